@@ -1,0 +1,9 @@
+"""The one exception a user's input can raise.
+
+Every sentence says what was wrong, where (file and line), what was expected and what to do. The command line shows
+it without a traceback and exits with code 2.
+"""
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used; the message is one clear sentence."""

@@ -1,0 +1,33 @@
+"""How long work tells how far it is: a callback `(stage, done, total)`, shown by whoever is in front of a person.
+
+The library never prints. A function that can take more than two seconds accepts `progress=`; the command line and
+notebooks pass `bar()`, everything else the silent default.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int], None]
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Say nothing."""
+
+
+@contextmanager
+def bar() -> Iterator[Progress]:
+    """Show one rich progress bar per stage on standard error while the block runs."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    tasks: dict[str, TaskID] = {}
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield show

@@ -1,0 +1,63 @@
+"""The one table: every answer of the toolkit is a row with the same columns.
+
+`measure, value, low, high, floor, n` say what was measured; the coordinates say of what. Absent coordinates are
+empty. Rows are written as text with full precision, so a table read back equals the table written.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+NUMBERS = ("value", "low", "high", "floor", "published")
+COUNTS = ("n", "layer", "other_layer", "step", "seed")
+ANSWER = ("measure", "value", "low", "high", "floor", "n")
+COORDINATES = (
+    "model",
+    "other_model",
+    "layer",
+    "other_layer",
+    "task",
+    "data",
+    "source",
+    "target",
+    "unit",
+    "variant",
+    "step",
+    "seed",
+    "published",
+)
+COLUMNS = ANSWER + COORDINATES
+KEY = ("measure", *(name for name in COORDINATES if name != "published"))
+
+Row = Mapping[str, Any]
+
+
+def row(measure: str, value: float, **rest: Any) -> dict[str, Any]:
+    """One row; unknown column names are refused."""
+    unknown = set(rest) - set(COLUMNS)
+    if unknown:
+        raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
+    return {"measure": measure, "value": float(value), **rest}
+
+
+def frame(rows: Iterable[Row]) -> pd.DataFrame:
+    """Rows as a data frame with every column in order and one type a column."""
+    data = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    for name in COLUMNS:
+        if name in NUMBERS:
+            data[name] = pd.to_numeric(data[name]).astype("float64")
+        elif name in COUNTS:
+            data[name] = pd.to_numeric(data[name]).astype("Int64")
+        else:
+            data[name] = data[name].fillna("").astype("str")
+    return data
+
+
+def key(entry: Row) -> tuple[str, ...]:
+    """What identifies a row: its measure and coordinates, as text."""
+
+    def text(value: Any) -> str:
+        return "" if value is None or value is pd.NA or value != value else str(value)
+
+    return tuple(text(entry.get(name)) for name in KEY)

@@ -1,0 +1,102 @@
+"""Sentences, sentences that translate each other, and words that translate each other: frozen records.
+
+A word is a span of characters in its sentence. That is what lets whitespace text, Chinese, and the tokens of a
+treebank meet the subwords of any tokenizer: both sides are intervals over the same characters.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from isogloss.errors import InputError
+
+Span = tuple[int, int]
+Link = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences of one language.
+
+    `words` holds, per sentence, the character span `(start, end)` of each word; None means the language's default
+    segmentation (`isogloss.text.words.spans`). `name` is where the text came from, for tables and messages.
+    """
+
+    language: str
+    sentences: Sequence[str]
+    words: Sequence[Sequence[Span]] | None = None
+    name: str = ""
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.sentences)
+
+    def __iter__(self) -> Iterator[str]:
+        """The sentences in order."""
+        return iter(self.sentences)
+
+    def take(self, rows: Sequence[int]) -> "Corpus":
+        """The sentences at these rows, in this order."""
+        words = None if self.words is None else [self.words[row] for row in rows]
+        return Corpus(self.language, [self.sentences[row] for row in rows], words, self.name)
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Corpora whose rows translate each other: two languages or many.
+
+    Unpacks into its corpora: `en, nl = bitext`. `links` maps a pair of languages to each row's word links, pairs of
+    word numbers (source word, target word) under the two corpora's segmentation.
+    """
+
+    corpora: tuple[Corpus, ...]
+    links: Mapping[tuple[str, str], Sequence[Sequence[Link]]] = field(default_factory=dict)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        lengths = {corpus.language: len(corpus) for corpus in self.corpora}
+        if len(lengths) < len(self.corpora):
+            raise InputError(f"{self.name or 'bitext'}: a language is listed twice in {self.languages}")
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(
+                f"{corpus.name or corpus.language} has {len(corpus):,} lines" for corpus in self.corpora
+            )
+            raise InputError(f"the sides of a bitext must have equally many lines: {counts}")
+
+    def __iter__(self) -> Iterator[Corpus]:
+        """The corpora, so that a bitext unpacks into its languages."""
+        return iter(self.corpora)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Language codes in order."""
+        return tuple(corpus.language for corpus in self.corpora)
+
+    @property
+    def rows(self) -> int:
+        """Number of parallel rows."""
+        return len(self.corpora[0])
+
+    def __getitem__(self, language: str) -> Corpus:
+        """The corpus of one language."""
+        for corpus in self.corpora:
+            if corpus.language == language:
+                return corpus
+        raise InputError(f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}")
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Word pairs of two languages; a source word may have several translations."""
+
+    source: str
+    target: str
+    pairs: Sequence[tuple[str, str]]
+    name: str = ""
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """The pairs in order."""
+        return iter(self.pairs)
