@@ -1,0 +1,146 @@
+"""From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from isogloss.errors import InputError
+from isogloss.stack.families import family_of
+from isogloss.stack.stack import Stack, _module
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def load(
+    name: str | Path = "mini",
+    revision: str | None = None,
+    *,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device = "auto",
+) -> Stack:
+    """Load a model as a Stack, in evaluation mode.
+
+    name: an embedded model (`mini`), a folder in `from_pretrained` format, or a hub id. dtype: computing precision;
+    by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    place = choose_device(device)
+    source = locate(name)
+    with _quiet():
+        try:
+            config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+            family = family_of(config, str(name))
+            model, information = AutoModel.from_pretrained(
+                source,
+                revision=revision,
+                config=config,
+                dtype=choose_dtype(dtype, place),
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+        except InputError:
+            raise
+        except SafetensorError as error:
+            raise InputError(f"{_broken_file(source)} is damaged or cut off ({error}); copy it again") from error
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise InputError(_why_not(name, source, error)) from error
+    if family.kind == "encoder-decoder":
+        model = model.get_encoder()
+    missing = [key for key in information["missing_keys"] if "pooler" not in key]
+    if missing and family.kind == "encoder":
+        raise InputError(
+            f"{name}: the weights of {len(missing)} tensors are missing, {missing[0]} among them; "
+            "they would be random numbers, so the model is not loaded"
+        )
+    model = model.to(place).eval()
+    depth = len(_module(model, family.blocks))
+    return Stack(model, family, tokenizer, str(name), 0, depth)
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """The device meant: `auto` takes a GPU where there is one."""
+    if isinstance(device, torch.device):
+        return device
+    if device == "auto":
+        device = (
+            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        )
+    if device not in ("cpu", "cuda", "mps") and not device.startswith("cuda:"):
+        raise InputError(f"--device {device!r} is not known; choose auto, cpu, cuda or mps")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError("--device cuda was asked for, but this machine has no usable NVIDIA GPU; use --device cpu")
+    return torch.device(device)
+
+
+def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
+    """The precision meant: float32 by default, bfloat16 on a GPU."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype in (None, "auto"):
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    if dtype not in DTYPES:
+        raise InputError(f"--dtype {dtype!r} is not known; choose {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+def locate(name: str | Path) -> str:
+    """The folder of an embedded or local model, or the name itself when it can only be a hub id."""
+    embedded = Path(str(files("isogloss") / "models" / str(name)))
+    if "/" not in str(name) and (embedded / "config.json").is_file():
+        return str(embedded)
+    folder = Path(name)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise InputError(f"{folder} is no model: it has no config.json")
+        if not any(folder.glob("*.safetensors")):
+            raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
+        return str(folder)
+    if folder.exists():
+        raise InputError(f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
+    if str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
+        raise InputError(f"there is no folder {name}")
+    return str(name)
+
+
+def _broken_file(source: str) -> str:
+    for path in sorted(Path(source).glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except SafetensorError:
+            return str(path)
+    return source
+
+
+def _why_not(name: str | Path, source: str, error: Exception) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if Path(source).is_dir():
+        return f"{source} cannot be loaded as a model: {first}"
+    return (
+        f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
+        f"(HF_HUB_OFFLINE and the network decide): {first}"
+    )
+
+
+class _quiet:
+    """No progress bars or advice from transformers while loading; what matters is checked and said by `load`."""
+
+    def __enter__(self) -> None:
+        from transformers.utils import logging
+
+        self.logging: Any = logging
+        self.level = logging.get_verbosity()
+        self.bars = logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *_: object) -> None:
+        self.logging.set_verbosity(self.level)
+        if self.bars:
+            self.logging.enable_progress_bar()

@@ -1,0 +1,84 @@
+"""Attention over sentences that lie end to end, so that no padding is computed.
+
+Registered with `transformers`' attention interface under the name `NAME`. The borders of the sentences arrive as the
+keyword arguments `transformers` itself uses for packed input (`cu_seq_lens_q`, `max_length_q`). Half precision on a
+GPU runs the variable-length flash kernel; anything else runs sentence by sentence and is exact, if slow.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+NAME = "isogloss_packed"
+
+
+def packed_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    cu_seq_lens_q: Tensor,
+    max_length_q: int,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Bidirectional attention within each sentence of a packed row.
+
+    query, key, value: (1, heads, tokens, width of a head); cu_seq_lens_q: (sentences + 1,) borders.
+    `sliding_window` w lets a token see w - 1 neighbours on either side. Returns (1, tokens, heads, width of a head).
+    """
+    window = None if sliding_window is None or sliding_window > max_length_q else sliding_window - 1
+    q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))  # (tokens, heads, width)
+    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not dropout and _flash_takes(window):
+        from torch.nn.attention.varlen import varlen_attn
+
+        options: dict[str, Any] = {} if window is None else {"window_size": (window, window)}
+        borders = cu_seq_lens_q.to(torch.int32)
+        out = varlen_attn(q, k, v, borders, borders, max_length_q, max_length_q, scale=scaling, **options)
+        return out.unsqueeze(0), None
+    pieces = []
+    borders = cu_seq_lens_q.tolist()
+    for start, stop in zip(borders[:-1], borders[1:], strict=True):
+        one = (part[start:stop].transpose(0, 1).unsqueeze(0) for part in (q, k, v))  # (1, heads, length, width)
+        mask = None if window is None else _band(stop - start, window, q.device)
+        pieces.append(scaled_dot_product_attention(*one, attn_mask=mask, dropout_p=dropout, scale=scaling))
+    return torch.cat(pieces, dim=2).transpose(1, 2), None  # (1, tokens, heads, width)
+
+
+@contextmanager
+def packed(model: Any) -> Iterator[None]:
+    """Run a model's attention packed inside the block, and as before after it."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(NAME, packed_attention)
+    before = model.config._attn_implementation
+    model.config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        model.config._attn_implementation = before
+
+
+def _band(length: int, window: int, device: torch.device) -> Tensor:
+    place = torch.arange(length, device=device)
+    return (place[:, None] - place[None, :]).abs() <= window
+
+
+def _flash_takes(window: int | None) -> bool:
+    """Whether this torch's variable-length kernel is there, and takes a window where one is needed."""
+    try:
+        from inspect import signature
+
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return False
+    names = signature(varlen_attn).parameters
+    return "scale" in names and (window is None or "window_size" in names)

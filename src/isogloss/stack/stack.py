@@ -1,0 +1,290 @@
+"""An encoder as a stack of layers that can be read, cut and re-joined at any of them.
+
+Cut 0 is the embedding output, cut k the output of block k; a slice keeps these numbers. Tensors between blocks are
+flat, (tokens, width), with the sentences end to end as in a `Batch`: padding exists only inside a forward pass.
+
+Cutting is done by re-using the model's own forward pass with some of its modules swapped, so masks, rotary positions
+and relative biases stay the model's own. A cut is read by a hook on the block, before any final norm: the top cut of
+a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isogloss.errors import InputError
+from isogloss.stack.families import Family
+from isogloss.stack.packing import packed
+from isogloss.text.batches import Batch
+
+Reduce = Callable[[int, Tensor], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Embeddings followed by blocks, or a slice of them.
+
+    `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
+    """
+
+    model: Any
+    family: Family
+    tokenizer: Any
+    name: str
+    first: int
+    last: int
+    embeds: bool = True
+
+    @property
+    def width(self) -> int:
+        """Width of the hidden states."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the weights are computed in."""
+        return next(self.model.parameters()).dtype
+
+    @property
+    def cuts(self) -> range:
+        """The cuts that can be read."""
+        return range(self.first, self.last + 1)
+
+    @property
+    def packs(self) -> bool:
+        """Whether sentences are run end to end without padding: on a GPU, in half precision, where the family allows."""
+        half = self.dtype in (torch.float16, torch.bfloat16)
+        return self.family.packs and self.device.type == "cuda" and half
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens a sentence may have, special tokens included."""
+        limits = [self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", None)]
+        if self.family.first_position == "padding" and limits[1] is not None:
+            limits[1] -= self.model.config.pad_token_id + 1
+        known = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]
+        return min(known) if known else 512
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The blocks of this slice, in order."""
+        return list(_module(self.model, self.family.blocks))[self.first : self.last]
+
+    def __getitem__(self, cut: slice) -> "Stack":
+        """The part from one cut to another: `stack[:8]` takes text to cut 8, `stack[8:]` takes cut 8 to the top.
+
+        Numbers are cuts of the whole model, also in a slice of a slice.
+        """
+        if not isinstance(cut, slice) or cut.step is not None:
+            raise TypeError("a stack is cut with a plain slice, as in stack[:8]")
+        if self.family.kind != "encoder":
+            raise InputError(f"{self.name} is a {self.family.kind}: its cuts can be read, but it cannot be sliced")
+        first = self.first if cut.start is None else cut.start
+        last = self.last if cut.stop is None else cut.stop
+        if not self.first <= first <= last <= self.last:
+            raise InputError(f"{self.name} has cuts {self.first} to {self.last}; {first}:{last} is not among them")
+        return replace(self, first=first, last=last, embeds=self.embeds and first == self.first)
+
+    def read(
+        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce, hidden: Tensor | None = None
+    ) -> dict[int, Any]:
+        """Run a batch and reduce each wanted cut as soon as it is there, so that no cut is kept.
+
+        reduce(cut, states): states (tokens, width). `hidden` (tokens, width) enters at `first` instead of text.
+        """
+        wanted = set(self.cuts if layers is None else layers)
+        if not wanted <= set(self.cuts):
+            raise InputError(f"{self.name} has cuts {self.first} to {self.last}, not {sorted(wanted - set(self.cuts))}")
+        if hidden is None and not self.embeds:
+            raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
+        if hidden is not None and self.family.kind != "encoder":
+            raise InputError(f"{self.name} is a {self.family.kind}: it can be read from text only")
+        part = replace(self, last=max(wanted, default=self.first))
+        return part._run(batch, wanted, reduce, hidden)
+
+    def states(self, batch: Batch, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
+        """The hidden states at every cut, each (tokens, width), special tokens included."""
+        return self.read(batch, layers, reduce=lambda _, states: states)
+
+    def run_from(
+        self, k: int, hidden: Tensor, lengths: Tensor | Sequence[int] | None = None, *, norm: bool = False
+    ) -> Tensor:
+        """Take the states of cut k through the blocks above it, to the top cut.
+
+        hidden: (tokens, width), sentences end to end; lengths: (sentences,), one sentence if absent. Returns
+        (tokens, width): the last block's raw output, or with `norm` what a head reads, after the final norm of
+        pre-norm models.
+        """
+        counts = torch.as_tensor([len(hidden)] if lengths is None else lengths, device=hidden.device)
+        top = self[k:].read(_shape_only(counts), [self.last], reduce=lambda _, states: states, hidden=hidden)
+        return self.head_input(top[self.last]) if norm else top[self.last]
+
+    def head_input(self, top: Tensor) -> Tensor:
+        """What a head reads: the top cut, after the final norm where the model has one."""
+        return top if self.family.norm is None else _module(self.model, self.family.norm)(top)
+
+    @cached_property
+    def _body(self) -> nn.Module:
+        """The model's own forward pass over just this slice's modules; weights are shared, not copied."""
+        body = graft(self.model, self.family.blocks, nn.ModuleList(self.blocks))
+        if self.family.norm is not None:
+            body = graft(body, self.family.norm, nn.Identity())
+        if "pooler" in body._modules:
+            body._modules["pooler"] = None
+        return body
+
+    @cached_property
+    def _body_from_hidden(self) -> nn.Module:
+        """The same with the embeddings passed by."""
+        body = graft(self._body, self.family.embeddings[0], _Given())
+        for path in self.family.embeddings[1:]:
+            if path in body._modules:
+                body = graft(body, path, nn.Identity())
+        return body
+
+    def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        pack = self.packs
+        lengths = batch.lengths
+        longest = int(lengths.max())
+        mask = None if pack or int(lengths.min()) == longest else _mask(lengths, longest)
+
+        def spread(flat: Tensor) -> Tensor:
+            """(tokens, ...) -> (1, tokens, ...) packed, (sentences, longest, ...) padded."""
+            if pack:
+                return flat.unsqueeze(0)
+            if mask is None:
+                return flat.unflatten(0, (len(lengths), longest))
+            padded = flat.new_zeros((len(lengths), longest, *flat.shape[1:]))
+            padded[mask] = flat
+            return padded
+
+        def keep(cut: int, states: Tensor) -> None:
+            if pack:
+                found[cut] = reduce(cut, states[0])
+            else:
+                found[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
+
+        inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
+        if hidden is None:
+            inputs["input_ids"] = spread(batch.ids)
+        else:
+            inputs["inputs_embeds"] = spread(hidden)
+        if pack:
+            inputs |= _packed_inputs(self, batch)
+        if self.family.kind == "decoder":
+            inputs["use_cache"] = False
+        body = self._body if hidden is None else self._body_from_hidden
+        with _reading(self.blocks, self.first, wanted, keep):
+            if pack:
+                with packed(body):
+                    out = body(**inputs)
+            else:
+                out = body(**inputs)
+        if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
+            keep(self.first, out[0])
+        return found
+
+
+@contextmanager
+def measuring(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode and no gradients inside the block; every module's own mode is restored after it."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
+    """A module with the one at `path` swapped, everything else shared; the original is not changed."""
+    head, _, rest = path.partition(".")
+    twin = copy.copy(module)
+    twin._modules = dict(module._modules)
+    inner = module._modules[head]
+    assert inner is not None
+    twin._modules[head] = graft(inner, rest, new) if rest else new
+    return twin
+
+
+class _Given(nn.Module):
+    """Stands where the embeddings were and passes the given states on."""
+
+    def forward(self, *args: Any, inputs_embeds: Tensor | None = None, **_: Any) -> Tensor:
+        """Return `inputs_embeds`, by name or in second place."""
+        given = args[1] if inputs_embeds is None else inputs_embeds
+        assert isinstance(given, Tensor)
+        return given
+
+
+@contextmanager
+def _reading(
+    blocks: Sequence[nn.Module], first: int, wanted: set[int], keep: Callable[[int, Tensor], None]
+) -> Iterator[None]:
+    """Hook the blocks so that every wanted cut is handed to `keep` as it is computed."""
+    handles = []
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        keep(first, args[0] if args else kwargs["hidden_states"])
+
+    def after(cut: int) -> Callable[..., None]:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            keep(cut, output[0] if isinstance(output, tuple) else output)
+
+        return hook
+
+    try:
+        if blocks and first in wanted:
+            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+        for cut, block in enumerate(blocks, first + 1):
+            if cut in wanted:
+                handles.append(block.register_forward_hook(after(cut)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _mask(lengths: Tensor, longest: int) -> Tensor:
+    return torch.arange(longest, device=lengths.device)[None, :] < lengths[:, None]  # (sentences, longest)
+
+
+def _packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
+    borders = torch.nn.functional.pad(torch.cumsum(batch.lengths, 0), (1, 0))
+    places = torch.arange(int(borders[-1]), device=borders.device)
+    places = places - torch.repeat_interleave(borders[:-1], batch.lengths)
+    start = stack.model.config.pad_token_id + 1 if stack.family.first_position == "padding" else 0
+    inputs: dict[str, Any] = {
+        "position_ids": (places + start).unsqueeze(0),
+        "cu_seq_lens_q": borders,
+        "max_length_q": int(batch.lengths.max()),
+    }
+    if stack.family.token_types:
+        inputs["token_type_ids"] = torch.zeros_like(inputs["position_ids"])
+    return inputs
+
+
+def _shape_only(lengths: Tensor) -> Batch:
+    """A batch that says only where sentences end."""
+    empty = torch.zeros(0, dtype=torch.long, device=lengths.device)
+    return Batch(empty, lengths, empty.bool(), empty, empty, empty.bool())
+
+
+def _module(module: nn.Module, path: str) -> Any:
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module

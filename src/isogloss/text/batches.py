@@ -1,0 +1,156 @@
+"""Token ids, their lengths, which tokens are content and which word each belongs to: one record.
+
+Sentences lie end to end in flat arrays. Nothing here is padded; whether a batch is run packed (no padding computed)
+or padded to its longest sentence is decided where it runs. Special tokens are known by a mask, never by position, so
+a `[CLS]` written into the text is not content either.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.text.corpora import Corpus
+from isogloss.text.words import spans, word_of_tokens
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences as token ids, end to end.
+
+    ids, content, words: (tokens,); lengths, rows: (sentences,). `words` numbers the word of its sentence each token
+    belongs to (-1: none), `rows` says which sentences of the corpus these are, `shortened` which of them were cut to
+    the model's length.
+    """
+
+    ids: Tensor
+    lengths: Tensor
+    content: Tensor
+    words: Tensor
+    rows: Tensor
+    shortened: Tensor
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on another device."""
+        return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+    def take(self, order: Sequence[int]) -> "Batch":
+        """These sentences of the batch, in this order."""
+        chosen = torch.as_tensor(order, dtype=torch.long, device=self.lengths.device)
+        starts = torch.cumsum(self.lengths, 0) - self.lengths
+        lengths = self.lengths[chosen]
+        total = int(lengths.sum())
+        shift = starts[chosen] - (torch.cumsum(lengths, 0) - lengths)
+        tokens = torch.arange(total, device=chosen.device) + torch.repeat_interleave(shift, lengths)
+        return Batch(
+            self.ids[tokens],
+            lengths,
+            self.content[tokens],
+            self.words[tokens],
+            self.rows[chosen],
+            self.shortened[chosen],
+        )
+
+    def sentence_of_tokens(self) -> Tensor:
+        """For each token the number of its sentence within the batch, (tokens,)."""
+        numbers = torch.arange(len(self.lengths), device=self.lengths.device)
+        return torch.repeat_interleave(numbers, self.lengths)
+
+
+def encode(
+    tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False
+) -> Batch:
+    """Tokenise some sentences of a corpus, in the order given.
+
+    A sentence longer than `max_length` tokens is cut there, special tokens kept, and marked in `shortened`. With
+    `words`, each token is assigned to a word through character offsets, which needs a fast tokenizer.
+    """
+    if words and not tokenizer.is_fast:
+        raise InputError(
+            f"words meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
+    texts = [corpus.sentences[row] for row in rows]
+    encoded = tokenizer(
+        texts,
+        add_special_tokens=True,
+        truncation=True,
+        max_length=max_length,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        return_offsets_mapping=words,
+        return_overflowing_tokens=False,
+    )
+    ids = [np.asarray(one, dtype=np.int64) for one in encoded["input_ids"]]
+    lengths = np.array([len(one) for one in ids], dtype=np.int64)
+    flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int64)
+    numbers = np.full(len(flat), -1, dtype=np.int64)
+    if words:
+        start = 0
+        for row, offsets in zip(rows, encoded["offset_mapping"], strict=True):
+            word_spans = _spans(corpus, row)
+            numbers[start : start + len(offsets)] = word_of_tokens(offsets, word_spans)
+            start += len(offsets)
+    content = ~np.isin(flat, marks(tokenizer))
+    numbers[~content] = -1
+    return Batch(
+        torch.from_numpy(flat),
+        torch.from_numpy(lengths),
+        torch.from_numpy(content),
+        torch.from_numpy(numbers),
+        torch.as_tensor(list(rows), dtype=torch.long),
+        torch.from_numpy(_shortened(tokenizer, texts, lengths, max_length)),
+    )
+
+
+def marks(tokenizer: Any) -> list[int]:
+    """Ids that only mark borders (start, end, separation, padding); an unknown or masked word is still content."""
+    names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
+    unknown = tokenizer.unk_token_id
+    return sorted({i for name in names if (i := getattr(tokenizer, name, None)) is not None and i != unknown})
+
+
+def group(lengths: Sequence[int], *, tokens: int) -> Iterator[list[int]]:
+    """Cut sentences into batches of similar length, at most `tokens` padded tokens each, longest first.
+
+    Every number from 0 to len(lengths) - 1 appears in exactly one batch.
+
+    >>> list(group([3, 9, 3, 8], tokens=18))
+    [[1, 3], [0, 2]]
+    """
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    start = 0
+    while start < len(order):
+        size = max(1, tokens // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
+
+
+def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
+    """Cut rows into consecutive pieces of `size`; each row appears exactly once."""
+    for start in range(0, len(rows), size):
+        yield list(rows[start : start + size])
+
+
+def _spans(corpus: Corpus, row: int) -> Sequence[tuple[int, int]]:
+    if corpus.words is not None:
+        return corpus.words[row]
+    return spans(corpus.sentences[row], corpus.language)
+
+
+def _shortened(tokenizer: Any, texts: list[str], lengths: np.ndarray, max_length: int) -> np.ndarray:
+    """Which sentences lost tokens: only those that fill the limit are tokenised again, whole."""
+    full = np.flatnonzero(lengths >= max_length)
+    result = np.zeros(len(texts), dtype=bool)
+    if len(full):
+        whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
+        result[full] = [len(one) > max_length for one in whole]
+    return result

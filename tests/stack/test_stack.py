@@ -1,0 +1,145 @@
+import pytest
+import torch
+from conftest import DEPTH, ENCODERS, READ_ONLY, TEXT
+
+import isogloss.stack.stack as stack_module
+from isogloss.errors import InputError
+from isogloss.stack import chain, load
+from isogloss.stack.packing import packed
+from isogloss.text.batches import encode
+from isogloss.text.corpora import Corpus
+
+CORPUS = Corpus("en", TEXT)
+
+
+def batch_of(stack, rows=range(len(TEXT))):
+    return encode(stack.tokenizer, CORPUS, list(rows), max_length=stack.max_length)
+
+
+def reference_states(stack, text):
+    """transformers' own hidden states of one sentence alone."""
+    ids = torch.tensor([stack.tokenizer(text)["input_ids"]])
+    options = {"use_cache": False} if stack.family.kind == "decoder" else {}
+    with torch.no_grad():
+        return [one[0] for one in stack.model(input_ids=ids, output_hidden_states=True, **options).hidden_states]
+
+
+@pytest.mark.parametrize("family", ENCODERS + READ_ONLY)
+def test_cuts_equal_hidden_states_of_each_sentence_alone(tiny, family):
+    stack = load(tiny(family))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        states = stack.states(batch)
+    assert list(states) == list(range(DEPTH + 1)) == list(stack.cuts)
+    ends = torch.cumsum(batch.lengths, 0).tolist()
+    for row, end in enumerate(ends):
+        start = end - int(batch.lengths[row])
+        reference = reference_states(stack, TEXT[row])
+        assert len(reference) == DEPTH + 1
+        for cut in range(DEPTH if stack.family.norm else DEPTH + 1):
+            torch.testing.assert_close(states[cut][start:end], reference[cut], atol=2e-5, rtol=1e-4)
+        if stack.family.norm:
+            normed = stack.head_input(states[DEPTH][start:end])
+            torch.testing.assert_close(normed, reference[DEPTH], atol=2e-5, rtol=1e-4)
+
+
+def test_prenorm_top_cut_is_the_raw_output_of_the_last_block(tiny):
+    stack = load(tiny("modernbert"))
+    batch = batch_of(stack, [0])
+    with torch.no_grad():
+        top = stack.states(batch)[DEPTH]
+    after_norm = reference_states(stack, TEXT[0])[-1]
+    assert not torch.allclose(top, after_norm, atol=1e-2)
+    torch.testing.assert_close(stack.model.final_norm(top), after_norm, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_run_from_any_cut_reaches_the_top_cut(tiny, family):
+    stack = load(tiny(family))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        states = stack.states(batch)
+        for cut in stack.cuts:
+            top = stack.run_from(cut, states[cut], batch.lengths)
+            torch.testing.assert_close(top, states[stack.last], atol=1e-5, rtol=1e-5)
+        normed = stack.run_from(1, states[1], batch.lengths, norm=True)
+        torch.testing.assert_close(normed, stack.head_input(states[stack.last]), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_slices_meet_in_a_chain(tiny, family):
+    stack = load(tiny(family))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        whole = stack.states(batch)
+        for k in stack.cuts:
+            joined = chain(stack[:k], stack[k:])
+            states = joined.states(batch)
+            assert sorted(states) == list(whole)
+            for cut in whole:
+                torch.testing.assert_close(states[cut], whole[cut], atol=1e-5, rtol=1e-5)
+        lower = stack[:2].states(batch)
+        assert list(lower) == [0, 1, 2]
+
+
+def test_a_map_in_a_chain_changes_its_own_cut_and_those_above(tiny):
+    stack = load(tiny("bert"))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        whole = stack.states(batch)
+        states = chain(stack[:2], lambda x: x * 2, stack[2:]).states(batch)
+    torch.testing.assert_close(states[1], whole[1])
+    torch.testing.assert_close(states[2], whole[2] * 2)
+    assert not torch.allclose(states[3], whole[3])
+
+
+def test_slice_of_a_slice_keeps_the_numbers(tiny):
+    stack = load(tiny("bert"))
+    part = stack[1:][:2]
+    assert (part.first, part.last, len(part.blocks)) == (1, 2, 1)
+    assert part.blocks[0] is stack.blocks[1]
+    with pytest.raises(InputError, match="cuts 1 to 2"):
+        part[0:2]
+
+
+def test_reading_a_low_cut_does_not_run_the_blocks_above(tiny):
+    stack = load(tiny("bert"))
+    ran = []
+    for number, block in enumerate(stack.blocks, 1):
+        block.register_forward_hook(lambda *_, number=number: ran.append(number))
+    with torch.no_grad():
+        stack.states(batch_of(stack), [0, 1])
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("family", [f for f in ENCODERS if f != "mpnet"])
+def test_packed_sentences_equal_padded_ones(tiny, family, monkeypatch):
+    stack = load(tiny(family))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        padded = stack.states(batch)
+        monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
+        with packed(stack.model):
+            pass  # registering twice is harmless
+        ends = stack.states(batch)
+        for cut in padded:
+            torch.testing.assert_close(ends[cut], padded[cut], atol=1e-5, rtol=1e-4)
+        top = stack.run_from(1, ends[1], batch.lengths)
+        torch.testing.assert_close(top, padded[DEPTH], atol=1e-5, rtol=1e-4)
+    assert stack.model.config._attn_implementation != "isogloss_packed"
+
+
+def test_unknown_family_names_the_known_ones(tmp_path):
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.for_model("albert", vocab_size=50, hidden_size=16, num_attention_heads=2, intermediate_size=16)
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="albert.*bert, roberta, xlm-roberta"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_decoders_are_read_but_not_cut(tiny, family):
+    stack = load(tiny(family))
+    with pytest.raises(InputError, match="cannot be sliced"):
+        stack[:1]
