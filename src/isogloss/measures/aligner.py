@@ -1,0 +1,314 @@
+"""A statistical word aligner, so that the layers of a model are not judged by links they made themselves.
+
+Words that translate each other keep turning up in the same sentence pairs, at about the same relative place.
+The aligner counts only that. Every target word f_j, at place j of m, is taken to be written by one source word
+e_i, at place i of n, or by none of them (null, with probability p0):
+
+    p(f_j) = p0 t(f_j | null) + (1 - p0) sum over i of a(i | j) t(f_j | e_i)
+    a(i | j) in proportion to exp(-lambda |i/n - j/m|), places from 1; lambda = 0 is IBM model 1
+
+This is IBM model 2 with the diagonal prior of fast_align (Dyer, Chahuneau and Smith 2013), warmed up by model 1
+(Brown et al. 1993). Expectation: each target word is shared out over the source words by the terms of the sum.
+Maximisation: t is estimated anew from these counts under a symmetric Dirichlet prior, by variational Bayes, which
+keeps rare words from linking to everything. Both directions are fitted and joined.
+
+Sentence pairs of equal lengths lie in one dense block (sentences, target words, source words) of pair numbers,
+cut so that no step holds many more than `CELLS` cells at once. What stays in memory is four bytes for each cell
+and some numbers for each distinct word pair.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma
+
+from isogloss.errors import InputError
+from isogloss.measures.links import METHODS, Link, combine
+from isogloss.progress import Progress, silent
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int32]
+Sentences = Sequence[Sequence[str]]
+
+CELLS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Model:
+    """The fixed numbers: `prior` is lambda, `null` is p0, `smoothing` the Dirichlet parameter (0: plain EM)."""
+
+    prior: float = 4.0
+    null: float = 0.08
+    smoothing: float = 0.01
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentence pairs of one shape: rows (k,); word numbers source (k, n), target (k, m); pairs (k, m, n)."""
+
+    rows: Integers
+    source: Integers
+    target: Integers
+    pairs: Integers
+
+
+@dataclass(frozen=True)
+class Cooccurrence:
+    """Which words meet in a sentence pair: the blocks, and the two words of each distinct pair, (pairs,)."""
+
+    blocks: tuple[Block, ...]
+    pair_source: Integers
+    pair_target: Integers
+    source_words: int
+    target_words: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A number, count or t, for each word pair (pairs,) and for each target word with null (target words,)."""
+
+    words: Floats
+    null: Floats
+
+
+def align(
+    source: Sentences,
+    target: Sentences,
+    *,
+    iterations: int = 5,
+    symmetrise: str = "grow-diag-final-and",
+    prior: float = 4.0,
+    null: float = 0.08,
+    smoothing: float = 0.01,
+    extra: tuple[Sentences, Sentences] | None = None,
+    progress: Progress = silent,
+) -> list[list[Link]]:
+    """Link the words of sentences that translate each other.
+
+    Args:
+        source: words of each source sentence; case is ignored.
+        target: words of each target sentence.
+        iterations: rounds of model 1, and then of model 2, in each direction.
+        symmetrise: how the directions are joined: `intersection`, `union` or `grow-diag-final-and`.
+        prior: lambda, how strongly links keep to the diagonal.
+        null: p0, probability that a word has no counterpart.
+        smoothing: Dirichlet parameter of the translation table; 0 is plain maximum likelihood.
+        extra: more (source, target) sentences to count, whose links are not returned. A few thousand
+            sentences are weak statistics: give more text where there is some.
+        progress: told the rounds done, one stage for each direction.
+
+    Returns:
+        Links (i, j) of each sentence in rising order; none where a side is empty.
+
+    >>> align([["the", "house"], ["the", "book"]], [["das", "Haus"], ["das", "Buch"]])
+    [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
+
+    """
+    if symmetrise not in METHODS:
+        raise InputError(f"links cannot be joined by {symmetrise!r}; choose one of {', '.join(METHODS)}")
+    model = Model(prior, null, smoothing)
+    met = count_words(*_with_extra(source, target, extra))
+    forward = _one_way(met, model, sentences=len(source), iterations=iterations, progress=progress)
+    backward = _one_way(
+        flip(met), model, sentences=len(source), iterations=iterations, stage="aligning back", progress=progress
+    )
+    return [
+        combine(there, [(i, j) for j, i in back], method=symmetrise)
+        for there, back in zip(forward, backward, strict=True)
+    ]
+
+
+def align_one_way(
+    source: Sentences,
+    target: Sentences,
+    *,
+    iterations: int = 5,
+    prior: float = 4.0,
+    null: float = 0.08,
+    smoothing: float = 0.01,
+    extra: tuple[Sentences, Sentences] | None = None,
+    progress: Progress = silent,
+) -> list[list[Link]]:
+    """Link every target word to its most probable source word, or to none; arguments as in `align`.
+
+    >>> align_one_way([["the", "house"], ["the", "book"]], [["das", "Haus"], ["das", "Buch"]])
+    [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
+
+    """
+    met = count_words(*_with_extra(source, target, extra))
+    model = Model(prior, null, smoothing)
+    return _one_way(met, model, sentences=len(source), iterations=iterations, progress=progress)
+
+
+def count_words(source: Sentences, target: Sentences) -> Cooccurrence:
+    """Number the words and the pairs of words that meet; sentence pairs with an empty side are left out."""
+    source_rows, source_words = _number(source)
+    target_rows, target_words = _number(target)
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for row, (written, read) in enumerate(zip(source_rows, target_rows, strict=True)):
+        if written and read:
+            shapes.setdefault((len(written), len(read)), []).append(row)
+    pieces = []
+    for (n, m), rows in sorted(shapes.items()):
+        step = max(1, CELLS // (n * m))
+        for piece in (rows[start : start + step] for start in range(0, len(rows), step)):
+            words = np.array([source_rows[row] for row in piece], dtype=np.int32)  # (k, n)
+            others = np.array([target_rows[row] for row in piece], dtype=np.int32)  # (k, m)
+            pieces.append((np.array(piece, dtype=np.int32), words, others))
+    keys, numbers = _number_pairs([(words, others) for _, words, others in pieces], target_words)
+    pair_source, pair_target = (side.astype(np.int32) for side in np.divmod(keys, max(target_words, 1)))
+    blocks = tuple(Block(*piece, pairs) for piece, pairs in zip(pieces, numbers, strict=True))
+    return Cooccurrence(blocks, pair_source, pair_target, source_words, target_words)
+
+
+def flip(met: Cooccurrence) -> Cooccurrence:
+    """Exchange source and target; pair numbers stay the same and are not copied."""
+    blocks = tuple(
+        replace(block, source=block.target, target=block.source, pairs=block.pairs.transpose(0, 2, 1))
+        for block in met.blocks
+    )
+    return Cooccurrence(blocks, met.pair_target, met.pair_source, met.target_words, met.source_words)
+
+
+def expect(met: Cooccurrence, table: Table, *, model: Model) -> tuple[Table, float]:
+    """Share out every target word under t: the expected counts, and the log-likelihood of the targets."""
+    counts = Table(np.zeros_like(table.words), np.zeros_like(table.null))
+    likelihood = 0.0
+    for block in met.blocks:
+        written, unwritten = _terms(block, table, model=model)  # (k, m, n), (k, m)
+        total = written.sum(axis=2) + unwritten
+        written /= total[:, :, None]
+        np.add.at(counts.words, block.pairs.astype(np.intp).ravel(), written.ravel())
+        np.add.at(counts.null, block.target.astype(np.intp).ravel(), (unwritten / total).ravel())
+        likelihood += float(np.log(total).sum())
+    return counts, likelihood
+
+
+def maximise(met: Cooccurrence, counts: Table, *, smoothing: float) -> Table:
+    """Estimate t(f | e) from the expected counts c(e, f).
+
+    With smoothing s > 0, exp(digamma(c(e, f) + s) - digamma(sum over f of (c(e, f) + s))), the sum over the f
+    that meet e; with s = 0, c(e, f) / sum over f of c(e, f).
+    """
+    words, null = counts.words + smoothing, counts.null + smoothing
+    totals = np.bincount(met.pair_source, weights=words, minlength=met.source_words)
+    if smoothing == 0:
+        return Table(words / totals[met.pair_source], null / null.sum())
+    expected = digamma(words) - digamma(totals)[met.pair_source]
+    return Table(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
+
+
+def fit(
+    met: Cooccurrence,
+    model: Model,
+    *,
+    iterations: int = 5,
+    stage: str = "aligning words",
+    progress: Progress = silent,
+) -> Table:
+    """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior."""
+    table = Table(np.ones(len(met.pair_source)), np.ones(met.target_words))
+    rounds = [replace(model, prior=0.0)] * iterations + [model] * iterations
+    for done, current in enumerate(rounds, start=1):
+        counts, _ = expect(met, table, model=current)
+        table = maximise(met, counts, smoothing=model.smoothing)
+        progress(stage, done, len(rounds))
+    return table
+
+
+def place_prior(n: int, m: int, *, model: Model) -> Floats:
+    """Compute (1 - p0) a(i | j) for n source and m target words, (m, n); every row sums to 1 - p0.
+
+    >>> place_prior(2, 1, model=Model(prior=0.0, null=0.08))
+    array([[0.46, 0.46]])
+
+    """
+    source_places, target_places = np.arange(1, n + 1) / n, np.arange(1, m + 1) / m
+    weights = np.exp(-model.prior * np.abs(target_places[:, None] - source_places[None, :]))  # (m, n)
+    return (1.0 - model.null) * weights / weights.sum(axis=1, keepdims=True)
+
+
+def best_links(met: Cooccurrence, table: Table, *, model: Model, sentences: int) -> list[list[Link]]:
+    """Take the most probable source word of each target word in the first `sentences` rows, unless it is null."""
+    links: list[list[Link]] = [[] for _ in range(sentences)]
+    for block in met.blocks:
+        if block.rows[0] >= sentences:  # rows rise within a block: all of it is extra text
+            continue
+        written, unwritten = _terms(block, table, model=model)
+        best = written.argmax(axis=2)  # (k, m)
+        for item, j in np.argwhere(written.max(axis=2) > unwritten).tolist():
+            if block.rows[item] < sentences:
+                links[block.rows[item]].append((int(best[item, j]), j))
+    return [sorted(found) for found in links]
+
+
+def _one_way(
+    met: Cooccurrence,
+    model: Model,
+    *,
+    sentences: int,
+    iterations: int,
+    stage: str = "aligning words",
+    progress: Progress,
+) -> list[list[Link]]:
+    """Fit one direction and read its links."""
+    table = fit(met, model, iterations=iterations, stage=stage, progress=progress)
+    return best_links(met, table, model=model, sentences=sentences)
+
+
+def _terms(block: Block, table: Table, *, model: Model) -> tuple[Floats, Floats]:
+    """Compute the terms of p(f_j): of each source word (k, m, n), and of null (k, m)."""
+    _, m, n = block.pairs.shape
+    written = table.words[block.pairs] * place_prior(n, m, model=model)
+    return written, model.null * table.null[block.target]
+
+
+def _number(sentences: Sentences) -> tuple[list[list[int]], int]:
+    """Give each lower-cased word a number in order of appearance; also how many there are."""
+    numbers: dict[str, int] = {}
+    rows = [[numbers.setdefault(word.lower(), len(numbers)) for word in words] for words in sentences]
+    return rows, len(numbers)
+
+
+def _number_pairs(
+    pieces: list[tuple[Integers, Integers]], target_words: int
+) -> tuple[NDArray[np.int64], list[Integers]]:
+    """Find the distinct keys `source * target_words + target`, rising, and each piece's (k, m, n) key numbers.
+
+    First piece by piece: sorting all cells at once would hold several 64-bit copies of them.
+    """
+    distinct: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    inverses: list[Integers] = []
+    for source, target in pieces:
+        cells = source[:, None, :].astype(np.int64) * target_words + target[:, :, None]  # (k, m, n)
+        keys, inverse = np.unique(cells, return_inverse=True)
+        distinct.append(keys)
+        inverses.append(inverse.reshape(cells.shape).astype(np.int32))
+    merged = np.sort(np.concatenate(distinct))
+    merged = merged[np.diff(merged, prepend=-1) > 0]
+    places = (np.searchsorted(merged, keys).astype(np.int32) for keys in distinct[1:])
+    return merged, [place[inverse] for place, inverse in zip(places, inverses, strict=True)]
+
+
+def _with_extra(
+    source: Sentences, target: Sentences, extra: tuple[Sentences, Sentences] | None
+) -> tuple[Sentences, Sentences]:
+    """Check the sentences and put those to link before the extra ones."""
+    _check(source, target, name="bitext")
+    if extra is None:
+        return source, target
+    _check(*extra, name="extra bitext")
+    return [*source, *extra[0]], [*target, *extra[1]]
+
+
+def _check(source: Sentences, target: Sentences, *, name: str) -> None:
+    """Refuse sides of different length, and sentences that were not split into words."""
+    if len(source) != len(target):
+        counts = f"{len(source):,} and {len(target):,}"
+        raise InputError(f"the sides of the {name} to align must have equally many sentences: {counts}")
+    for sentences in (source, target):
+        for row, words in enumerate(sentences):
+            if isinstance(words, str):  # a string is a sequence of strings too: letters would be aligned
+                raise InputError(f"sentence {row} of the {name} is not split into words: {words[:40]!r}")
