@@ -1,9 +1,10 @@
 """Sentences, sentences that translate each other, and words that translate each other: frozen records.
 
-A word is a span of characters in its sentence. That is what lets whitespace text, Chinese, and the tokens of a
-treebank meet the subwords of any tokenizer: both sides are intervals over the same characters.
+A word is a span of characters in its sentence. That is what lets whitespace text, Chinese, and the tokens of
+a treebank meet the subwords of any tokenizer: both sides are intervals over the same characters.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,8 +18,9 @@ Link = tuple[int, int]
 class Corpus:
     """Sentences of one language.
 
-    `words` holds, per sentence, the character span `(start, end)` of each word; None means the language's default
-    segmentation (`isogloss.text.words.spans`). `name` is where the text came from, for tables and messages.
+    `words` holds, per sentence, the character span `(start, end)` of each word; None means the language's
+    default segmentation (`isogloss.text.words.spans`). `name` is where the text came from, for tables and
+    messages.
     """
 
     language: str
@@ -34,6 +36,17 @@ class Corpus:
         """The sentences in order."""
         return iter(self.sentences)
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the language, the sentences and their words."""
+        digest = hashlib.sha256(self.language.encode())
+        for sentence in self.sentences:
+            digest.update(sentence.encode("utf-8", "surrogatepass") + b"\n")
+        digest.update(
+            b"" if self.words is None else repr([list(map(tuple, one)) for one in self.words]).encode()
+        )
+        return digest.hexdigest()
+
     def take(self, rows: Sequence[int]) -> "Corpus":
         """The sentences at these rows, in this order."""
         words = None if self.words is None else [self.words[row] for row in rows]
@@ -44,13 +57,15 @@ class Corpus:
 class Bitext:
     """Corpora whose rows translate each other: two languages or many.
 
-    Unpacks into its corpora: `en, nl = bitext`. `links` maps a pair of languages to each row's word links, pairs of
-    word numbers (source word, target word) under the two corpora's segmentation.
+    Unpacks into its corpora: `en, nl = bitext`. `links` maps a pair of languages to each row's word links,
+    pairs of word numbers (source word, target word) under the two corpora's segmentation. `dropped` counts
+    the rows a reader left out because a side was empty or missing.
     """
 
     corpora: tuple[Corpus, ...]
     links: Mapping[tuple[str, str], Sequence[Sequence[Link]]] = field(default_factory=dict)
     name: str = ""
+    dropped: int = 0
 
     def __post_init__(self) -> None:
         lengths = {corpus.language: len(corpus) for corpus in self.corpora}
@@ -76,12 +91,28 @@ class Bitext:
         """Number of parallel rows."""
         return len(self.corpora[0])
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all sides and links."""
+        digest = hashlib.sha256("".join(corpus.fingerprint for corpus in self.corpora).encode())
+        digest.update(
+            repr(sorted((pair, [list(one) for one in rows]) for pair, rows in self.links.items())).encode()
+        )
+        return digest.hexdigest()
+
     def __getitem__(self, language: str) -> Corpus:
         """The corpus of one language."""
         for corpus in self.corpora:
             if corpus.language == language:
                 return corpus
-        raise InputError(f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}")
+        raise InputError(
+            f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}"
+        )
+
+    def take(self, rows: Sequence[int]) -> "Bitext":
+        """The rows at these numbers, in this order, with their links."""
+        links = {pair: [each[row] for row in rows] for pair, each in self.links.items()}
+        return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""A folder of parallel files becomes bitexts: Tatoeba's pairs, pair tables, line-aligned sets, treebanks.
+
+| files in the folder | bitexts |
+|---|---|
+| `tatoeba.nld-eng.nld`, `tatoeba.nld-eng.eng` | one a language, English first |
+| `en-nl.tsv`, `qgis.en-nl.tsv` | one a file |
+| `train.en.gz`, `train.de.gz`, `val.en.gz` ... | one a stem, all its languages |
+| `en_pud-ud-test.conllu`, `nl_pud-ud-test.conllu` | one of all treebanks |
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from isogloss.errors import InputError
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.languages import code, is_code
+from isogloss.text.readers.assemble import assemble
+from isogloss.text.readers.lines import plain_name, read_lines
+from isogloss.text.readers.names import languages_of
+
+_TATOEBA = re.compile(r"tatoeba\.([a-z]{3})-eng\.([a-z]{3})")
+
+
+def read_aligned(paths: Sequence[Path], languages: Sequence[str], *, name: str = "") -> Bitext:
+    """Files whose lines translate each other, one a language; unequal counts are told file by file."""
+    corpora = [Corpus(each, read_lines(path), name=str(path)) for path, each in zip(paths, languages, strict=True)]
+    return assemble(corpora, name or " ".join(path.name for path in paths))
+
+
+def tatoeba_files(folder: Path) -> dict[str, tuple[Path, Path]]:
+    """The (English, other) files of each language in a Tatoeba folder; empty when it is none."""
+    pairs: dict[str, tuple[Path, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        match = _TATOEBA.fullmatch(plain_name(path))
+        if match and match.group(1) == match.group(2) and is_code(match.group(1)):
+            english = path.with_name(path.name.replace(f"-eng.{match.group(1)}", "-eng.eng"))
+            pairs[code(match.group(1))] = (english, path)
+    return pairs
+
+
+def _tatoeba(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
+    pairs = tatoeba_files(folder)
+    wanted = sorted(pairs) if languages is None else [each for each in languages if each != "en"]
+    missing = [each for each in wanted if each not in pairs]
+    if missing:
+        raise InputError(
+            f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(sorted(pairs))}"
+        )
+    if not wanted:
+        raise InputError(f"{folder} pairs English with others: name at least one of {', '.join(sorted(pairs))}")
+    return [read_aligned(pairs[each], ("en", each), name=f"tatoeba.en-{each}") for each in wanted]
+
+
+def aligned_sets(folder: Path) -> dict[str, dict[str, Path]]:
+    """Line-aligned sets of a folder: stem -> language -> file, for names such as `train.en.gz`.
+
+    `source.en.txt` is not one of them: that is how running text is named, which is parallel to nothing.
+    """
+    sets: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        stem, dot, last = plain_name(path).rpartition(".")
+        if dot and last.islower() and is_code(last) and path.is_file():
+            sets.setdefault(stem, {})[code(last)] = path
+    return {stem: files for stem, files in sets.items() if len(files) > 1}
+
+
+def pair_tables(folder: Path) -> dict[Path, tuple[str, ...]]:
+    """Tables whose name tells their languages (`en-nl.tsv`), with those languages."""
+    tables: dict[Path, tuple[str, ...]] = {}
+    for path in sorted(folder.iterdir()):
+        languages = languages_of(path)
+        if languages and plain_name(path).endswith(".tsv"):
+            tables[path] = languages
+    return tables
+
+
+def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
+    """Every bitext of a folder that has the chosen languages; see the table above."""
+    if tatoeba_files(folder):
+        return _tatoeba(folder, languages)
+    tables = pair_tables(folder)
+    if tables:
+        return _tables(folder, tables, languages)
+    sets = aligned_sets(folder)
+    if sets:
+        return _sets(folder, sets, languages)
+    raise InputError(
+        f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
+        "train.en and train.nl, or en_*.conllu; name the files one by one instead"
+    )
+
+
+def _covers(languages: Sequence[str] | None, there: Sequence[str]) -> bool:
+    """Whether a set answers a choice of languages: it has all of them, or all that it has was chosen."""
+    return languages is None or set(languages) <= set(there) or set(there) <= set(languages)
+
+
+def _tables(folder: Path, tables: dict[Path, tuple[str, ...]], languages: Sequence[str] | None) -> list[Bitext]:
+    from isogloss.text.readers.tables import read_table
+
+    fitting = {path: there for path, there in tables.items() if _covers(languages, there)}
+    if not fitting:
+        pairs = ", ".join("-".join(there) for there in tables.values())
+        raise InputError(f"{folder} has no table of {', '.join(languages or ())}; it has {pairs}")
+    return [
+        assemble(
+            read_table(path, None if languages is None else [each for each in languages if each in there]),
+            path.name,
+        )
+        for path, there in fitting.items()
+    ]
+
+
+def _sets(folder: Path, sets: dict[str, dict[str, Path]], languages: Sequence[str] | None) -> list[Bitext]:
+    fitting = {stem: files for stem, files in sets.items() if _covers(languages, list(files))}
+    if not fitting:
+        there = ", ".join(sorted({each for files in sets.values() for each in files}))
+        raise InputError(f"{folder} has no aligned files of {', '.join(languages or ())}; it has {there}")
+    bitexts = []
+    for stem, files in fitting.items():
+        chosen = [each for each in languages or files if each in files]
+        bitexts.append(read_aligned([files[each] for each in chosen], chosen, name=stem))
+    return bitexts

@@ -1,0 +1,134 @@
+"""Words as character spans, and which word each subword token belongs to.
+
+Tokenizers disagree about pieces but all of them point at characters, so words are compared through
+characters.
+
+The default segmentation, for text that comes without one:
+
+- a word is a run of letters, digits and their combining marks (Arabic and Devanagari vowel signs stay
+  inside);
+- an apostrophe between letters stays inside (`don't`, `foto's`), except that in languages with elision the
+  part up to it is a word of its own: `l'eau` -> `l'` `eau` (but `aujourd'hui` is one);
+- Dutch and Afrikaans clitics keep the apostrophe they begin with: `'s avonds` -> `'s` `avonds`;
+- a hyphenated word is split, the hyphen being a word: `well-known` -> `well` `-` `known`; translations of the
+  parts can then be linked one by one, and subword tokenizers cut there too;
+- a point or comma between digits stays inside: `3.14`, `1,000`;
+- every punctuation mark or symbol is a word; an emoji sequence is one word;
+- every ideograph is a word; a run of hiragana is one, and so is a run of katakana;
+- Thai, Lao, Khmer and Burmese are written without spaces: a whole run is one word here. For those give spans
+  of your own (a treebank has them).
+
+White space, control and format characters belong to no word; everything else belongs to exactly one.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from isogloss.text.corpora import Span
+from isogloss.text.languages import code
+
+NO_WORD = -1
+
+_ELISION = frozenset({"ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pms", "sc", "scn", "vec", "wa"})
+_CLITIC = {"nl": "ns|[stnkmrd]", "af": "[nkt]"}
+_APOSTROPHE = "'’"
+_WHOLE = "aujourd|presqu(?=.[îi]le)|prud"  # French words whose apostrophe no longer divides
+_IDEOGRAPH = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_HIRAGANA = "\u3041-\u309f"
+_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+# Planes 0 and 1 hold every letter and mark but ideographs; plane 14's selectors are added by hand.
+_LAST = 0x1FFFF
+
+
+def _class_of(categories: tuple[str, ...]) -> str:
+    """The characters of these Unicode categories as the inside of a regular expression's [...]."""
+    ranges: list[list[int]] = []
+    for number in range(_LAST + 1):
+        if unicodedata.category(chr(number)) in categories:
+            if ranges and ranges[-1][1] == number - 1:
+                ranges[-1][1] = number
+            else:
+                ranges.append([number, number])
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+
+
+@cache
+def _pattern(elision: bool, clitic: str) -> re.Pattern[str]:
+    """The regular expression whose matches are the words."""
+    marks = _class_of(("Mn", "Mc", "Me")) + "\U000e0100-\U000e01ef"
+    hidden = _class_of(("Cc", "Cf")) + "\U000e0000-\U000e007f"
+    # Python's \w knows letters and digits but not combining marks, without which Hindi falls into pieces.
+    letters = rf"(?:[^\W_{_IDEOGRAPH}{_HIRAGANA}{_KATAKANA}]++[{marks}]*+)++"
+    # Inside a word: joiners (Persian, Indic), soft hyphen, Catalan's middle dot, Hebrew's geresh.
+    inner = rf"(?:[\u200c\u200d\u00ad]+|[·׳״](?=[^\W\d_]))?{letters}"
+    apostrophe = "" if elision else rf"|[{_APOSTROPHE}](?=[^\W\d_]){letters}"
+    run = rf"{letters}(?:{inner}|(?<=\d)[.,٫٬](?=\d){letters}{apostrophe})*"
+    begins = rf"(?<![^\W_{_IDEOGRAPH}])"
+    ways = [
+        rf"{begins}[{_APOSTROPHE}](?:{clitic})(?![\w{marks}{_APOSTROPHE}])" if clitic else "",
+        rf"(?i:{begins}(?:{_WHOLE})[{_APOSTROPHE}]){run}" if elision else "",
+        rf"{run}[{_APOSTROPHE}](?=[^\W\d_])" if elision else "",
+        run,
+        rf"[{_IDEOGRAPH}][{marks}]*",
+        rf"[{_HIRAGANA}](?:[{_HIRAGANA}{marks}]|ー)*",
+        rf"[{_KATAKANA}][{_KATAKANA}{marks}]*",
+        rf"(?:_|[^\w\s{marks}{hidden}])[{marks}\u20e3\U0001f3fb-\U0001f3ff]*(?:\u200d[^\w\s{marks}{hidden}][{marks}]*)*",
+        rf"[{marks}]+",
+    ]
+    return re.compile("|".join(way for way in ways if way))
+
+
+def spans(text: str, language: str) -> list[Span]:
+    """Character spans `(start, end)` of the words, in order.
+
+    >>> spans("l'eau bout.", "fr")
+    [(0, 2), (2, 5), (6, 10), (10, 11)]
+    """
+    short = code(language)
+    return [match.span() for match in _pattern(short in _ELISION, _CLITIC.get(short, "")).finditer(text)]
+
+
+def pieces(text: str) -> list[Span]:
+    """Spans of the space-separated pieces, for text that was tokenised before it was written.
+
+    >>> pieces("The cat .")
+    [(0, 3), (4, 7), (8, 9)]
+    """
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) -> list[int]:
+    """Which word each subword token belongs to, through the characters they share.
+
+    A token goes to the word it shares most characters with, the first one on a tie; to -1 when it shares none
+    (special tokens have empty offsets, some tokens are only a space). Offsets that include the leading space
+    need no care. Word spans must be in order (starts and ends never decrease; several words may share one
+    span, the first then takes the tokens). Tokens may start over, as in a pair of sentences.
+
+    >>> word_of_tokens([(0, 0), (0, 2), (2, 5), (5, 8), (0, 0)], [(0, 5), (6, 8)])
+    [-1, 0, 0, 1, -1]
+    """
+    owners: list[int] = []
+    count = len(word_spans)
+    word, previous = 0, 0
+    for start, end in token_offsets:
+        if end <= start:
+            owners.append(NO_WORD)
+            continue
+        if start < previous:
+            word = bisect_right(word_spans, start, key=lambda span: span[1])
+        previous = start
+        while word < count and word_spans[word][1] <= start:
+            word += 1
+        best, most = NO_WORD, 0
+        candidate = word
+        while candidate < count and (begin := word_spans[candidate][0]) < end:
+            shared = min(end, word_spans[candidate][1]) - max(start, begin)
+            if shared > most:
+                best, most = candidate, shared
+            candidate += 1
+        owners.append(best)
+    return owners
