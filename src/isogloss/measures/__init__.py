@@ -1,1 +1,61 @@
-"""measures."""
+"""Measures: pure functions of tensors to numbers. Each declares its direction, range and invariances (`MEASURES`)."""
+
+from isogloss.measures.blocks import (
+    block_gram,
+    block_hsic,
+    cka_from_blocks,
+    even_blocks,
+    gram_hsic,
+    jackknife,
+    shuffled_hsic,
+)
+from isogloss.measures.intervals import mean_interval, wilson
+from isogloss.measures.neighbours import METHODS, mutual, nearest
+from isogloss.measures.registry import MEASURES, Measure, measure
+from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
+from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled
+from isogloss.measures.stream import CkaStream, Estimate
+from isogloss.measures.streaming import (
+    PairSums,
+    SideSums,
+    cka_from_sums,
+    floor_from_sums,
+    pair_sums,
+    shift,
+    side_sums,
+)
+
+__all__ = [
+    "MEASURES",
+    "METHODS",
+    "CkaStream",
+    "Estimate",
+    "Measure",
+    "PairSums",
+    "Retrieval",
+    "SideSums",
+    "block_gram",
+    "block_hsic",
+    "cka",
+    "cka_floor",
+    "cka_from_blocks",
+    "cka_from_sums",
+    "cka_minibatch",
+    "cka_rbf",
+    "cka_shuffled",
+    "even_blocks",
+    "floor_from_sums",
+    "gram_hsic",
+    "jackknife",
+    "mean_interval",
+    "measure",
+    "mutual",
+    "nearest",
+    "pair_sums",
+    "retrieval",
+    "retrieve",
+    "shift",
+    "shuffled_hsic",
+    "side_sums",
+    "wilson",
+]

@@ -1,0 +1,50 @@
+"""The border of the measures: what comes in is checked once here, and trusted inside."""
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+
+
+def matrix(x: Tensor, *, name: str = "x", at_least: int = 1) -> Tensor:
+    """`x` of shape (n, d), detached, in float32 or float64; anything else is an `InputError`.
+
+    Half precision becomes float32. Values that are not finite are refused: a NaN compares as neither greater nor
+    smaller, so that in a ranking it would look like a perfect score.
+    """
+    if x.ndim != 2:
+        raise InputError(f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
+    if x.shape[0] < at_least:
+        raise InputError(f"{name} has {x.shape[0]} items; this measure needs at least {at_least}")
+    if x.shape[1] == 0:
+        raise InputError(f"{name} has vectors of width 0")
+    x = x.detach()
+    if x.dtype not in (torch.float32, torch.float64):
+        x = x.float()
+    finite = torch.isfinite(x).all(dim=1)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0])
+        raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or mend it")
+    return x
+
+
+def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
+    """`x` (n, dx) and `y` (n, dy), checked, with as many rows each: row i of one corresponds to row i of the other."""
+    x, y = matrix(x, name="x", at_least=at_least), matrix(y, name="y", at_least=at_least)
+    if x.shape[0] != y.shape[0]:
+        raise InputError(f"x has {x.shape[0]} items and y has {y.shape[0]}; row i of x must correspond to row i of y")
+    return x, y
+
+
+def double(x: Tensor) -> Tensor:
+    """`x` in float64, moved to the CPU where its device has no float64."""
+    return (x.cpu() if x.device.type == "mps" else x).double()
+
+
+def mean_row(x: Tensor) -> Tensor:
+    """The mean of the rows of `x` (n, d) -> (d,), exact where all rows are equal.
+
+    Averaging the differences to the first row keeps constant vectors exactly constant: after the shift they are zero,
+    and not rounding noise that a normalised measure would blow up to full size.
+    """
+    return x[0] + (x - x[0]).mean(dim=0)

@@ -1,0 +1,174 @@
+"""Exact linear CKA from sums of size d x d, so that a corpus of any length is read once and never kept.
+
+HSIC of two linear kernels needs the n x n Gram matrices only through a few sums over items. Write x_i, y_i for rows,
+a_i = |x_i|^2, b_i = |y_i|^2, s = sum x_i, t = sum y_i. With the diagonals removed (K~, L~), as the U-statistic asks,
+
+    tr(K~ L~)   = |X'Y|^2 - sum a_i b_i
+    1' K~ 1     = |s|^2 - sum a_i
+    1' K~ L~ 1  = s' X'Y t - s' (sum b_i x_i) - (sum a_i y_i)' t + sum a_i b_i
+
+Some sums belong to one side (`SideSums`) and some to a pair (`PairSums`). With many languages each side is therefore
+summed once, however many pairs it is part of. All of them add, so chunks, workers and devices can be merged with `+`.
+
+HSIC does not change when a side is shifted. The sums do: far from the origin they are large and cancel. Every chunk is
+therefore shifted by one fixed reference, the mean of the first chunk, before it is summed.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.measures.inputs import double
+
+# Products of float32 rows are summed in float64 after this many rows.
+ROWS_PER_PRODUCT = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """A chunk of one side minus its reference: `rows` (b, d) and their squared lengths `squares` (b,) in float64."""
+
+    rows: Tensor
+    squares: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SideSums:
+    """Sums over the items of one side.
+
+    `n` items, `total` sum x (d,), `gram` X'X (d, d), `square` sum |x|^2, `square_rows` sum |x|^2 x (d,), `quartic`
+    sum |x|^4.
+    """
+
+    n: int
+    total: Tensor
+    gram: Tensor
+    square: Tensor
+    square_rows: Tensor
+    quartic: Tensor
+
+    def __add__(self, other: "SideSums") -> "SideSums":
+        """The sums over the items of both; they must have been shifted by the same reference."""
+        return SideSums(
+            self.n + other.n,
+            self.total + other.total,
+            self.gram + other.gram,
+            self.square + other.square,
+            self.square_rows + other.square_rows,
+            self.quartic + other.quartic,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Sums over corresponding items: `cross` X'Y (dx, dy), `x_rows` sum |y|^2 x (dx,), `y_rows` sum |x|^2 y (dy,),
+    `squares` sum |x|^2 |y|^2.
+    """  # noqa: D205
+
+    cross: Tensor
+    x_rows: Tensor
+    y_rows: Tensor
+    squares: Tensor
+
+    def __add__(self, other: "PairSums") -> "PairSums":
+        """The sums over the items of both."""
+        return PairSums(
+            self.cross + other.cross,
+            self.x_rows + other.x_rows,
+            self.y_rows + other.y_rows,
+            self.squares + other.squares,
+        )
+
+
+def shift(x: Tensor, reference: Tensor) -> Shifted:
+    """The rows of `x` (b, d) minus `reference` (d,)."""
+    rows = x - reference
+    return Shifted(rows, double(rows).square().sum(dim=1))
+
+
+def side_sums(x: Shifted) -> SideSums:
+    """The sums of one side over one chunk."""
+    rows = double(x.rows)
+    return SideSums(
+        n=rows.shape[0],
+        total=rows.sum(dim=0),
+        gram=_product(x.rows, x.rows),
+        square=x.squares.sum(),
+        square_rows=x.squares @ rows,
+        quartic=x.squares.square().sum(),
+    )
+
+
+def pair_sums(x: Shifted, y: Shifted) -> PairSums:
+    """The sums of a pair over one chunk of corresponding rows."""
+    return PairSums(
+        cross=_product(x.rows, y.rows),
+        x_rows=y.squares @ double(x.rows),
+        y_rows=x.squares @ double(y.rows),
+        squares=x.squares @ y.squares,
+    )
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """X'Y (dx, dy) in float64. Float32 rows are multiplied as such, a few at a time, and added in float64."""
+    if x.dtype == torch.float64 or y.dtype == torch.float64:
+        return double(x).T @ double(y)
+    parts = zip(torch.split(x, ROWS_PER_PRODUCT), torch.split(y, ROWS_PER_PRODUCT), strict=True)
+    total = torch.zeros((), dtype=torch.float64)
+    for left, right in parts:
+        total = total.to(left.device if left.device.type != "mps" else "cpu") + double(left.T @ right)
+    return total
+
+
+def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> Tensor:
+    """HSIC of two linear kernels: the U-statistic HSIC_1 of Song et al. (2012), or the biased |Xc'Yc|^2 / (n - 1)^2."""
+    n = x.n
+    if biased:
+        return (pair.cross - torch.outer(x.total, y.total) / n).square().sum() / (n - 1) ** 2
+    trace = pair.cross.square().sum() - pair.squares
+    sum_x = x.total.square().sum() - x.square
+    sum_y = y.total.square().sum() - y.square
+    sum_xy = x.total @ pair.cross @ y.total - x.total @ pair.x_rows - pair.y_rows @ y.total + pair.squares
+    return (trace + sum_x * sum_y / ((n - 1) * (n - 2)) - 2 * sum_xy / (n - 2)) / (n * (n - 3))
+
+
+def self_hsic_from_sums(x: SideSums, *, biased: bool = False) -> Tensor:
+    """HSIC of one side with itself."""
+    return hsic_from_sums(x, x, PairSums(x.gram, x.square_rows, x.square_rows, x.quartic), biased=biased)
+
+
+def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+    """CKA from three HSIC values; NaN where a side does not vary."""
+    return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
+
+
+def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> float:
+    """Linear CKA from sums: exactly `cka` of all the rows that went into them."""
+    _enough(x.n, biased=biased)
+    if x.n != y.n:
+        raise InputError(f"the two sides were summed over {x.n} and {y.n} items; they must be the same items")
+    values = (self_hsic_from_sums(side, biased=biased) for side in (x, y))
+    return float(ratio(hsic_from_sums(x, y, pair, biased=biased), *values))
+
+
+def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
+    """The mean of linear CKA over *all* n! ways of shuffling the pairs, exactly and without shuffling.
+
+    A doubly centred Gram matrix has rows that sum to zero, so averaging over permutations leaves only its trace:
+    tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|) for the biased form. The U-centred matrices of the debiased form also have zero
+    trace: its mean over shuffles is exactly 0.
+    """
+    _enough(x.n, biased=biased)
+    if not biased:
+        return 0.0
+    trace_x, trace_y = (side.square - side.total.square().sum() / side.n for side in (x, y))
+    xx, yy = (self_hsic_from_sums(side, biased=True) for side in (x, y))
+    return float(ratio(trace_x * trace_y / (x.n - 1) ** 3, xx, yy))
+
+
+def _enough(n: int, *, biased: bool) -> None:
+    needed = 2 if biased else 4
+    if n < needed:
+        raise InputError(f"{'biased' if biased else 'debiased'} CKA needs at least {needed} items, not {n}")
