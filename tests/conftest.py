@@ -48,13 +48,19 @@ def tiny_tokenizer(texts=TEXT, size=400):
 def tiny_config(family, vocabulary):
     """A configuration of `family` with three blocks, 32 wide."""
     sizes = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
-    common = {"hidden_size": 32, "num_hidden_layers": DEPTH, "num_attention_heads": 4, "intermediate_size": 64}
+    common = {
+        "hidden_size": 32,
+        "num_hidden_layers": DEPTH,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+    }
     encoder = {
         "d_model": 32, "encoder_layers": DEPTH, "decoder_layers": 1, "encoder_attention_heads": 4,
         "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 66,
         "decoder_start_token_id": 2,
     }  # fmt: skip
     grouped = {**common, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 66}
+    t5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": DEPTH, "num_heads": 4}
     extra = {
         "distilbert": {"dim": 32, "n_layers": DEPTH, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 66},
         "electra": {**common, "embedding_size": 16, "max_position_embeddings": 66},
@@ -65,7 +71,7 @@ def tiny_config(family, vocabulary):
         "xglm": {"d_model": 32, "num_layers": DEPTH, "attention_heads": 4, "ffn_dim": 64},
         **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2"), grouped),
         **dict.fromkeys(("bart", "marian", "mbart", "m2m_100"), encoder),
-        **dict.fromkeys(("t5", "mt5", "umt5"), {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": DEPTH, "num_heads": 4}),
+        **dict.fromkeys(("t5", "mt5", "umt5"), t5),
     }  # fmt: skip
     settings = extra.get(family, {**common, "max_position_embeddings": 66})
     return AutoConfig.for_model(family, **sizes, **settings)

@@ -1,8 +1,8 @@
 import pytest
 import torch
-from conftest import DEPTH, ENCODERS, READ_ONLY, TEXT
 
 import isogloss.stack.stack as stack_module
+from conftest import DEPTH, ENCODERS, READ_ONLY, TEXT
 from isogloss.errors import InputError
 from isogloss.stack import chain, load
 from isogloss.stack.packing import packed
@@ -12,8 +12,8 @@ from isogloss.text.corpora import Corpus
 CORPUS = Corpus("en", TEXT)
 
 
-def batch_of(stack, rows=range(len(TEXT))):
-    return encode(stack.tokenizer, CORPUS, list(rows), max_length=stack.max_length)
+def batch_of(stack, rows=None):
+    return encode(stack.tokenizer, CORPUS, rows or list(range(len(TEXT))), max_length=stack.max_length)
 
 
 def reference_states(stack, text):

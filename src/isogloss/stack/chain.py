@@ -59,6 +59,11 @@ class Chain:
         return nn.ModuleList([part.model for part in self.parts])
 
     @property
+    def fingerprint(self) -> str:
+        """A hash of the parts; the maps between them are part of it only by name, so a chain is not cached."""
+        raise InputError("vectors of a chain are not cached: its maps have no fingerprint")
+
+    @property
     def cuts(self) -> range:
         """The cuts that can be read."""
         return range(0, sum(part.last - part.first for part in self.parts) + 1)
@@ -99,7 +104,8 @@ class Chain:
 def chain(*parts: Stack | Callable[[Tensor], Tensor]) -> Chain:
     """Join slices, with maps between them: `chain(dutch[:4], rotation, english[4:])`.
 
-    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is any function (tokens, width) -> (tokens, width).
+    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is
+    any function (tokens, width) -> (tokens, width).
     """
     stacks: list[Stack] = []
     maps: list[list[Callable[[Tensor], Tensor]]] = []

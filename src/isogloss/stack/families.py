@@ -36,11 +36,14 @@ _BERT = Family("encoder.layer")
 _ROBERTA = Family("encoder.layer", first_position="padding")
 _LLAMA = Family("layers", ("embed_tokens",), norm="norm", packs=False, token_types=False, kind="decoder")
 _BART = Family("layers", ("embed_tokens",), packs=False, token_types=False, kind="encoder-decoder")
-_MBART = Family(
-    "layers", ("embed_tokens",), norm="layer_norm", packs=False, token_types=False, kind="encoder-decoder"
-)
+_MBART = Family("layers", ("embed_tokens",), norm="layer_norm", packs=False, token_types=False, kind="encoder-decoder")
 _T5 = Family(
-    "block", ("embed_tokens",), norm="final_layer_norm", packs=False, token_types=False, kind="encoder-decoder"
+    "block",
+    ("embed_tokens",),
+    norm="final_layer_norm",
+    packs=False,
+    token_types=False,
+    kind="encoder-decoder",
 )
 
 FAMILIES: dict[str, Family] = {

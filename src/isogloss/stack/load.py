@@ -68,9 +68,7 @@ def choose_device(device: str | torch.device) -> torch.device:
     if isinstance(device, torch.device):
         return device
     if device == "auto":
-        device = (
-            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        )
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if device not in ("cpu", "cuda", "mps") and not device.startswith("cuda:"):
         raise InputError(f"--device {device!r} is not known; choose auto, cpu, cuda or mps")
     if device.startswith("cuda") and not torch.cuda.is_available():

@@ -42,14 +42,14 @@ def packed_attention(
 
         options: dict[str, Any] = {} if window is None else {"window_size": (window, window)}
         borders = cu_seq_lens_q.to(torch.int32)
-        out = varlen_attn(q, k, v, borders, borders, max_length_q, max_length_q, scale=scaling, **options)
+        out: Any = varlen_attn(q, k, v, borders, borders, max_length_q, max_length_q, scale=scaling, **options)
         return out.unsqueeze(0), None
     pieces = []
-    borders = cu_seq_lens_q.tolist()
-    for start, stop in zip(borders[:-1], borders[1:], strict=True):
-        one = (part[start:stop].transpose(0, 1).unsqueeze(0) for part in (q, k, v))  # (1, heads, length, width)
+    ends = cu_seq_lens_q.tolist()
+    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+        one = [part[:, :, start:stop] for part in (query, key, value)]  # (1, heads, length, width)
         mask = None if window is None else _band(stop - start, window, q.device)
-        pieces.append(scaled_dot_product_attention(*one, attn_mask=mask, dropout_p=dropout, scale=scaling))
+        pieces.append(scaled_dot_product_attention(one[0], one[1], one[2], mask, dropout, scale=scaling))
     return torch.cat(pieces, dim=2).transpose(1, 2), None  # (1, tokens, heads, width)
 
 

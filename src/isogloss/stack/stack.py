@@ -9,6 +9,7 @@ a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`.
 """
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,14 +64,17 @@ class Stack:
 
     @property
     def packs(self) -> bool:
-        """Whether sentences are run end to end without padding: on a GPU, in half precision, where the family allows."""
+        """Whether sentences run end to end without padding: on a GPU, in half precision, where the family allows."""
         half = self.dtype in (torch.float16, torch.bfloat16)
         return self.family.packs and self.device.type == "cuda" and half
 
     @property
     def max_length(self) -> int:
         """Most tokens a sentence may have, special tokens included."""
-        limits = [self.tokenizer.model_max_length, getattr(self.model.config, "max_position_embeddings", None)]
+        limits = [
+            self.tokenizer.model_max_length,
+            getattr(self.model.config, "max_position_embeddings", None),
+        ]
         if self.family.first_position == "padding" and limits[1] is not None:
             limits[1] -= self.model.config.pad_token_id + 1
         known = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]
@@ -80,6 +84,18 @@ class Stack:
     def blocks(self) -> list[nn.Module]:
         """The blocks of this slice, in order."""
         return list(_module(self.model, self.family.blocks))[self.first : self.last]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the configuration, the tokenizer and every weight."""
+        digest = hashlib.sha256(self.model.config.to_json_string().encode())
+        if self.tokenizer.is_fast:
+            digest.update(self.tokenizer.backend_tokenizer.to_str().encode())
+        for name, weight in sorted(self.model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        digest.update(f"{self.first}:{self.last}".encode())
+        return digest.hexdigest()
 
     def __getitem__(self, cut: slice) -> "Stack":
         """The part from one cut to another: `stack[:8]` takes text to cut 8, `stack[8:]` takes cut 8 to the top.
@@ -97,7 +113,12 @@ class Stack:
         return replace(self, first=first, last=last, embeds=self.embeds and first == self.first)
 
     def read(
-        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce, hidden: Tensor | None = None
+        self,
+        batch: Batch,
+        layers: Sequence[int] | None = None,
+        *,
+        reduce: Reduce,
+        hidden: Tensor | None = None,
     ) -> dict[int, Any]:
         """Run a batch and reduce each wanted cut as soon as it is there, so that no cut is kept.
 
@@ -165,7 +186,7 @@ class Stack:
             if pack:
                 return flat.unsqueeze(0)
             if mask is None:
-                return flat.unflatten(0, (len(lengths), longest))
+                return flat.reshape(len(lengths), longest, *flat.shape[1:])
             padded = flat.new_zeros((len(lengths), longest, *flat.shape[1:]))
             padded[mask] = flat
             return padded

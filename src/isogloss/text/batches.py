@@ -65,9 +65,7 @@ class Batch:
         return torch.repeat_interleave(numbers, self.lengths)
 
 
-def encode(
-    tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False
-) -> Batch:
+def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False) -> Batch:
     """Tokenise some sentences of a corpus, in the order given.
 
     A sentence longer than `max_length` tokens is cut there, special tokens kept, and marked in `shortened`. With

@@ -1,1 +1,5 @@
-"""vectors."""
+"""Vectors of sentences, words and tokens at every layer, and their projection to a plane."""
+
+from isogloss.vectors.extract import Vectors, stream, vectors
+
+__all__ = ["Vectors", "stream", "vectors"]

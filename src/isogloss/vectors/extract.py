@@ -1,0 +1,198 @@
+"""The one extraction: text goes in, vectors of sentences, words or tokens come out at any set of cuts, as a stream.
+
+Each cut is pooled the moment it is computed, so a batch never holds all layers of all tokens. Sentences are taken in
+chunks; within a chunk they are grouped by length, and they leave in the order they came. Special tokens and padding
+never enter a mean, and the batch a sentence shares changes nothing but rounding.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.stack.chain import Chain
+from isogloss.stack.stack import Stack, measuring
+from isogloss.text.batches import Batch, chunks, encode, group
+from isogloss.text.corpora import Corpus
+from isogloss.vectors.cache import kept
+from isogloss.vectors.pool import first_of_group, mean_by_group
+
+Unit = Literal["sentence", "word", "token"]
+Pool = Literal["mean", "first"]
+UNITS: tuple[Unit, ...] = ("sentence", "word", "token")
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What one chunk of sentences gives.
+
+    values[unit]: (layers, items, width), float32. items[unit]: (items, 2), the sentence's row in the corpus and the
+    word's or content token's number in it (0 for sentences). shortened: rows of sentences cut to the model's length.
+    """
+
+    rows: list[int]
+    values: Mapping[Unit, Tensor]
+    items: Mapping[Unit, Tensor]
+    shortened: list[int]
+
+
+def stream(
+    stack: Stack | Chain,
+    corpus: Corpus,
+    *,
+    layers: Sequence[int] | None = None,
+    units: Sequence[Unit] = ("sentence",),
+    pool: Pool = "mean",
+    rows: Sequence[int] | None = None,
+    chunk: int = 1024,
+    tokens: int | None = None,
+    progress: Progress = silent,
+) -> Iterator[Vectors]:
+    """Vectors of a corpus, chunk by chunk, in the order of `rows` (default: all).
+
+    layers: cuts, default all. pool: how a word is made of its subwords. tokens: padded tokens in a batch, which
+    bounds memory; the default suits the device. Progress is told under the name of the corpus.
+    """
+    unknown = [unit for unit in units if unit not in UNITS]
+    if unknown:
+        raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
+    wanted = list(stack.cuts if layers is None else layers)
+    order = list(range(len(corpus)) if rows is None else rows)
+    budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048)
+    stage, done = f"reading {corpus.language}", 0
+    for piece in chunks(order, chunk):
+        whole = encode(stack.tokenizer, corpus, piece, max_length=stack.max_length, words="word" in units)
+        _refuse_empty(whole, corpus)
+        parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
+        for members in group(whole.lengths.tolist(), tokens=budget):
+            batch = whole.take(members).to(stack.device)
+            with measuring(stack.model):
+                parts.append((members, *_pooled(stack, batch, wanted, units, pool)))
+            done += len(members)
+            progress(stage, done, len(order))
+        yield _in_order(parts, piece, units, whole)
+
+
+def vectors(
+    stack: Stack | Chain,
+    corpus: Corpus,
+    *,
+    layers: Sequence[int] | None = None,
+    unit: Unit = "sentence",
+    pool: Pool = "mean",
+    cache: str | Path | None = None,
+    progress: Progress = silent,
+) -> Tensor:
+    """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
+
+    unit: sentence (mean of its content tokens), word (`pool`: mean of its subwords, or the first) or token (content
+    tokens in order). cache: a folder; the same model, text and options are then computed once. A word of which
+    nothing is left after cutting a long sentence is nan.
+
+    >>> vectors(stack, en).shape  # doctest: +SKIP
+    torch.Size([13, 224, 384])
+    """
+    wanted = list(stack.cuts if layers is None else layers)
+
+    def compute() -> Tensor:
+        found = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, progress=progress)
+        return torch.cat([one.values[unit] for one in found], dim=1)
+
+    if len(corpus) == 0:
+        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
+    if cache is None:
+        return compute()
+    return kept(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
+
+
+def _pooled(
+    stack: Stack | Chain, batch: Batch, layers: list[int], units: Sequence[Unit], pool: Pool
+) -> tuple[dict[Unit, Tensor], dict[Unit, Tensor]]:
+    """Every wanted cut of a batch, pooled by unit: values (layers, items, width), items (items, 2) in the batch."""
+    groups: dict[Unit, Tensor] = {}
+    items: dict[Unit, Tensor] = {}
+    sentence = batch.sentence_of_tokens()
+    for unit in units:
+        if unit == "sentence":
+            groups[unit] = torch.where(batch.content, sentence, -1)
+            items[unit] = torch.stack([torch.arange(len(batch), device=sentence.device)] * 2, dim=1)
+            items[unit][:, 1] = 0
+        elif unit == "word":
+            groups[unit], items[unit] = _words(batch, sentence)
+        else:
+            before = torch.cumsum(batch.content, 0)
+            starts = (before - batch.content.long())[torch.cumsum(batch.lengths, 0) - batch.lengths]
+            groups[unit] = torch.where(batch.content, before - 1, -1)
+            number = before - 1 - starts[sentence]
+            items[unit] = torch.stack([sentence, number], dim=1)[batch.content]
+    functions = {"mean": mean_by_group, "first": first_of_group}
+    if pool not in functions:
+        raise InputError(f"pool {pool!r} is not known; choose mean or first")
+
+    def reduce(_: int, states: Tensor) -> dict[Unit, Tensor]:
+        return {
+            unit: functions[pool if unit == "word" else "mean"](states, groups[unit], len(items[unit]))
+            for unit in units
+        }
+
+    found = stack.read(batch, layers, reduce=reduce)
+    values = {unit: torch.stack([found[layer][unit] for layer in layers]).cpu() for unit in units}
+    return values, {unit: items[unit].cpu() for unit in units}
+
+
+def _words(batch: Batch, sentence: Tensor) -> tuple[Tensor, Tensor]:
+    """Number the words of a batch that have tokens: group of each token, and (sentence, word) of each group."""
+    width = int(batch.words.max()) + 1 if len(batch.words) else 0
+    inside = batch.words >= 0
+    keys, numbers = torch.unique(sentence[inside] * max(width, 1) + batch.words[inside], return_inverse=True)
+    groups = torch.full_like(batch.words, -1)
+    groups[inside] = numbers
+    return groups, torch.stack([keys // max(width, 1), keys % max(width, 1)], dim=1)
+
+
+def _in_order(
+    parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]],
+    rows: list[int],
+    units: Sequence[Unit],
+    whole: Batch,
+) -> Vectors:
+    """Put the batches of a chunk back into the order its sentences came in."""
+    values: dict[Unit, Tensor] = {}
+    items: dict[Unit, Tensor] = {}
+    for unit in units:
+        places = []
+        for members, _, found in parts:
+            place = found[unit].clone()
+            place[:, 0] = torch.as_tensor(members)[place[:, 0]]
+            places.append(place)
+        place = torch.cat(places)
+        order = torch.argsort(place[:, 0], stable=True)
+        values[unit] = torch.cat([found[unit] for _, found, _ in parts], dim=1)[:, order]
+        place = place[order]
+        items[unit] = torch.stack([torch.as_tensor(rows)[place[:, 0]], place[:, 1]], dim=1)
+    return Vectors(rows, values, items, whole.rows[whole.shortened].tolist())
+
+
+def _refuse_empty(batch: Batch, corpus: Corpus) -> None:
+    sizes = torch.zeros(len(batch), dtype=torch.long)
+    sizes.index_add_(0, batch.sentence_of_tokens(), batch.content.long())
+    empty = torch.nonzero(sizes == 0).flatten()
+    if len(empty):
+        row = int(batch.rows[empty[0]])
+        raise InputError(
+            f"{corpus.name or corpus.language}, line {row + 1}: nothing is left of this sentence after tokenisation; "
+            "remove the line on every side"
+        )
+
+
+def _key(stack: Stack | Chain, corpus: Corpus, layers: list[int], unit: Unit, pool: Pool) -> str:
+    digest = hashlib.sha256()
+    facts: list[Any] = [stack.fingerprint, corpus.fingerprint, layers, unit, pool, "vectors-1"]
+    digest.update(repr(facts).encode())
+    return digest.hexdigest()

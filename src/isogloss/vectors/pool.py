@@ -1,0 +1,33 @@
+"""From the states of tokens to vectors of sentences and words: pure, on flat tensors."""
+
+import torch
+from torch import Tensor
+
+
+def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Mean of the rows of each group, in float32.
+
+    states: (tokens, d); groups: (tokens,) group of each row, -1 for rows that belong to none; returns (count, d). A
+    group without rows is nan: a missing vector must not pass for a vector.
+
+    >>> mean_by_group(torch.tensor([[1.], [3.], [9.]]), torch.tensor([0, 0, -1]), 1)
+    tensor([[2.]])
+    """
+    inside = groups >= 0
+    if not bool(inside.all()):
+        states, groups = states[inside], groups[inside]
+    sums = torch.zeros((count, states.shape[1]), dtype=torch.float32, device=states.device)
+    sums.index_add_(0, groups, states.float())
+    sizes = torch.bincount(groups, minlength=count)
+    return sums / sizes.unsqueeze(1)
+
+
+def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """The first row of each group, in float32; shapes as in `mean_by_group`."""
+    places = torch.full((count,), len(groups), dtype=torch.long, device=groups.device)
+    inside = torch.nonzero(groups >= 0).squeeze(1)
+    places.scatter_reduce_(0, groups[inside], inside, "amin")
+    found = places < len(groups)
+    result = torch.full((count, states.shape[1]), torch.nan, dtype=torch.float32, device=states.device)
+    result[found] = states[places[found]].float()
+    return result

@@ -1,0 +1,168 @@
+import pytest
+import torch
+
+from conftest import DEPTH, ENCODERS, TEXT
+from isogloss.errors import InputError
+from isogloss.stack import load
+from isogloss.text.batches import chunks, encode, group
+from isogloss.text.corpora import Corpus
+from isogloss.vectors import stream, vectors
+from isogloss.vectors.pool import first_of_group, mean_by_group
+
+CORPUS = Corpus("en", TEXT)
+
+
+def plain_masked_mean(stack, texts):
+    """The reference: one padded batch through transformers, mean over what is neither special nor padding."""
+    tokenizer = stack.tokenizer
+    encoded = tokenizer(texts, padding=True, return_tensors="pt", return_special_tokens_mask=True)
+    keep = (encoded["attention_mask"] * (1 - encoded["special_tokens_mask"])).unsqueeze(-1)
+    with torch.no_grad():
+        out = stack.model(
+            input_ids=encoded["input_ids"], attention_mask=encoded["attention_mask"], output_hidden_states=True
+        )
+    return torch.stack([(states * keep).sum(1) / keep.sum(1) for states in out.hidden_states])
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_vectors_equal_a_plain_masked_mean(tiny, family):
+    stack = load(tiny(family))
+    ours, reference = vectors(stack, CORPUS), plain_masked_mean(stack, TEXT)
+    top = DEPTH if stack.family.norm else DEPTH + 1  # the top cut of pre-norm models is before the final norm
+    assert ours.shape == reference.shape == (DEPTH + 1, len(TEXT), 32)
+    torch.testing.assert_close(ours[:top], reference[:top], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_batch_size_and_order_change_nothing(tiny, family):
+    stack = load(tiny(family))
+    whole = vectors(stack, CORPUS)
+    for options in ({"tokens": 1}, {"chunk": 3, "tokens": 20}, {"chunk": 1}):
+        pieces = torch.cat([one.values["sentence"] for one in stream(stack, CORPUS, **options)], dim=1)
+        torch.testing.assert_close(pieces, whole, atol=1e-5, rtol=0)
+    order = [5, 0, 7, 3, 1, 6, 2, 4]
+    turned = torch.cat([one.values["sentence"] for one in stream(stack, CORPUS, rows=order, chunk=3)], dim=1)
+    torch.testing.assert_close(turned, whole[:, order], atol=1e-5, rtol=0)
+
+
+def test_special_tokens_written_into_the_text_never_enter_the_mean(tiny):
+    """A pair of marks typed by the user, added again by the tokenizer, must not stay inside the mean."""
+    stack = load(tiny("bert"))
+    marked = Corpus("en", ["[CLS] the cat sleeps [SEP]"])
+    batch = encode(stack.tokenizer, marked, [0], max_length=64)
+    marks = [stack.tokenizer.cls_token_id, stack.tokenizer.sep_token_id]
+    ids = batch.ids[batch.content].tolist()
+    assert batch.ids.tolist().count(marks[0]) == 2
+    assert not set(ids) & set(marks)
+    assert ids == stack.tokenizer("the cat sleeps", add_special_tokens=False)["input_ids"]
+
+
+def test_unknown_words_are_content(tiny):
+    stack = load(tiny("bert"))
+    batch = encode(stack.tokenizer, Corpus("en", ["the ☃"]), [0], max_length=64)
+    assert stack.tokenizer.unk_token_id in batch.ids[batch.content].tolist()
+
+
+def test_measuring_sets_eval_mode_and_restores_each_module(tiny):
+    stack = load(tiny("bert"))
+    stack.model.train()
+    stack.blocks[1].eval()
+    before = [module.training for module in stack.model.modules()]
+    first, second = vectors(stack, CORPUS), vectors(stack, CORPUS)
+    assert torch.equal(first, second)  # dropout is off, whatever mode the model was in
+    assert [module.training for module in stack.model.modules()] == before
+    assert True in before and False in before
+
+
+def test_each_sentence_is_visited_exactly_once():
+    """Batch i is rows i*size..(i+1)*size, not data[i:i+size], which reads a quarter of the data."""
+    lengths = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
+    for tokens in (1, 5, 10, 1000):
+        batches = list(group(lengths, tokens=tokens))
+        assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+        assert all(len(b) * max(lengths[i] for i in b) <= tokens or len(b) == 1 for b in batches)
+    assert [row for piece in chunks(range(800), 16) for row in piece] == list(range(800))
+
+
+def test_words_of_whitespace_and_chinese_text_by_hand(tiny):
+    stack = load(tiny("bert"))
+    corpus = Corpus("zh", ["猫 sleeps"], words=[[(0, 1), (2, 8)]])
+    batch = encode(stack.tokenizer, corpus, [0], max_length=64, words=True)
+    with torch.no_grad():
+        states = stack.states(batch)
+    for pool in ("mean", "first"):
+        words = vectors(stack, corpus, unit="word", pool=pool)
+        assert words.shape[1] == 2
+        for cut, tokens in states.items():
+            second = tokens[batch.words == 1]
+            expected = second.mean(0) if pool == "mean" else second[0]
+            torch.testing.assert_close(words[cut, 0], tokens[1], atol=1e-6, rtol=0)
+            torch.testing.assert_close(words[cut, 1], expected, atol=1e-6, rtol=0)
+
+
+def test_token_vectors_are_the_content_tokens_in_order(tiny):
+    stack = load(tiny("bert"))
+    found = list(stream(stack, CORPUS, units=("token", "sentence"), chunk=4))
+    tokens = torch.cat([one.values["token"] for one in found], dim=1)
+    items = torch.cat([one.items["token"] for one in found])
+    means = torch.cat([one.values["sentence"] for one in found], dim=1)
+    for row in range(len(TEXT)):
+        mine = items[:, 0] == row
+        assert items[mine, 1].tolist() == list(range(int(mine.sum())))
+        torch.testing.assert_close(tokens[:, mine].mean(1), means[:, row], atol=1e-5, rtol=0)
+
+
+def test_only_the_layers_asked_for(tiny):
+    stack = load(tiny("bert"))
+    torch.testing.assert_close(vectors(stack, CORPUS, layers=[2, 0]), vectors(stack, CORPUS)[[2, 0]], atol=1e-6, rtol=0)
+    with pytest.raises(InputError, match="cuts 0 to 3"):
+        vectors(stack, CORPUS, layers=[4])
+
+
+def test_long_sentences_are_cut_and_counted(tiny):
+    stack = load(tiny("bert"))
+    assert stack.max_length == 64
+    corpus = Corpus("en", ["the cat", "cat " * 100, "cat " * 62])
+    found = next(stream(stack, corpus))
+    assert found.shortened == [1]
+    expected = vectors(stack, Corpus("en", ["cat " * 62]))
+    torch.testing.assert_close(found.values["sentence"][:, 1:2], expected, atol=1e-5, rtol=0)
+
+
+def test_empty_sentence_is_named_by_line(tiny):
+    stack = load(tiny("bert"))
+    with pytest.raises(InputError, match=r"lines\.txt, line 2: nothing is left"):
+        vectors(stack, Corpus("en", ["cat", "  "], name="lines.txt"))
+    with pytest.raises(InputError, match="the corpus is empty"):
+        vectors(stack, Corpus("en", [], name="lines.txt"))
+
+
+def test_cache_is_keyed_by_content_and_survives_a_broken_file(tiny, tmp_path, monkeypatch):
+    stack = load(tiny("bert"))
+    first = vectors(stack, CORPUS, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    monkeypatch.setattr("isogloss.vectors.extract.stream", lambda *_, **__: pytest.fail("computed again"))
+    assert torch.equal(vectors(stack, CORPUS, cache=tmp_path), first)
+    monkeypatch.undo()
+    vectors(stack, Corpus("en", TEXT[:-1]), cache=tmp_path)
+    vectors(stack, CORPUS, layers=[1], cache=tmp_path)
+    vectors(load(tiny("electra")), CORPUS, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+    file.write_bytes(file.read_bytes()[:100])
+    assert torch.equal(vectors(stack, CORPUS, cache=tmp_path), first)
+
+
+def test_progress_reaches_the_total(tiny):
+    seen = []
+    list(stream(load(tiny("bert")), CORPUS, chunk=3, progress=lambda *told: seen.append(told)))
+    assert seen[-1] == ("reading en", len(TEXT), len(TEXT))
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+
+
+def test_pooling_by_hand():
+    states = torch.tensor([[1.0], [3.0], [10.0], [4.0]])
+    groups = torch.tensor([1, 1, -1, 0])
+    assert mean_by_group(states, groups, 2).flatten().tolist() == [4.0, 2.0]
+    assert first_of_group(states, groups, 2).flatten().tolist() == [4.0, 1.0]
+    assert torch.isnan(mean_by_group(states, groups, 3)[2]).all()
+    assert torch.isnan(first_of_group(states, groups, 3)[2]).all()
