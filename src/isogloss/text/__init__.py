@@ -2,6 +2,9 @@
 
 from isogloss.text.corpora import Bitext, Corpus, Lexicon
 from isogloss.text.readers import (
+    Tree,
+    WordLinks,
+    attach_links,
     embedded,
     embedded_lexicon,
     read_bitext,
@@ -10,6 +13,8 @@ from isogloss.text.readers import (
     read_lexicon,
     read_lines,
     read_linked,
+    read_links,
+    read_trees,
 )
 from isogloss.text.words import spans, word_of_tokens
 
@@ -17,6 +22,9 @@ __all__ = [
     "Bitext",
     "Corpus",
     "Lexicon",
+    "Tree",
+    "WordLinks",
+    "attach_links",
     "embedded",
     "embedded_lexicon",
     "read_bitext",
@@ -25,6 +33,8 @@ __all__ = [
     "read_lexicon",
     "read_lines",
     "read_linked",
+    "read_links",
+    "read_trees",
     "spans",
     "word_of_tokens",
 ]

@@ -42,9 +42,7 @@ class Corpus:
         digest = hashlib.sha256(self.language.encode())
         for sentence in self.sentences:
             digest.update(sentence.encode("utf-8", "surrogatepass") + b"\n")
-        digest.update(
-            b"" if self.words is None else repr([list(map(tuple, one)) for one in self.words]).encode()
-        )
+        digest.update(b"" if self.words is None else repr([list(map(tuple, one)) for one in self.words]).encode())
         return digest.hexdigest()
 
     def take(self, rows: Sequence[int]) -> "Corpus":
@@ -72,9 +70,7 @@ class Bitext:
         if len(lengths) < len(self.corpora):
             raise InputError(f"{self.name or 'bitext'}: a language is listed twice in {self.languages}")
         if len(set(lengths.values())) > 1:
-            counts = ", ".join(
-                f"{corpus.name or corpus.language} has {len(corpus):,} lines" for corpus in self.corpora
-            )
+            counts = ", ".join(f"{corpus.name or corpus.language} has {len(corpus):,} lines" for corpus in self.corpora)
             raise InputError(f"the sides of a bitext must have equally many lines: {counts}")
 
     def __iter__(self) -> Iterator[Corpus]:
@@ -95,9 +91,7 @@ class Bitext:
     def fingerprint(self) -> str:
         """A hash of all sides and links."""
         digest = hashlib.sha256("".join(corpus.fingerprint for corpus in self.corpora).encode())
-        digest.update(
-            repr(sorted((pair, [list(one) for one in rows]) for pair, rows in self.links.items())).encode()
-        )
+        digest.update(repr(sorted((pair, [list(one) for one in rows]) for pair, rows in self.links.items())).encode())
         return digest.hexdigest()
 
     def __getitem__(self, language: str) -> Corpus:
@@ -105,9 +99,7 @@ class Bitext:
         for corpus in self.corpora:
             if corpus.language == language:
                 return corpus
-        raise InputError(
-            f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}"
-        )
+        raise InputError(f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}")
 
     def take(self, rows: Sequence[int]) -> "Bitext":
         """The rows at these numbers, in this order, with their links."""

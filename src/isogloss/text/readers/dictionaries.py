@@ -29,7 +29,7 @@ def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tup
         yield number, (words[0], words[1])
 
 
-def read_lexicon(path: Source, source: str, *, target: str) -> Lexicon:
+def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     """Word pairs from `source` to `target`, each pair once, in the file's order.
 
     A table gives the two columns of those languages; rows that lack one of the two are passed over.
@@ -37,8 +37,9 @@ def read_lexicon(path: Source, source: str, *, target: str) -> Lexicon:
     file, source, target = Path(path), code(source), code(target)
     if source == target:
         raise InputError(f"{file}: a lexicon joins two different languages, not {source} and {target}")
-    columns = header(first_line(file).split("\t"))
-    if columns is not None and "\t" in first_line(file):
+    cells = first_line(file).split("\t")
+    columns = header(cells) if len(cells) > 1 else None
+    if columns is not None:
         there = [each for each in columns if each is not None]
         left, right = (columns.index(each) for each in pick((source, target), there, where=file))
         rows = stream_table(file, len(columns), skip=1)

@@ -10,22 +10,24 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers.assemble import assemble
+from isogloss.text.readers.conllu import read_treebanks
 from isogloss.text.readers.lines import plain_name, read_lines
-from isogloss.text.readers.names import languages_of
+from isogloss.text.readers.names import language_of, languages_of, pick
+from isogloss.text.readers.tables import read_table
 
 _TATOEBA = re.compile(r"tatoeba\.([a-z]{3})-eng\.([a-z]{3})")
 
 
-def read_aligned(paths: Sequence[Path], languages: Sequence[str], *, name: str = "") -> Bitext:
-    """Files whose lines translate each other, one a language; unequal counts are told file by file."""
-    corpora = [Corpus(each, read_lines(path), name=str(path)) for path, each in zip(paths, languages, strict=True)]
-    return assemble(corpora, name or " ".join(path.name for path in paths))
+def aligned_corpora(paths: Sequence[Path], languages: Sequence[str]) -> list[Corpus]:
+    """Files whose lines translate each other, one a language, all lines kept."""
+    return [Corpus(each, read_lines(path), name=str(path)) for path, each in zip(paths, languages, strict=True)]
 
 
 def tatoeba_files(folder: Path) -> dict[str, tuple[Path, Path]]:
@@ -49,7 +51,7 @@ def _tatoeba(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
         )
     if not wanted:
         raise InputError(f"{folder} pairs English with others: name at least one of {', '.join(sorted(pairs))}")
-    return [read_aligned(pairs[each], ("en", each), name=f"tatoeba.en-{each}") for each in wanted]
+    return [assemble(aligned_corpora(pairs[each], ("en", each)), f"tatoeba.en-{each}") for each in wanted]
 
 
 def aligned_sets(folder: Path) -> dict[str, dict[str, Path]]:
@@ -85,6 +87,9 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     sets = aligned_sets(folder)
     if sets:
         return _sets(folder, sets, languages)
+    banks = treebanks(folder)
+    if banks:
+        return [_treebanks(folder, banks, languages)]
     raise InputError(
         f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
         "train.en and train.nl, or en_*.conllu; name the files one by one instead"
@@ -97,8 +102,6 @@ def _covers(languages: Sequence[str] | None, there: Sequence[str]) -> bool:
 
 
 def _tables(folder: Path, tables: dict[Path, tuple[str, ...]], languages: Sequence[str] | None) -> list[Bitext]:
-    from isogloss.text.readers.tables import read_table
-
     fitting = {path: there for path, there in tables.items() if _covers(languages, there)}
     if not fitting:
         pairs = ", ".join("-".join(there) for there in tables.values())
@@ -120,5 +123,24 @@ def _sets(folder: Path, sets: dict[str, dict[str, Path]], languages: Sequence[st
     bitexts = []
     for stem, files in fitting.items():
         chosen = [each for each in languages or files if each in files]
-        bitexts.append(read_aligned([files[each] for each in chosen], chosen, name=stem))
+        bitexts.append(assemble(aligned_corpora([files[each] for each in chosen], chosen), stem))
     return bitexts
+
+
+def treebanks(folder: Path) -> dict[str, list[Path]]:
+    """The treebanks of a folder by language: `en_pud-ud-test.conllu` is English."""
+    banks: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        language = language_of(path)
+        if language and plain_name(path).endswith(".conllu"):
+            banks.setdefault(language, []).append(path)
+    return banks
+
+
+def _treebanks(folder: Path, banks: dict[str, list[Path]], languages: Sequence[str] | None) -> Bitext:
+    wanted = pick(languages, list(banks), where=folder)
+    for each in wanted:
+        if len(banks[each]) > 1:
+            names = ", ".join(path.name for path in banks[each])
+            raise InputError(f"{folder} has several treebanks of {each} ({names}); name the files one by one")
+    return replace(read_treebanks([banks[each][0] for each in wanted], wanted), name=folder.name)

@@ -125,4 +125,4 @@ def embedded(languages: Sequence[str] | None = None) -> Bitext:
 def embedded_lexicon(source: str, target: str) -> Lexicon:
     """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
     with _packaged(LEXICON) as path:
-        return read_lexicon(path, source, target=target)
+        return read_lexicon(path, source, target)

@@ -1,0 +1,213 @@
+"""Parallel text in every layout becomes the same record."""
+
+import gzip
+
+import pytest
+
+from isogloss.errors import InputError
+from isogloss.text import read_bitext, read_bitexts, read_corpus
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def _write(**files):
+        for name, content in files.items():
+            (tmp_path / name.replace("__", ".").replace("_", "-")).write_text(content, encoding="utf-8")
+        return tmp_path
+
+    return _write
+
+
+def put(path, content):
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def sentences(bitext):
+    return [list(corpus) for corpus in bitext]
+
+
+# Line-aligned files
+
+
+def test_aligned_files_unpack_into_their_languages(tmp_path):
+    en = put(tmp_path / "en.txt", "The cat.\nThe dog.\n")
+    nl = put(tmp_path / "nl.txt", "De kat.\nDe hond.\n")
+    english, dutch = read_bitext(en, nl, languages=("eng", "nl"))
+    assert (english.language, dutch.language) == ("en", "nl")
+    assert list(dutch) == ["De kat.", "De hond."]
+    assert read_bitext(str(en), str(nl)).languages == ("en", "nl")
+
+
+def test_three_aligned_files_and_a_compressed_one(tmp_path):
+    en, nl = put(tmp_path / "a.en", "one\n"), put(tmp_path / "a.nl", "een\n")
+    (tmp_path / "a.de.gz").write_bytes(gzip.compress(b"eins\n"))
+    assert sentences(read_bitext(en, nl, tmp_path / "a.de.gz")) == [["one"], ["een"], ["eins"]]
+
+
+def test_unequal_counts_name_each_file_with_its_count(tmp_path):
+    en = put(tmp_path / "en.txt", "one\ntwo\nthree\n")
+    nl = put(tmp_path / "nl.txt", "een\n")
+    with pytest.raises(InputError, match=r"en\.txt has 3 lines, .*nl\.txt has 1 lines"):
+        read_bitext(en, nl)
+
+
+def test_rows_with_an_empty_side_are_left_out_everywhere_and_counted(tmp_path):
+    en = put(tmp_path / "en.txt", "one\n\nthree\nfour\n")
+    nl = put(tmp_path / "nl.txt", "een\ntwee\n  \nvier\n")
+    bitext = read_bitext(en, nl)
+    assert sentences(bitext) == [["one", "four"], ["een", "vier"]]
+    assert (bitext.rows, bitext.dropped) == (2, 2)
+
+
+def test_no_row_left_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no row has text in every one of en, nl"):
+        read_bitext(put(tmp_path / "en.txt", "one\n\n"), put(tmp_path / "nl.txt", "\ntwee\n"))
+
+
+def test_languages_must_be_told_or_show(tmp_path):
+    first, second = put(tmp_path / "one.txt", "a\n"), put(tmp_path / "nl.txt", "b\n")
+    with pytest.raises(InputError, match="the language of one.txt does not show"):
+        read_bitext(first, second)
+    with pytest.raises(InputError, match="2 files but 3 languages"):
+        read_bitext(first, second, languages=("en", "nl", "de"))
+    with pytest.raises(InputError, match="unknown language code 'xx'"):
+        read_bitext(first, second, languages=("xx", "nl"))
+    with pytest.raises(InputError, match="lists nl twice"):
+        read_bitext(first, second, languages=("nl", "nld"))
+    with pytest.raises(InputError, match="must be a list"):
+        read_bitext(first, second, languages="en,nl")
+
+
+def test_nothing_given():
+    with pytest.raises(InputError, match="no bitext was given"):
+        read_bitext()
+
+
+# Tables
+
+
+def test_a_table_with_a_header(tmp_path):
+    path = put(tmp_path / "t.tsv", "en\tnld\tzh\none\teen\t一\ntwo\ttwee\t二\n")
+    assert read_bitext(path).languages == ("en", "nl", "zh")
+    assert sentences(read_bitext(path, languages=("zh", "en"))) == [["一", "二"], ["one", "two"]]
+
+
+def test_quotation_marks_and_duplicates_are_text(tmp_path):
+    row = '"He said\t"Hij zei ""\n'
+    bitext = read_bitext(put(tmp_path / "t.tsv", "en\tnl\n" + row + row))
+    assert sentences(bitext) == [['"He said'] * 2, ['"Hij zei ""'] * 2]
+
+
+def test_an_empty_cell_means_untranslated(tmp_path):
+    path = put(tmp_path / "t.tsv", "en\tnl\tru\none\teen\t\ntwo\ttwee\tдва\n")
+    assert read_bitext(path, languages=("en", "nl")).rows == 2
+    assert (read_bitext(path).rows, read_bitext(path).dropped) == (1, 1)
+
+
+def test_a_row_of_another_width_names_file_and_line(tmp_path):
+    path = put(tmp_path / "t.tsv", "en\tnl\none\teen\ntwo\n")
+    with pytest.raises(InputError, match=r"t\.tsv:3: 1 cells where 2 were expected"):
+        read_bitext(path)
+
+
+def test_a_missing_language_names_those_that_are_there(tmp_path):
+    path = put(tmp_path / "t.tsv", "en\tnl\none\teen\n")
+    with pytest.raises(InputError, match=r"t\.tsv has no language de; it has en, nl"):
+        read_bitext(path, languages=("en", "de"))
+
+
+def test_ignored_columns_are_ignored_and_others_refused(tmp_path):
+    path = put(tmp_path / "t.tsv", "kind\t#id\ten\tnl\nx\t1\tone\teen\n")
+    assert read_bitext(path).languages == ("en", "nl")
+    path = put(tmp_path / "u.tsv", "en\tnl\tremarks\none\teen\tx\n")
+    with pytest.raises(InputError, match=r"u\.tsv:1: the header has 'remarks'"):
+        read_bitext(path)
+
+
+def test_a_header_may_not_name_a_language_twice(tmp_path):
+    with pytest.raises(InputError, match=r":1: the header names the language zh twice"):
+        read_bitext(put(tmp_path / "t.tsv", "zh\tcmn\n一\t一\n"))
+
+
+def test_without_a_header_the_name_tells(tmp_path):
+    path = put(tmp_path / "docs.en-nl.tsv", "one\teen\ntwo\ttwee\n")
+    assert sentences(read_bitext(path, languages=("nl", "en"))) == [["een", "twee"], ["one", "two"]]
+
+
+def test_without_a_header_the_caller_tells(tmp_path):
+    path = put(tmp_path / "pairs.tsv", "One.\tEen.\n")
+    assert read_bitext(path, languages=("en", "nl")).languages == ("en", "nl")
+    with pytest.raises(InputError, match=r"pairs\.tsv:1: the first line is no header .* no languages were given"):
+        read_bitext(path)
+    with pytest.raises(InputError, match="2 cells and 3 languages were given"):
+        read_bitext(path, languages=("en", "nl", "de"))
+
+
+def test_one_language_is_no_bitext(tmp_path):
+    with pytest.raises(InputError, match="needs two languages"):
+        read_bitext(put(tmp_path / "t.tsv", "en\tnl\none\teen\n"), languages=("en",))
+
+
+def test_bars(tmp_path):
+    path = put(tmp_path / "pairs.txt", "The cat . ||| De kat .\nThe dog . ||| De hond .\n")
+    assert sentences(read_bitext(path, languages=("en", "nl")))[1] == ["De kat .", "De hond ."]
+    with pytest.raises(InputError, match="give the languages of its sides"):
+        read_bitext(path)
+    path = put(tmp_path / "bad.txt", "a ||| b\nc\n")
+    with pytest.raises(InputError, match=r"bad\.txt:2: 1 sides where 2 were expected"):
+        read_bitext(path, languages=("en", "nl"))
+
+
+# Folders
+
+
+def test_a_tatoeba_folder_gives_a_bitext_a_language_english_first(folder):
+    path = folder(
+        tatoeba__nld_eng__nld="een\ntwee\n",
+        tatoeba__nld_eng__eng="one\ntwo\n",
+        tatoeba__cmn_eng__cmn="一\n",
+        tatoeba__cmn_eng__eng="one\n",
+    )
+    assert [bitext.languages for bitext in read_bitexts(path)] == [("en", "nl"), ("en", "zh")]
+    assert sentences(read_bitext(path, languages=("zh",))) == [["one"], ["一"]]
+    assert read_bitext(path, languages=("en", "nl")).rows == 2
+    with pytest.raises(InputError, match="no pair with English for de; it has nl, zh"):
+        read_bitexts(path, languages=("nl", "de"))
+    with pytest.raises(InputError, match="holds 2 bitexts"):
+        read_bitext(path)
+
+
+def test_a_folder_of_pair_tables(folder):
+    path = folder(en_nl__tsv="one\teen\n", en_de__tsv="one\teins\n")
+    assert [bitext.languages for bitext in read_bitexts(path)] == [("en", "de"), ("en", "nl")]
+    assert sentences(read_bitext(path, languages=("nl", "en"))) == [["een"], ["one"]]
+    with pytest.raises(InputError, match="no table of en, fr; it has en-de, en-nl"):
+        read_bitexts(path, languages=("en", "fr"))
+
+
+def test_a_folder_of_aligned_sets(folder):
+    path = folder(
+        train__en="one\n", train__de="eins\n", train__fr="un\n", val__en="two\n", val__de="zwei\n", val__fr="deux\n"
+    )
+    assert [(bitext.name, bitext.rows) for bitext in read_bitexts(path)] == [("train", 1), ("val", 1)]
+    assert sentences(read_bitexts(path, languages=("fr", "en"))[1]) == [["deux"], ["two"]]
+
+
+def test_a_folder_without_parallel_text(folder):
+    with pytest.raises(InputError, match="holds no parallel text by the names of its files"):
+        read_bitexts(folder(notes__md="x\n"))
+
+
+# One language
+
+
+def test_a_corpus_passes_over_blank_lines(tmp_path):
+    corpus = read_corpus(put(tmp_path / "mono.txt", "one\n\n \ntwo\n"), "eng")
+    assert (corpus.language, list(corpus), corpus.name) == ("en", ["one", "two"], "mono.txt")
+    with pytest.raises(InputError, match="only blank lines"):
+        read_corpus(put(tmp_path / "blank.txt", "\n\n"), "en")
+
+
+def test_a_corpus_from_a_column_of_a_table(tmp_path):
+    assert list(read_corpus(put(tmp_path / "t.tsv", "en\tnl\none\teen\n"), "nl")) == ["een"]
