@@ -9,6 +9,7 @@ from isogloss.measures.blocks import (
     jackknife,
     shuffled_hsic,
 )
+from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
 from isogloss.measures.intervals import mean_interval, wilson
 from isogloss.measures.neighbours import METHODS, mutual, nearest
 from isogloss.measures.registry import MEASURES, Measure, measure
@@ -34,6 +35,7 @@ __all__ = [
     "PairSums",
     "Retrieval",
     "SideSums",
+    "anisotropy",
     "block_gram",
     "block_hsic",
     "cka",
@@ -43,14 +45,17 @@ __all__ = [
     "cka_minibatch",
     "cka_rbf",
     "cka_shuffled",
+    "cosine_drift",
     "even_blocks",
     "floor_from_sums",
     "gram_hsic",
     "jackknife",
+    "l2_drift",
     "mean_interval",
     "measure",
     "mutual",
     "nearest",
+    "neighbourhood_overlap",
     "pair_sums",
     "retrieval",
     "retrieve",

@@ -28,6 +28,14 @@ def matrix(x: Tensor, *, name: str = "x", at_least: int = 1) -> Tensor:
     return x
 
 
+def enough_for_cka(n: int, *, biased: bool) -> None:
+    """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
+    needed = 2 if biased else 4
+    if n < needed:
+        kind = "biased" if biased else "debiased"
+        raise InputError(f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
+
+
 def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
     """`x` (n, dx) and `y` (n, dy), checked, with as many rows each: row i of one corresponds to row i of the other."""
     x, y = matrix(x, name="x", at_least=at_least), matrix(y, name="y", at_least=at_least)

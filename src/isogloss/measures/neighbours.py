@@ -26,6 +26,9 @@ METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 # Scores held at once: 128 MiB in float32. Larger blocks are hardly faster, and smaller ones starve the matrix product.
 SCORES_AT_ONCE = 2**25
 
+# Cosines of unit vectors that differ by less than this are equal up to rounding.
+TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
+
 
 @dataclass(frozen=True, eq=False)
 class Scoring:

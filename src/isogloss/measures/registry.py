@@ -12,7 +12,9 @@ from typing import Any, Literal, TypeVar
 Takes = Literal["pair", "space", "other"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-INVARIANCES = frozenset({"rotation", "scale", "shift", "permutation of items", "symmetric"})
+INVARIANCES = frozenset(
+    {"rotation", "scale", "shift", "joint rotation", "joint shift", "permutation of items", "symmetric"}
+)
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class Measure:
 
     `takes` says what the function is called with: "pair" for `function(x, y)` with rows that correspond, "space" for
     `function(x)`, "other" for anything else. `invariances` names what may be done to `x` alone (rotation, scale,
-    shift), to the rows of both (permutation of items) or to the order of the arguments (symmetric) without changing
-    the value.
+    shift), to both alike (joint rotation, joint shift, permutation of items) or to the order of the arguments
+    (symmetric) without changing the value.
     """
 
     name: str
@@ -39,7 +41,9 @@ MEASURES: dict[str, Measure] = {}
 
 def register(entry: Measure) -> Measure:
     """Add a measure to the registry; a name is given once and invariances are known words."""
-    if entry.name in MEASURES:
+    known = MEASURES.get(entry.name)
+    # A module that is loaded again in a notebook brings its own measures again; that is no clash.
+    if known is not None and known.function.__module__ != entry.function.__module__:
         raise ValueError(f"a measure named {entry.name!r} is already registered")
     unknown = entry.invariances - INVARIANCES
     if unknown:

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures.intervals import mean_interval, wilson
-from isogloss.measures.neighbours import Scoring, pair_scores, score_blocks, scoring
-
-TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
+from isogloss.measures.neighbours import TIE, Scoring, pair_scores, score_blocks, scoring
+from isogloss.measures.registry import Measure, register
 
 Gold = Sequence[Collection[int]] | Tensor
 
@@ -93,6 +92,8 @@ def retrieve(
     way. Rows without a right answer are no queries, and remain candidates. `keys_x` and `keys_y` are labels (the
     texts): whatever carries the label of a right answer is right too.
     """
+    if min(ks, default=1) < 1:
+        raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     scores = scoring(x, y, method=method, k=k, block=block)
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y).to(scores.x.device)
     there = _direction(scores, pairs, ks, block=block, duplicates=_repeats(y, keys_y))
@@ -219,5 +220,23 @@ def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float
         first = torch.cat([missed.new_ones(1), missed[:-1]]) - missed
         mrr += weight * float((first / (places + 1)).sum())
         for k in ks:
-            floor[k] += weight * (1 - float(missed[min(k, m) - 1]))
+            floor[k] += weight * (min(k, m) / m if g == 1 else 1 - float(missed[min(k, m) - 1]))
     return floor, mrr
+
+
+def _register_all() -> None:
+    """P@1, P@5, P@10 and MRR as measures of their own: the mean of both directions, by cosine."""
+    for name in ("p@1", "p@5", "p@10", "mrr"):
+        register(
+            Measure(
+                name,
+                lambda x, y, name=name, **options: retrieval(x, y, **options)[name],
+                higher_is_better=True,
+                range=(0.0, 1.0),
+                invariances=frozenset({"scale", "joint rotation", "permutation of items", "symmetric"}),
+                paper="Conneau et al. 2018, Word Translation Without Parallel Data",
+            )
+        )
+
+
+_register_all()

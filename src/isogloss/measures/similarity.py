@@ -12,9 +12,10 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures.blocks import block_hsic, centre_gram, cka_from_blocks, even_blocks
-from isogloss.measures.inputs import double, mean_row, paired
+from isogloss.measures.inputs import double, enough_for_cka, mean_row, paired
 from isogloss.measures.registry import Measure, measure, register
 from isogloss.measures.streaming import (
+    Shifted,
     hsic_from_sums,
     pair_sums,
     ratio,
@@ -64,8 +65,8 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
     x, y = _prepared(x, y, biased=biased)
-    k, l = (centre_gram(_gaussian(side, bandwidth), biased=biased) for side in (x, y))  # noqa: E741
-    return float(ratio((k * l).sum(), k.square().sum(), l.square().sum()))
+    gram_x, gram_y = (centre_gram(_gaussian(side, bandwidth), biased=biased) for side in (x, y))
+    return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
 
 
 @measure(
@@ -100,11 +101,11 @@ def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, bias
         left, right = (shift(side, mean_row(side)) for side in (x, y))
         a, b = side_sums(left), side_sums(right)
         xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (a, b))
-        pairs = (pair_sums(left, type(right)(right.rows[order], right.squares[order])) for order in orders)
+        pairs = (pair_sums(left, Shifted(right.rows[order], right.squares[order])) for order in orders)
         return torch.stack([ratio(hsic_from_sums(a, b, pair, biased=biased), xx, yy) for pair in pairs])
-    k, l = (_linear_gram(side, biased=biased) for side in (x, y))  # noqa: E741
-    xx, yy = k.square().sum(), l.square().sum()
-    return torch.stack([ratio((k * l[order][:, order]).sum(), xx, yy) for order in orders])
+    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
+    xx, yy = gram_x.square().sum(), gram_y.square().sum()
+    return torch.stack([ratio((gram_x * gram_y[order][:, order]).sum(), xx, yy) for order in orders])
 
 
 def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
@@ -116,13 +117,8 @@ def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased:
 
 
 def _prepared(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor]:
-    needed = 2 if biased else 4
-    if x.ndim == 2 and x.shape[0] < needed:
-        raise InputError(
-            f"{'biased' if biased else 'debiased'} CKA needs at least {needed} items, not {x.shape[0]}; "
-            "give it more sentences"
-        )
     x, y = paired(x, y)
+    enough_for_cka(x.shape[0], biased=biased)
     return double(x), double(y)
 
 
@@ -133,8 +129,8 @@ def _linear_hsic(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor,
         a, b = side_sums(left), side_sums(right)
         xy = hsic_from_sums(a, b, pair_sums(left, right), biased=biased)
         return xy, self_hsic_from_sums(a, biased=biased), self_hsic_from_sums(b, biased=biased)
-    k, l = (_linear_gram(side, biased=biased) for side in (x, y))  # noqa: E741
-    return (k * l).sum(), k.square().sum(), l.square().sum()
+    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
+    return (gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()
 
 
 def _linear_gram(x: Tensor, *, biased: bool) -> Tensor:

@@ -110,20 +110,13 @@ class CkaStream:
     def _take(self, rows: Mapping[str, Tensor]) -> None:
         if not self._references:
             self._references = {language: mean_row(x) for language, x in rows.items()}
-        sides, pairs = self._summed(rows, self._references)
+        sides, pairs = _summed(rows, self._references, self.pairs)
         self._sides = {key: self._sides[key] + part if self._sides else part for key, part in sides.items()}
         self._pairs = {key: self._pairs[key] + part if self._pairs else part for key, part in pairs.items()}
         grams = torch.stack([block_gram(rows[language]) for language in self.languages])
         self._values.append(gram_hsic(grams, grams))
         if self.shuffles:
             self._shuffled.append(shuffled_hsic(grams, grams, generator=self._generator, shuffles=self.shuffles))
-
-    def _summed(
-        self, rows: Mapping[str, Tensor], references: Mapping[str, Tensor]
-    ) -> tuple[dict[str, SideSums], dict[Pair, PairSums]]:
-        shifted = {language: shift(x, references[language]) for language, x in rows.items()}
-        sides = {language: side_sums(x) for language, x in shifted.items()}
-        return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in self.pairs}
 
     def _sums(self, source: str, target: str) -> tuple[SideSums, SideSums, PairSums]:
         """The sums of one pair with the waiting rows included; the state stays as it is."""
@@ -136,9 +129,20 @@ class CkaStream:
         if rows[source].shape[0] == 0:
             return self._sides[source], self._sides[target], self._pairs[pair]
         references = self._references or {language: mean_row(x) for language, x in rows.items()}
-        shifted = {language: shift(x, references[language]) for language, x in rows.items()}
-        x, y = side_sums(shifted[source]), side_sums(shifted[target])
-        cross = pair_sums(shifted[source], shifted[target])
+        sides, pairs = _summed(rows, references, [pair])
         if not self._sides:
-            return x, y, cross
-        return self._sides[source] + x, self._sides[target] + y, self._pairs[pair] + cross
+            return sides[source], sides[target], pairs[pair]
+        return (
+            self._sides[source] + sides[source],
+            self._sides[target] + sides[target],
+            self._pairs[pair] + pairs[pair],
+        )
+
+
+def _summed(
+    rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
+) -> tuple[dict[str, SideSums], dict[Pair, PairSums]]:
+    """Each language shifted and summed once, each pair once."""
+    shifted = {language: shift(x, references[language]) for language, x in rows.items()}
+    sides = {language: side_sums(x) for language, x in shifted.items()}
+    return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}

@@ -15,12 +15,13 @@ therefore shifted by one fixed reference, the mean of the first chunk, before it
 """
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double
+from isogloss.measures.inputs import double, enough_for_cka
 
 # Products of float32 rows are summed in float64 after this many rows.
 ROWS_PER_PRODUCT = 1024
@@ -116,10 +117,7 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
     if x.dtype == torch.float64 or y.dtype == torch.float64:
         return double(x).T @ double(y)
     parts = zip(torch.split(x, ROWS_PER_PRODUCT), torch.split(y, ROWS_PER_PRODUCT), strict=True)
-    total = torch.zeros((), dtype=torch.float64)
-    for left, right in parts:
-        total = total.to(left.device if left.device.type != "mps" else "cpu") + double(left.T @ right)
-    return total
+    return reduce(torch.add, (double(left.T @ right) for left, right in parts))
 
 
 def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> Tensor:
@@ -146,7 +144,7 @@ def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
 
 def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> float:
     """Linear CKA from sums: exactly `cka` of all the rows that went into them."""
-    _enough(x.n, biased=biased)
+    enough_for_cka(x.n, biased=biased)
     if x.n != y.n:
         raise InputError(f"the two sides were summed over {x.n} and {y.n} items; they must be the same items")
     values = (self_hsic_from_sums(side, biased=biased) for side in (x, y))
@@ -160,15 +158,9 @@ def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
     tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|) for the biased form. The U-centred matrices of the debiased form also have zero
     trace: its mean over shuffles is exactly 0.
     """
-    _enough(x.n, biased=biased)
+    enough_for_cka(x.n, biased=biased)
     if not biased:
         return 0.0
     trace_x, trace_y = (side.square - side.total.square().sum() / side.n for side in (x, y))
     xx, yy = (self_hsic_from_sums(side, biased=True) for side in (x, y))
     return float(ratio(trace_x * trace_y / (x.n - 1) ** 3, xx, yy))
-
-
-def _enough(n: int, *, biased: bool) -> None:
-    needed = 2 if biased else 4
-    if n < needed:
-        raise InputError(f"{'biased' if biased else 'debiased'} CKA needs at least {needed} items, not {n}")

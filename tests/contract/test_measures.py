@@ -1,0 +1,154 @@
+"""Every registered measure keeps what it declares: range, direction, invariances. A new one is tested by existing."""
+
+import math
+
+import pytest
+import torch
+
+from isogloss.measures import MEASURES
+from isogloss.measures.registry import INVARIANCES, Measure, measure, register
+
+PAIRS = [name for name, entry in MEASURES.items() if entry.takes == "pair"]
+SPACES = [name for name, entry in MEASURES.items() if entry.takes == "space"]
+SHAPES = [(12, 3), (40, 8), (30, 64)]
+
+
+def draw(n, d, seed, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def rotation(d, seed=7):
+    return torch.linalg.qr(draw(d, d, seed)).Q
+
+
+def related(n=60, d=8):
+    """Two spaces with something in common, off the origin, so that no measure sits at the end of its range."""
+    x = draw(n, d, 1) + 0.5
+    return x, 0.6 * x + 0.8 * draw(n, d, 2) + 0.2
+
+
+def changed(name, x, y):
+    """The arguments after the change that must not matter."""
+    d = x.shape[1]
+    order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(3))
+    offset = torch.linspace(-3, 5, d, dtype=x.dtype)
+    return {
+        "rotation": lambda: (x @ rotation(d), y),
+        "scale": lambda: (2.5 * x, y),
+        "shift": lambda: (x + offset, y),
+        "joint rotation": lambda: (x @ rotation(d), y @ rotation(d)),
+        "joint shift": lambda: (x + offset, y + offset),
+        "permutation of items": lambda: (x[order], y[order]),
+        "symmetric": lambda: (y, x),
+    }[name]()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_range_is_kept_on_random_pairs(name, shape, dtype):
+    low, high = MEASURES[name].range
+    for seed in range(4):
+        x = draw(*shape, seed, dtype)
+        for y in (draw(*shape, seed + 100, dtype), x, -x, x + 1e-3 * draw(*shape, seed + 200, dtype)):
+            value = MEASURES[name].function(x, y)
+            assert isinstance(value, float)
+            assert low - 1e-9 <= value <= high + 1e-9
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_range_is_kept_on_random_spaces(name, shape):
+    low, high = MEASURES[name].range
+    for x in (draw(*shape, 1), draw(*shape, 2) + 10, torch.ones(shape)):
+        assert low - 1e-9 <= MEASURES[name].function(x) <= high + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "invariance"),
+    [(name, each) for name in PAIRS for each in sorted(MEASURES[name].invariances)],
+)
+def test_declared_invariance_holds_for_pairs(name, invariance):
+    x, y = related()
+    before, after = (MEASURES[name].function(*each) for each in ((x, y), changed(invariance, x, y)))
+    assert after == pytest.approx(before, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "invariance"),
+    [(name, each) for name in SPACES for each in sorted(MEASURES[name].invariances)],
+)
+def test_declared_invariance_holds_for_spaces(name, invariance):
+    x, y = related()
+    before, after = (MEASURES[name].function(each) for each in (x, changed(invariance, x, y)[0]))
+    assert after == pytest.approx(before, rel=1e-9, abs=1e-9)
+
+
+# Undeclared invariances are checked too: a measure that turns out blind to something must say so.
+@pytest.mark.parametrize(
+    ("name", "invariance"),
+    [
+        (name, each)
+        for name in PAIRS
+        for each in sorted({"rotation", "scale", "shift", "symmetric"} - MEASURES[name].invariances)
+    ],
+)
+def test_what_is_not_declared_does_change_the_value(name, invariance):
+    x, y = related()
+    before, after = (MEASURES[name].function(*each) for each in ((x, y), changed(invariance, x, y)))
+    assert abs(after - before) > 1e-6
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_perfect_pair_scores_better_than_a_shuffled_one(name):
+    x, _ = related()
+    order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(5))
+    perfect, shuffled = (MEASURES[name].function(x, y) for y in (x.clone(), x[order]))
+    assert (perfect > shuffled) if MEASURES[name].higher_is_better else (perfect < shuffled)
+
+
+def test_isotropic_vectors_are_better_than_a_narrow_cone():
+    wide, narrow = draw(50, 6, 1), draw(50, 6, 1) + 10
+    entry = MEASURES["anisotropy"]
+    assert not entry.higher_is_better
+    assert entry.function(wide) < entry.function(narrow)
+
+
+@pytest.mark.parametrize("name", [*PAIRS, *SPACES])
+def test_facts_are_complete(name):
+    entry = MEASURES[name]
+    assert entry.name == name
+    assert entry.range[0] < entry.range[1]
+    assert entry.invariances <= INVARIANCES
+    assert not math.isnan(entry.range[0])
+
+
+def test_same_input_gives_the_same_number_to_the_bit():
+    x, y = related()
+    for name in PAIRS:
+        assert MEASURES[name].function(x, y) == MEASURES[name].function(x.clone(), y.clone())
+
+
+def test_arguments_are_left_as_they_were():
+    x, y = related()
+    copies = x.clone(), y.clone()
+    for name in PAIRS:
+        MEASURES[name].function(x, y)
+    assert torch.equal(x, copies[0])
+    assert torch.equal(y, copies[1])
+
+
+def test_a_name_is_given_once_and_the_function_stays_plain():
+    def answer(x, y):
+        return 42.0
+
+    try:
+        declared = measure("test only", higher_is_better=True, range=(0.0, 50.0), takes="other")(answer)
+        assert declared is answer
+        other = Measure("test only", math.hypot, higher_is_better=True, range=(0.0, 1.0))
+        with pytest.raises(ValueError, match="already registered"):
+            register(other)
+    finally:
+        del MEASURES["test only"]
+    with pytest.raises(ValueError, match="unknown invariances"):
+        register(Measure("odd", answer, True, (0.0, 1.0), frozenset({"mood"})))

@@ -1,0 +1,20 @@
+"""The examples in the docstrings give what they say."""
+
+import doctest
+import sys
+
+import pytest
+import torch
+
+import isogloss.measures  # noqa: F401 fills sys.modules
+
+NAMES = ("blocks", "geometry", "intervals", "neighbours", "retrieval", "similarity", "stream")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring_examples(name):
+    # `isogloss.measures.retrieval` is also a function of the package, so the module is looked up by its full name.
+    module = sys.modules[f"isogloss.measures.{name}"]
+    result = doctest.testmod(module, extraglobs={"torch": torch})
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -1,0 +1,207 @@
+import math
+
+import pytest
+import torch
+
+from isogloss.errors import InputError
+from isogloss.measures import METHODS, mutual, nearest, retrieval, retrieve
+
+
+def draw(n, d, seed, dtype=torch.float64):
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def angles(*degrees):
+    """Unit vectors at these angles: a reader can see which two are near."""
+    radians = torch.tensor(degrees, dtype=torch.float64) * math.pi / 180
+    return torch.stack([radians.cos(), radians.sin()], dim=1)
+
+
+def globe(*places):
+    """Unit vectors at these latitudes and longitudes."""
+    latitude, longitude = (torch.tensor(places, dtype=torch.float64) * math.pi / 180).T
+    return torch.stack([latitude.cos() * longitude.cos(), latitude.cos() * longitude.sin(), latitude.sin()], dim=1)
+
+
+def test_nearest_by_eye():
+    _, found = nearest(angles(0, 90, 180), angles(80, 10, 200, 300), k=2)
+    assert found.tolist() == [[1, 3], [0, 1], [2, 0]]
+
+
+def test_ranks_by_eye():
+    """0 degrees: 10 is right and first. 100: 60 is right, 95 is nearer. 200: 95 is right, nobody is nearer."""
+    there, _ = retrieve(angles(0, 100, 200), angles(10, 60, 95), ks=(1, 2))
+    assert there.ranks.tolist() == [1, 2, 1]
+    assert there.p == {1: 2 / 3, 2: 1.0}
+    assert there.mrr == pytest.approx((1 + 1 / 2 + 1) / 3)
+
+
+def test_both_directions_are_averaged():
+    x, y = angles(0, 100, 200), angles(10, 60, 95)
+    there, back = retrieve(x, y, ks=(1,))
+    # Back: 10 finds 0; 60 finds 100; 95 finds 100 (5 away) before 200 and 0 (95 away).
+    assert back.ranks.tolist()[:2] == [1, 1]
+    assert back.ranks.tolist()[2] > 1
+    answer = retrieval(x, y, ks=(1,))
+    assert answer["p@1"] == pytest.approx((there.p[1] + back.p[1]) / 2)
+    assert answer["mrr"] == pytest.approx((there.mrr + back.mrr) / 2)
+
+
+def test_csls_frees_queries_from_a_hub():
+    """Three queries on a globe at latitude 40, far from each other; each translation lies 55 degrees south of it.
+
+    The north pole is no translation, but only 50 degrees from each of them: by cosine it takes all three queries. It is
+    near to everybody, so CSLS takes that nearness off.
+    """
+    x, y = globe((40, 0), (40, 120), (40, 240)), globe((-15, 0), (-15, 120), (-15, 240), (90, 0))
+    diagonal = torch.tensor([[0, 0], [1, 1], [2, 2]])
+    assert nearest(x, y, k=1)[1].flatten().tolist() == [3, 3, 3]
+    for method in ("csls", "margin"):
+        assert nearest(x, y, method=method, k=1, neighbours=2)[1].flatten().tolist() == [0, 1, 2]
+    assert retrieve(x, y, gold=diagonal, ks=(1,))[0].p[1] == 0
+    assert retrieve(x, y, gold=diagonal, method="csls", k=2, ks=(1,))[0].p[1] == 1
+
+
+def test_centring_undoes_a_shift():
+    x = draw(100, 8, 1)
+    y = x + 0.1 * draw(100, 8, 2) + 5
+    assert retrieval(x, y)["p@1"] < 0.9
+    assert retrieval(x, y, method="centred")["p@1"] == 1
+    assert retrieval(x, y, method="centred-csls")["p@1"] > 0.98
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_collapsed_encoder_scores_nothing(method):
+    """Ties must not count as hits: all vectors equal is the worst encoder, not the best."""
+    same = torch.full((50, 8), 0.3)
+    answer = retrieval(same, same, method=method)
+    assert answer == {"p@1": 0, "p@5": 0, "p@10": 0, "mrr": pytest.approx(1 / 50)}
+
+
+def test_ties_up_to_rounding_count_against():
+    """float32 vectors that are equal but for the last bit: a matrix product may order them either way."""
+    one = draw(1, 300, 1, torch.float32)
+    y = one.repeat(64, 1) * (1 + 1e-7 * torch.arange(64)[:, None])
+    there, back = retrieve(y, y)
+    assert set(there.ranks.tolist()) == {64}
+    assert set(back.ranks.tolist()) == {64}
+
+
+def test_a_copy_of_the_right_sentence_is_right_when_the_texts_are_given():
+    x = draw(6, 8, 1)
+    x[4] = x[1]
+    y = x.clone()
+    texts = ["a", "b", "c", "d", "b", "e"]
+    without, _ = retrieve(x, y, ks=(1,))
+    assert without.p[1] == pytest.approx(4 / 6)  # both copies are tied with the other
+    assert without.duplicates == 1
+    known, _ = retrieve(x, y, ks=(1,), keys_x=texts, keys_y=texts)
+    assert known.p[1] == 1
+    assert known.duplicates == 1
+
+
+def test_the_same_source_with_two_translations_accepts_both():
+    """Rows 0 and 1 are the same sentence; its translations differ, and either is right for either."""
+    x, y = angles(0, 0, 90), angles(5, 30, 95)
+    assert retrieve(x, y, ks=(1,))[0].ranks.tolist() == [1, 2, 1]
+    assert retrieve(x, y, ks=(1,), keys_x=["ja", "ja", "nee"])[0].ranks.tolist() == [1, 1, 1]
+
+
+def test_several_right_answers_count_by_the_best_and_do_not_block_each_other():
+    x, y = angles(0, 90), angles(8, 4, 2, 80)
+    there, back = retrieve(x, y, gold=[{0, 1}, {3}], ks=(1, 2))
+    assert there.ranks.tolist() == [2, 1]  # 2 degrees is wrong and nearer; 8 is right and not in the way of 4
+    assert there.m == 4
+    assert there.n == 2
+    assert back.n == 3
+    assert back.queries.tolist() == [0, 1, 3]
+    as_pairs = retrieve(x, y, gold=torch.tensor([[1, 3], [0, 1], [0, 0]]), ks=(1, 2))
+    assert as_pairs[0].ranks.tolist() == there.ranks.tolist()
+
+
+def test_rows_without_an_answer_remain_candidates():
+    x, y = angles(0, 90, 91), angles(1, 89)
+    there, back = retrieve(x, y, gold=torch.tensor([[0, 0], [2, 1]]), ks=(1,))
+    assert there.queries.tolist() == [0, 2]
+    assert back.ranks.tolist() == [1, 2]  # 90 is no query, but nearer to 89 than 91
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_block_size_changes_nothing(method, block):
+    x = draw(60, 8, 1)
+    y = x + 0.7 * draw(60, 8, 2)
+    for one, other in zip(retrieve(x, y, method=method), retrieve(x, y, method=method, block=block), strict=True):
+        assert torch.equal(one.ranks, other.ranks)
+
+
+def test_floor_is_what_random_vectors_score():
+    x, y = draw(400, 64, 1), draw(400, 64, 2)
+    there, _ = retrieve(x, y)
+    assert there.floor == {1: 1 / 400, 5: 5 / 400, 10: 10 / 400}
+    low, high = there.p_interval[10]
+    assert low <= there.floor[10] <= high
+    assert there.mrr_floor == pytest.approx(sum(1 / r for r in range(1, 401)) / 400)
+    assert there.mrr_interval[0] <= there.mrr_floor <= there.mrr_interval[1]
+
+
+def test_floor_with_several_right_answers_by_hand():
+    """4 candidates, 2 right: 1/2 at 1; two draws miss both with 1/2 * 1/3, so 5/6 at 2. MRR: 1/2 + 1/3/2 + 1/6/3."""
+    there, _ = retrieve(angles(0), angles(1, 2, 3, 4), gold=[{0, 1}], ks=(1, 2, 3))
+    assert there.floor == pytest.approx({1: 1 / 2, 2: 5 / 6, 3: 1})
+    assert there.mrr_floor == pytest.approx(1 / 2 + 1 / 6 + 1 / 18)
+
+
+def test_mutual_neighbours_by_eye():
+    """170 likes 180 best, but 180 likes 181 better."""
+    pairs, scores = mutual(angles(0, 170, 181), angles(180, 5), method="cosine")
+    assert pairs.tolist() == [[2, 0], [0, 1]]
+    assert scores[0] > scores[1]
+
+
+def test_queries_can_be_restricted_while_hubs_are_judged_by_all():
+    x, y = draw(50, 6, 1), draw(40, 6, 2)
+    rows = torch.tensor([3, 17, 4])
+    scores, found = nearest(x, y, method="csls", k=5)
+    some_scores, some = nearest(x, y, method="csls", k=5, rows=rows)
+    assert torch.equal(found[rows], some)
+    assert torch.allclose(scores[rows], some_scores)
+
+
+def test_few_candidates_are_no_error():
+    x = draw(3, 4, 1)
+    assert retrieval(x, x, method="csls", k=10, ks=(1, 10))["p@10"] == 1
+    assert nearest(x, x, k=10)[1].shape == (3, 3)
+
+
+def test_margin_by_hand():
+    x, y = angles(0, 90), angles(0, 60)
+    near_x = [(1 + 0.5) / 2, (0 + math.cos(math.pi / 6)) / 2]
+    near_y = [(1 + 0) / 2, (0.5 + math.cos(math.pi / 6)) / 2]
+    scores, found = nearest(x, y, method="margin", k=2, neighbours=2)
+    assert found[0].tolist() == [0, 1]
+    assert scores[0].tolist() == pytest.approx(
+        [1 / ((near_x[0] + near_y[0]) / 2), 0.5 / ((near_x[0] + near_y[1]) / 2)], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: retrieval(x, x[:3]), "x has 5 items and y has 3"),
+        (lambda x: retrieval(x, x[:, :1]), "width"),
+        (lambda x: retrieval(x, x, method="csls_knn_10"), "unknown retrieval method"),
+        (lambda x: retrieval(x, x, k=0), "k must be at least 1"),
+        (lambda x: retrieval(x, x, ks=(0,)), "ks must be"),
+        (lambda x: retrieval(x, x, gold=[{9}, (), (), (), ()]), "outside"),
+        (lambda x: retrieval(x, x, gold=[(), (), (), (), ()]), "no pair"),
+        (lambda x: retrieval(x, x, gold=[{1}]), "1 queries but x has 5"),
+        (lambda x: retrieval(x, x, gold=torch.zeros(2, 3)), "shape"),
+        (lambda x: retrieval(x, x, keys_x=["a"]), "1 labels for 5 items"),
+        (lambda x: retrieval(x, torch.full_like(x, math.nan)), "y holds a value that is not finite"),
+        (lambda x: nearest(x, x, k=0), "k must be at least 1"),
+    ],
+)
+def test_unusable_input_is_refused_in_a_sentence(call, message):
+    with pytest.raises(InputError, match=message):
+        call(draw(5, 2, 1))
