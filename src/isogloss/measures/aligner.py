@@ -13,8 +13,7 @@ Maximisation: t is estimated anew from these counts under a symmetric Dirichlet 
 keeps rare words from linking to everything. Both directions are fitted and joined.
 
 Sentence pairs of equal lengths lie in one dense block (sentences, target words, source words) of pair numbers,
-cut so that no step holds many more than `CELLS` cells at once. What stays in memory is four bytes for each cell
-and some numbers for each distinct word pair.
+cut into `CELLS` cells at most. What stays in memory is four bytes a cell and some numbers a distinct word pair.
 """
 
 from collections.abc import Sequence
@@ -25,14 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import digamma
 
 from isogloss.errors import InputError
-from isogloss.measures.links import METHODS, Link, combine
+from isogloss.measures.links import Link, combine
 from isogloss.progress import Progress, silent
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 Sentences = Sequence[Sequence[str]]
 
-CELLS = 1_000_000
+CELLS = 1_000_000  # of a block at once
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,10 @@ class Model:
     prior: float = 4.0
     null: float = 0.08
     smoothing: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.null < 1 and self.smoothing >= 0):
+            raise InputError(f"null must lie in [0, 1) and smoothing not be negative: {self}")
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,7 @@ def align(
         prior: lambda, how strongly links keep to the diagonal.
         null: p0, probability that a word has no counterpart.
         smoothing: Dirichlet parameter of the translation table; 0 is plain maximum likelihood.
-        extra: more (source, target) sentences to count, whose links are not returned. A few thousand
-            sentences are weak statistics: give more text where there is some.
+        extra: more (source, target) sentences to count but not to link: a few thousand are weak statistics.
         progress: told the rounds done, one stage for each direction.
 
     Returns:
@@ -106,17 +108,18 @@ def align(
     [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
 
     """
-    if symmetrise not in METHODS:
-        raise InputError(f"links cannot be joined by {symmetrise!r}; choose one of {', '.join(METHODS)}")
+    combine([], [], method=symmetrise)  # refuse an unknown method before the work, not after it
     model = Model(prior, null, smoothing)
-    met = count_words(*_with_extra(source, target, extra))
-    forward = _one_way(met, model, sentences=len(source), iterations=iterations, progress=progress)
-    backward = _one_way(
-        flip(met), model, sentences=len(source), iterations=iterations, stage="aligning back", progress=progress
-    )
+    met = count_words(*_joined(source, target, extra))
+    there = fit(met, model, iterations=iterations, progress=progress)
+    forward = best_links(met, there, model=model, sentences=len(source))
+    del there  # as large as the counts: not kept while the other direction is fitted
+    met = flip(met)
+    back = fit(met, model, iterations=iterations, stage="aligning words back", progress=progress)
+    backward = best_links(met, back, model=model, sentences=len(source))
     return [
-        combine(there, [(i, j) for j, i in back], method=symmetrise)
-        for there, back in zip(forward, backward, strict=True)
+        combine(links, [(i, j) for j, i in flipped], method=symmetrise)
+        for links, flipped in zip(forward, backward, strict=True)
     ]
 
 
@@ -137,9 +140,10 @@ def align_one_way(
     [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
 
     """
-    met = count_words(*_with_extra(source, target, extra))
     model = Model(prior, null, smoothing)
-    return _one_way(met, model, sentences=len(source), iterations=iterations, progress=progress)
+    met = count_words(*_joined(source, target, extra))
+    table = fit(met, model, iterations=iterations, progress=progress)
+    return best_links(met, table, model=model, sentences=len(source))
 
 
 def count_words(source: Sentences, target: Sentences) -> Cooccurrence:
@@ -195,7 +199,8 @@ def maximise(met: Cooccurrence, counts: Table, *, smoothing: float) -> Table:
     words, null = counts.words + smoothing, counts.null + smoothing
     totals = np.bincount(met.pair_source, weights=words, minlength=met.source_words)
     if smoothing == 0:
-        return Table(words / totals[met.pair_source], null / null.sum())
+        tiny = np.finfo(np.float64).tiny  # a total is 0 where nothing was shared out, as for null with p0 = 0
+        return Table(words / np.maximum(totals, tiny)[met.pair_source], null / max(null.sum(), tiny))
     expected = digamma(words) - digamma(totals)[met.pair_source]
     return Table(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
 
@@ -237,25 +242,11 @@ def best_links(met: Cooccurrence, table: Table, *, model: Model, sentences: int)
         if block.rows[0] >= sentences:  # rows rise within a block: all of it is extra text
             continue
         written, unwritten = _terms(block, table, model=model)
-        best = written.argmax(axis=2)  # (k, m)
-        for item, j in np.argwhere(written.max(axis=2) > unwritten).tolist():
-            if block.rows[item] < sentences:
-                links[block.rows[item]].append((int(best[item, j]), j))
+        item, j = np.nonzero((written.max(axis=2) > unwritten) & (block.rows[:, None] < sentences))
+        best = written.argmax(axis=2)[item, j]
+        for row, i, target in np.stack([block.rows[item], best, j], axis=1).tolist():
+            links[row].append((i, target))
     return [sorted(found) for found in links]
-
-
-def _one_way(
-    met: Cooccurrence,
-    model: Model,
-    *,
-    sentences: int,
-    iterations: int,
-    stage: str = "aligning words",
-    progress: Progress,
-) -> list[list[Link]]:
-    """Fit one direction and read its links."""
-    table = fit(met, model, iterations=iterations, stage=stage, progress=progress)
-    return best_links(met, table, model=model, sentences=sentences)
 
 
 def _terms(block: Block, table: Table, *, model: Model) -> tuple[Floats, Floats]:
@@ -280,35 +271,30 @@ def _number_pairs(
     First piece by piece: sorting all cells at once would hold several 64-bit copies of them.
     """
     distinct: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    inverses: list[Integers] = []
+    numbers: list[Integers] = []
     for source, target in pieces:
         cells = source[:, None, :].astype(np.int64) * target_words + target[:, :, None]  # (k, m, n)
         keys, inverse = np.unique(cells, return_inverse=True)
         distinct.append(keys)
-        inverses.append(inverse.reshape(cells.shape).astype(np.int32))
-    merged = np.sort(np.concatenate(distinct))
+        numbers.append(inverse.reshape(cells.shape).astype(np.int32))
+    merged = np.concatenate(distinct)
+    merged.sort()
     merged = merged[np.diff(merged, prepend=-1) > 0]
-    places = (np.searchsorted(merged, keys).astype(np.int32) for keys in distinct[1:])
-    return merged, [place[inverse] for place, inverse in zip(places, inverses, strict=True)]
+    for piece, keys in enumerate(distinct[1:]):
+        numbers[piece] = np.searchsorted(merged, keys).astype(np.int32)[numbers[piece]]
+    return merged, numbers
 
 
-def _with_extra(
+def _joined(
     source: Sentences, target: Sentences, extra: tuple[Sentences, Sentences] | None
 ) -> tuple[Sentences, Sentences]:
-    """Check the sentences and put those to link before the extra ones."""
-    _check(source, target, name="bitext")
-    if extra is None:
-        return source, target
-    _check(*extra, name="extra bitext")
+    """Check the sentences, and put those to link before the extra ones."""
+    extra = extra or ([], [])
+    for name, (first, second) in (("bitext", (source, target)), ("extra bitext", extra)):
+        if len(first) != len(second):
+            counts = f"{len(first):,} and {len(second):,}"
+            raise InputError(f"the sides of the {name} to align must have equally many sentences: {counts}")
+        for row, pair in enumerate(zip(first, second, strict=True)):
+            if any(isinstance(words, str) for words in pair):  # letters would be aligned
+                raise InputError(f"sentence {row} of the {name} to align is text, not a list of words: {pair}")
     return [*source, *extra[0]], [*target, *extra[1]]
-
-
-def _check(source: Sentences, target: Sentences, *, name: str) -> None:
-    """Refuse sides of different length, and sentences that were not split into words."""
-    if len(source) != len(target):
-        counts = f"{len(source):,} and {len(target):,}"
-        raise InputError(f"the sides of the {name} to align must have equally many sentences: {counts}")
-    for sentences in (source, target):
-        for row, words in enumerate(sentences):
-            if isinstance(words, str):  # a string is a sequence of strings too: letters would be aligned
-                raise InputError(f"sentence {row} of the {name} is not split into words: {words[:40]!r}")

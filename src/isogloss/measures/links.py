@@ -203,7 +203,7 @@ def _closeness(x: Tensor, y: Tensor) -> NDArray[np.float64]:
     x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
     if x.shape[1] != y.shape[1]:
         raise InputError(f"x has vectors of width {x.shape[1]} and y of width {y.shape[1]}; they must be equal")
-    return (1.0 + (x @ y.T).cpu().numpy()) / 2.0
+    return np.maximum((1.0 + (x @ y.T).cpu().numpy()) / 2.0, 0.0)  # rounding can leave -1e-16
 
 
 def _mutual(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
