@@ -96,7 +96,7 @@ def neighbourhood_overlap(
     total = 0.0
     for (rows, tile_x), (_, tile_y) in zip(*blocks, strict=True):
         common = _membership(tile_x, rows, k) * _membership(tile_y, rows, k)
-        total += float(common.sum(dtype=torch.float64))
+        total += float(double(common.sum(dim=1)).sum())
     return min(1.0, total / (n * k))
 
 

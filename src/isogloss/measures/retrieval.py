@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import double
 from isogloss.measures.intervals import mean_interval, wilson
 from isogloss.measures.neighbours import TIE, Scoring, pair_scores, score_blocks, scoring
 from isogloss.measures.registry import Measure, register
@@ -95,7 +96,7 @@ def retrieve(
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     scores = scoring(x, y, method=method, k=k, block=block)
-    pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y).to(scores.x.device)
+    pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
     there = _direction(scores, pairs, ks, block=block, duplicates=_repeats(y, keys_y))
     back = _direction(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=_repeats(x, keys_x))
     return there, back
@@ -106,7 +107,7 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
 
     1 + the number of wrong candidates that score at least as high, within rounding.
     """
-    pairs = torch.unique(pairs, dim=0)  # sorted by query
+    pairs = torch.unique(pairs.cpu(), dim=0).to(scores.x.device)  # sorted by query
     queries, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
     place = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
     best = scores.x.new_full((queries.numel(),), -torch.inf)
@@ -188,7 +189,7 @@ def _direction(scores: Scoring, pairs: Tensor, ks: Sequence[int], *, block: int 
     queries, rank = ranks(scores, pairs, block=block)
     n, m = queries.numel(), scores.y.shape[0]
     hits = {k: int((rank <= k).sum()) for k in ks}
-    reciprocal = 1 / rank.double()
+    reciprocal = 1 / double(rank)
     answers = torch.unique(torch.unique(pairs, dim=0)[:, 0], return_counts=True)[1]
     floor, mrr_floor = _chance(answers, m, ks)
     return Retrieval(
@@ -211,7 +212,7 @@ def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float
 
     A query with g right answers has none among the first r with probability prod_{t < r} (m - g - t) / (m - t).
     """
-    sizes, counts = torch.unique(answers.cpu(), return_counts=True)
+    sizes, counts = torch.unique(answers, return_counts=True)
     weights = counts.double() / counts.sum()
     places = torch.arange(m, dtype=torch.float64)
     floor, mrr = dict.fromkeys(ks, 0.0), 0.0

@@ -1,0 +1,47 @@
+"""The numbers do not depend on where the vectors live."""
+
+import pytest
+import torch
+
+from isogloss.measures import MEASURES, METHODS, CkaStream, cka_shuffled, mutual, nearest, retrieve
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def spaces(n=300, d=32):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    return x, x + torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in MEASURES.items() if entry.takes == "pair"])
+def test_measures_agree_with_the_cpu(name):
+    x, y = spaces()
+    expected = MEASURES[name].function(x, y)
+    assert MEASURES[name].function(x.cuda(), y.cuda()) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_retrieval_agrees_with_the_cpu(method):
+    x, y = spaces()
+    for here, there in zip(retrieve(x, y, method=method), retrieve(x.cuda(), y.cuda(), method=method), strict=True):
+        assert torch.equal(here.ranks, there.ranks)
+    rows = torch.tensor([5, 2])
+    assert torch.equal(
+        nearest(x, y, method=method, rows=rows)[1],
+        nearest(x.cuda(), y.cuda(), method=method, rows=rows)[1].cpu(),
+    )
+    assert torch.equal(mutual(x, y, method=method)[0], mutual(x.cuda(), y.cuda(), method=method)[0].cpu())
+
+
+def test_streams_agree_with_the_cpu():
+    x, y = spaces()
+    estimates = []
+    for device in ("cpu", "cuda"):
+        stream = CkaStream([("x", "y")], block=32)
+        stream.update({"x": x.to(device), "y": y.to(device)})
+        estimates.append(stream.estimate("x", "y"))
+    here, there = estimates
+    for field in ("value", "low", "high", "floor"):
+        assert getattr(there, field) == pytest.approx(getattr(here, field), rel=1e-9, abs=1e-12)
+    assert torch.allclose(cka_shuffled(x, y), cka_shuffled(x.cuda(), y.cuda()).cpu())
