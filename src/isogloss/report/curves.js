@@ -1,0 +1,132 @@
+/* Curves over layers, one small picture a measure: line, interval as a band, chance as a dashed line. */
+
+const PANEL = { width: 420, height: 270, left: 46, right: 12, top: 12, bottom: 40 };
+const DASHES = { centred: "", cosine: "2 4", csls: "8 4" };
+
+function curvePanels(root) {
+  if (!DATA.panels.length) {
+    root.append(html("p", { class: "quiet" }, "These runs hold no measure by layer."));
+    return;
+  }
+  const several = DATA.runs.length > 1;
+  const grid = html("div", { class: "panels" });
+  const keys = pairKeys();
+  const pairMenu = menu("Show", [["", "the average over language pairs"], ...keys.map(({ key, text }) => [key, text])], render);
+  const depth = html("input", { type: "checkbox", onchange: () => render(pairMenu.select.value) });
+  const uneven = new Set(DATA.runs.map((run) => run.last_layer)).size > 1;
+  root.append(html("div", { class: "controls" }, keys.length > 1 ? pairMenu.node : null,
+    uneven ? html("label", { class: "menu" }, depth, html("span", {}, "layers as a share of the depth")) : null, several ? runLegend() : null), grid);
+
+  function render(key) {
+    const panels = DATA.panels.flatMap((panel) => (several ? panel.variants.map((variant) => ({ ...panel, variants: [variant] })) : [panel]));
+    const drawn = panels.map((panel) => ({ panel, lines: linesOf(panel, key, several) })).filter(({ lines }) => lines.length);
+    const cursors = [];
+    grid.replaceChildren(...drawn.map(({ panel, lines }) => figurePanel(panel, lines, { relative: depth.checked, cursors, key })));
+  }
+  render("");
+}
+
+function runLegend() {
+  return html("div", { class: "run-legend" }, ...DATA.runs.map((run, place) => {
+    const icon = svg("svg", { width: 26, height: 10, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: runColour(place), "stroke-width": 3 }));
+    return html("span", {}, icon, " ", run.name);
+  }));
+}
+
+function runColour(place) {
+  return DATA.run_colours[place % DATA.run_colours.length];
+}
+
+/* Every direction that some curve has, once. */
+function pairKeys() {
+  const found = new Map();
+  const datas = new Set(DATA.runs.flatMap((run) => run.data));
+  for (const run of DATA.runs) {
+    for (const curve of run.curves) {
+      if (curve.mean || !curve.target || curve.measure === "cka") continue;
+      const key = [curve.source, curve.target, curve.data || ""].join("\u0000");
+      found.set(key, { key, text: `${languageOf(curve.source).name} → ${languageOf(curve.target).name}${datas.size > 1 && curve.data ? ` (${curve.data})` : ""}` });
+    }
+  }
+  return [...found.values()];
+}
+
+function belongs(curve, key) {
+  if (!key) return Boolean(curve.mean);
+  if (curve.mean && curve.members > 1) return false;
+  const [source, target, data] = key.split("\u0000");
+  if (!curve.target) return (curve.source === source || curve.source === target) && !curve.mean;
+  const same = curve.source === source && curve.target === target;
+  const turned = curve.measure === "cka" && curve.source === target && curve.target === source;
+  return !curve.mean && (same || turned) && (!data || (curve.data || "") === data);
+}
+
+/* The lines of one panel: strong ones with a band, and in a single run faint ones for the members of an average. */
+function linesOf(panel, key, several) {
+  const lines = [];
+  DATA.runs.forEach((run, place) => {
+    for (const variant of panel.variants) {
+      const own = run.curves.filter((curve) => curve.measure === panel.measure && curve.variant === variant);
+      if (!key && !several && panel.variants.length === 1) lines.push(...own.filter((curve) => !curve.mean && own.length > 2).map((curve) => ({ curve, faint: true, colour: languageOf(partner(curve, run.centre)).colour, label: pairName(curve) })));
+      const strong = own.filter((curve) => belongs(curve, key));
+      lines.push(...strong.map((curve) => ({ curve, dash: DASHES[variant] || "", variant,
+        colour: several ? runColour(place) : !curve.target && !curve.mean ? languageOf(curve.source).colour : variantColour(panel, variant),
+        label: several ? run.name : panel.variants.length > 1 ? DATA.variants[variant] || variant : curve.target || !curve.source ? panel.title : languageOf(curve.source).name })));
+    }
+  });
+  return lines;
+}
+
+function variantColour(panel, variant) {
+  if (panel.variants.length === 1) return "#12294a";
+  return { centred: "#12294a", cosine: "#D55E00", csls: "#009E73" }[variant] || DATA.run_colours[panel.variants.indexOf(variant) % DATA.run_colours.length];
+}
+
+function partner(curve, centre) {
+  return curve.target && curve.source === centre ? curve.target : curve.source;
+}
+
+function referencesOf(panel, key) {
+  const [source, target] = key.split("\u0000");
+  return DATA.runs.flatMap((run, place) => {
+    const values = run.references.filter((one) => one.measure === panel.measure && (!key || (one.source === source && one.target === target)));
+    if (!values.length) return [];
+    return [{ value: values.reduce((sum, one) => sum + one.value, 0) / values.length, variant: values[0].variant, place }];
+  });
+}
+
+function figurePanel(panel, lines, { relative, cursors, key }) {
+  const references = referencesOf(panel, key);
+  const frame = panelFrame(panel, lines, references, relative);
+  const parts = [...axes(frame)];
+  for (const line of lines) if (!line.faint) parts.push(...bandOf(line, frame));
+  for (const line of lines) parts.push(pathOf(line, frame));
+  for (const line of lines.filter((one) => !one.faint)) parts.push(...bestOf(panel, line, frame));
+  for (const { value } of references) parts.push(svg("line", { class: "reference", x1: frame.x(frame.from), x2: frame.x(frame.to), y1: frame.y(value), y2: frame.y(value) }));
+  const cursor = svg("line", { class: "cursor", y1: PANEL.top, y2: PANEL.height - PANEL.bottom, visibility: "hidden" });
+  cursors.push({ cursor, frame });
+  const picture = svg("svg", { class: "panel-figure", viewBox: `0 0 ${PANEL.width} ${PANEL.height}`, role: "img", "aria-label": `${panel.title} by layer` }, ...parts, cursor);
+  picture.addEventListener("pointermove", (event) => point(event, picture, panel, lines, references, frame, cursors, relative));
+  picture.addEventListener("pointerleave", () => { tooltip.hide(); cursors.forEach((one) => one.cursor.setAttribute("visibility", "hidden")); });
+  const title = html("h3", {}, panel.title, panel.variants.length === 1 && DATA.variants[panel.variants[0]] ? html("span", { class: "quiet" }, ` ${DATA.variants[panel.variants[0]]}`) : null,
+    panel.better === "lower" ? html("span", { class: "tag" }, "lower is better") : null);
+  return html("figure", { class: "panel", "data-measure": panel.measure }, title, panelLegend(panel, lines, references), picture, html("figcaption", {}, panel.words, " ", basis(lines)));
+}
+
+function panelLegend(panel, lines, references) {
+  const sample = (colour, dash, text, width = 2.4) => html("span", {}, svg("svg", { width: 26, height: 10, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: colour, "stroke-width": width, "stroke-dasharray": dash })), " ", text);
+  const strong = lines.filter((line) => !line.faint);
+  const entries = strong.length > 1 && DATA.runs.length === 1 ? strong.map((line) => sample(line.colour, line.dash, line.label)) : [];
+  if (lines.some((line) => line.faint)) entries.push(html("span", { class: "quiet" }, "thin: each pair, in the other language's colour"));
+  if (lines.some((line) => line.curve.floor)) entries.push(sample("#8a8577", "3 3", "chance", 1.4));
+  if (references.length) entries.push(sample("#CC79A7", "7 4", DATA.variants[references[0].variant] || references[0].variant, 1.6));
+  return html("div", { class: "panel-legend" }, ...entries);
+}
+
+function basis(lines) {
+  const strong = lines.find((line) => !line.faint);
+  if (!strong) return "";
+  const { members, n } = strong.curve;
+  const items = n[1] ? ` n = ${n[0] === n[1] ? n[0].toLocaleString("en") : `${n[0].toLocaleString("en")} to ${n[1].toLocaleString("en")}`}.` : "";
+  return (members > 1 ? `Average over ${members} ${strong.curve.target || strong.curve.measure !== "anisotropy" ? "curves" : "languages"}; the band averages their intervals.` : "") + items;
+}

@@ -1,0 +1,106 @@
+"""Read what a run left: its record, its rows and the points of its word map.
+
+Tolerant of absent parts, not of wrong ones.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.runs import table
+
+POINT_COLUMNS = ("layer", "language", "word", "pair", "x", "y")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run: `record` is run.json, `rows` the table, `points` the word map or None. `name` tells runs apart."""
+
+    path: Path
+    name: str
+    record: Mapping[str, Any]
+    rows: pd.DataFrame
+    points: pd.DataFrame | None
+
+    @property
+    def model(self) -> str:
+        """What was mapped, from the record or else the rows."""
+        named = self.record.get("model") or ""
+        models = [model for model in self.rows["model"].unique() if model]
+        return str(named or ", ".join(models) or self.path.name)
+
+    @property
+    def data(self) -> list[str]:
+        """Names of the data sets in order of appearance."""
+        return [str(name) for name in self.rows["data"].unique() if name]
+
+    @property
+    def languages(self) -> list[str]:
+        """Language codes in order of appearance, in the rows and then in the points."""
+        codes: dict[str, None] = {}
+        for source, target in self.rows[["source", "target"]].drop_duplicates().itertuples(index=False):
+            codes |= {code: None for code in (source, target) if code}
+        if self.points is not None:
+            codes |= dict.fromkeys(self.points["language"].unique())
+        return list(codes)
+
+
+def read_run(path: Path) -> RunFolder:
+    """The run in a folder; raises `InputError` when it is not one."""
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
+    return RunFolder(path, path.name, _record(path / "run.json"), _rows(path), _points(path / "points.parquet"))
+
+
+def _record(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); the run must be made again") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path} holds {type(record).__name__}, where an object with the run's arguments was expected")
+    return record
+
+
+def _rows(folder: Path) -> pd.DataFrame:
+    parquet, text = folder / "rows.parquet", folder / "rows.csv"
+    if parquet.exists():
+        data = _read_parquet(parquet)
+    elif text.exists():
+        # Only numbers may be absent: "nan" and "NA" are fine names of a language or a data set.
+        data = pd.read_csv(text, dtype=str, keep_default_na=False)
+        numbers = [name for name in (*table.NUMBERS, *table.COUNTS) if name in data]
+        data[numbers] = data[numbers].replace("", None)
+    else:
+        raise InputError(
+            f"{folder} has neither rows.parquet nor rows.csv; give the folder that `isogloss map --out` wrote"
+        )
+    if "measure" not in data or "value" not in data:
+        raise InputError(f"the rows in {folder} have no columns measure and value; they have {', '.join(data.columns)}")
+    return table.frame(data.to_dict("records"))  # type: ignore[arg-type]
+
+
+def _points(path: Path) -> pd.DataFrame | None:
+    if not path.exists():
+        return None
+    data = _read_parquet(path)
+    missing = [name for name in POINT_COLUMNS if name not in data]
+    if missing:
+        raise InputError(f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
+    data = data[list(POINT_COLUMNS)].dropna()
+    kinds = {"layer": "int64", "pair": "int64", "language": "str", "word": "str", "x": "float64", "y": "float64"}
+    return None if data.empty else data.astype(kinds).reset_index(drop=True)
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as parquet ({error}); the run must be made again") from error

@@ -1,0 +1,94 @@
+"""What each measure is called, which direction is better, and what it means in everyday words."""
+
+from dataclasses import dataclass
+
+HIGHER = "higher"
+LOWER = "lower"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How a measure is presented.
+
+    `title` heads a figure, `words` explains it to a reader who never met it, `better` is "higher", "lower" or ""
+    (neither is better), `span` the axis it is drawn on where the measure has a natural one.
+    """
+
+    title: str
+    words: str
+    better: str = HIGHER
+    span: tuple[float, float] | None = None
+
+
+MEANINGS = {
+    "cka": Meaning(
+        "CKA",
+        "Do the two languages arrange the same sentences in the same way, seen as a whole cloud? 1 is the same "
+        "arrangement (up to a turn and a change of size), 0 is what unrelated sentences give.",
+        span=(0.0, 1.0),
+    ),
+    "p@1": Meaning(
+        "Retrieval P@1",
+        "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
+        "translation?",
+        span=(0.0, 1.0),
+    ),
+    "p@5": Meaning("Retrieval P@5", "As P@1, but the translation may be among the nearest five.", span=(0.0, 1.0)),
+    "p@10": Meaning("Retrieval P@10", "As P@1, but the translation may be among the nearest ten.", span=(0.0, 1.0)),
+    "mrr": Meaning(
+        "Mean reciprocal rank",
+        "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
+        "1/2, third 1/3.",
+        span=(0.0, 1.0),
+    ),
+    "word_agreement": Meaning(
+        "Word agreement",
+        "Inside a pair of translated sentences, does a word lie nearest to the word that translates it?",
+        span=(0.0, 1.0),
+    ),
+    "anisotropy": Meaning(
+        "Anisotropy",
+        "How far all sentences of a language point the same way. Near 1 they lie in a narrow cone, where raw cosines "
+        "say little; near 0 they spread in every direction. Neither end is better in itself.",
+        better="",
+    ),
+    "aer": Meaning(
+        "Alignment error rate",
+        "Words of a sentence linked to the words of its translation by their vectors, compared with links drawn by "
+        "people. Lower is better; the dashed line is a statistical aligner that learnt from the same text.",
+        better=LOWER,
+        span=(0.0, 1.0),
+    ),
+    "duplicates": Meaning(
+        "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
+    ),
+    "truncated": Meaning("Truncated", "Sentences longer than the model can read, which were cut.", ""),
+}
+
+VARIANTS = {
+    "cosine": "raw cosine",
+    "centred": "centred",
+    "csls": "CSLS",
+    "debiased": "debiased",
+    "itermax": "itermax",
+    "statistical": "statistical aligner",
+}
+
+VARIANT_WORDS = {
+    "cosine": "Raw cosine compares the vectors as they are.",
+    "centred": "Centred first subtracts each language's own mean, so that a constant difference between two languages "
+    "does not hide what they share.",
+    "csls": "CSLS holds back sentences that are near to everything.",
+}
+
+LAYERS_SENTENCE = "Layer 0 is the embedding output, before any block; layer k is the output of block k."
+
+
+def meaning(measure: str) -> Meaning:
+    """How to present a measure; an unknown one keeps its own name and no direction."""
+    return MEANINGS.get(measure, Meaning(measure, "", ""))
+
+
+def variant_title(variant: str) -> str:
+    """A variant's name in a legend; an unknown one keeps its own."""
+    return VARIANTS.get(variant, variant)

@@ -1,0 +1,198 @@
+"""One self-contained page from the folders of one or several runs.
+
+Everything is inside the file: style, script and data. A content security policy forbids every request and allows only
+the one script that is written here, by its hash, so that no text of a corpus or a run can ever act.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.report.folder import RunFolder, read_run
+from isogloss.report.languages import display_names
+from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
+from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
+from isogloss.report.summary import above_floor, average, best_layer, curves, leading
+from isogloss.report.verdict import measure_name, number, verdict
+from isogloss.report.writing import write_whole
+
+HERE = Path(__file__).parent
+SCRIPTS = (
+    "dom.js",
+    "mapdrawing.js",
+    "mapcontrols.js",
+    "wordmap.js",
+    "panels.js",
+    "curves.js",
+    "grids.js",
+    "rowtable.js",
+    "page.js",
+)
+MOST_NAMED = 12
+
+
+def write_report(runs: Sequence[Path], out: Path) -> Path:
+    """Write the page over these run folders to `out` and return where it is.
+
+    `out` is the file, or a folder in which the file becomes `report.html`. Several runs share the curves; each has its
+    own verdict and, by a menu, its own word map, grids and rows.
+    """
+    if not runs:
+        raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")
+    folders = _tell_apart([read_run(Path(run)) for run in runs])
+    path = Path(out)
+    if path.is_dir() or path.suffix == "":
+        path = path / "report.html"
+    return write_whole(path, render(folders).encode("utf-8", "replace"))
+
+
+def render(runs: Sequence[RunFolder]) -> str:
+    """The page as text."""
+    try:
+        from jinja2 import Environment
+        from markupsafe import Markup
+    except ImportError as error:
+        raise InputError("the report needs Jinja: pip install 'isogloss[report]'") from error
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    script = _script()
+    template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
+    return template.render(
+        title=_title(runs),
+        subject=_subject(runs),
+        layers_sentence=LAYERS_SENTENCE,
+        variants_sentence=_variants_sentence(runs),
+        runs=[_run_text(run) for run in runs],
+        meanings=[meaning(name) for name in _measures(runs) if name in NOT_DRAWN],
+        version=_version(),
+        policy=Markup(policy(style, script)),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(script_safe_json(payload(runs))),
+    )
+
+
+def policy(style: str, script: str) -> str:
+    """Nothing may be fetched, and only this style and this script may act."""
+    return (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _script() -> str:
+    parts = [(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
+    return "\n".join(['(() => {\n"use strict";', data, *parts, "})();"])
+
+
+def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
+    """Runs named by their model where that tells them apart, else by their folder as well."""
+    models = [run.model for run in runs]
+    folders = [run.path.name for run in runs]
+    named = []
+    for place, run in enumerate(runs):
+        name = run.model
+        if models.count(name) > 1:
+            name = f"{name} ({run.path.name})"
+            if folders.count(run.path.name) > 1:
+                name = f"{run.model} ({run.path.name}, {place + 1})"
+        named.append(RunFolder(run.path, name, run.record, run.rows, run.points))
+    return named
+
+
+def _title(runs: Sequence[RunFolder]) -> str:
+    names = list(dict.fromkeys(run.model for run in runs))
+    return (
+        names[0]
+        if len(names) == 1
+        else " · ".join(names[:4]) + ("" if len(names) < 5 else f" and {len(names) - 4} more")
+    )
+
+
+def _subject(runs: Sequence[RunFolder]) -> str:
+    codes = list(dict.fromkeys(code for run in runs for code in run.languages))
+    languages = _listed(list(display_names(codes).values()))
+    data = _listed(list(dict.fromkeys(name for run in runs for name in run.data)))
+    return f"{languages}. Text: {data}." if data else f"{languages}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+
+
+def _measures(runs: Sequence[RunFolder]) -> list[str]:
+    return list(dict.fromkeys(str(name) for run in runs for name in run.rows["measure"].unique()))
+
+
+def _variants_sentence(runs: Sequence[RunFolder]) -> str:
+    variants = {str(name) for run in runs for name in run.rows.loc[run.rows["measure"] == "p@1", "variant"].unique()}
+    return " ".join(words for name, words in VARIANT_WORDS.items() if name in variants)
+
+
+def _run_text(run: RunFolder) -> dict[str, Any]:
+    first = leading(run.rows)
+    lead = None if first is None else average(curves(run.rows, *first))
+    notes = run.record.get("notes") or []
+    return {
+        "name": run.name,
+        "model": run.model,
+        "verdict": verdict(run.rows),
+        "facts": _facts(run),
+        "caution": lead is None or above_floor(lead, best_layer(lead)) is False,
+        "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
+        "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
+    }
+
+
+def _facts(run: RunFolder) -> list[dict[str, str]]:
+    """The few numbers a reader takes away."""
+    first = leading(run.rows)
+    lead = None if first is None else average(curves(run.rows, *first))
+    if lead is None:
+        return []
+    best = best_layer(lead)
+    place = lead.place(best)
+    facts = [("best layer", str(best), f"of {lead.layers[-1]}"), (measure_name(lead), number(lead.value[place]), "")]
+    if lead.floor[place] == lead.floor[place]:
+        facts.append(("by chance", number(lead.floor[place]), ""))
+    facts.append(("languages", str(len(run.languages)), ""))
+    if lead.n[1]:
+        low, high = lead.n
+        facts.append(("items a pair", f"{low:,}" if low == high else f"{low:,} to {high:,}", ""))
+    return [{"label": label, "value": value, "rest": rest} for label, value, rest in facts]
+
+
+def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """A nested record as labelled lines.
+
+    >>> flatten({"seed": 1, "versions": {"torch": "2.6"}, "languages": ["en", "nl"]})
+    [('seed', '1'), ('versions, torch', '2.6'), ('languages', 'en, nl')]
+    """
+    lines: list[tuple[str, str]] = []
+    for key, value in record.items():
+        label = f"{prefix}, {key}" if prefix else str(key)
+        if isinstance(value, Mapping):
+            lines += flatten(value, label)
+        elif value is None or value in ("", []):
+            continue
+        elif isinstance(value, list | tuple):
+            lines.append((label, ", ".join(str(item) for item in value)))
+        else:
+            lines.append((label, str(value)))
+    return lines
+
+
+def _version() -> str:
+    try:
+        return metadata.version("isogloss")
+    except metadata.PackageNotFoundError:
+        return ""

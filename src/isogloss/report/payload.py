@@ -1,0 +1,173 @@
+"""What the page knows: runs as plain lists and numbers, small enough to travel inside one file.
+
+Curves are made and averaged here, from all rows, by the same functions the verdict uses; the page only draws them.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import pandas as pd
+
+from isogloss.report.folder import RunFolder
+from isogloss.report.languages import COLOURS, colour, display_names, shape
+from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
+from isogloss.report.points import WordMap, word_map
+from isogloss.report.scripts import characters_by_script
+from isogloss.report.summary import Curve, alike, average, best_layer, central_language, curves, leading
+from isogloss.report.table import table_payload
+from isogloss.report.verdict import measure_name
+
+PANELS = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
+NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", "duplicates", "truncated"))
+SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")
+VARIANT_ORDER = ("centred", "cosine", "csls", "debiased", "itermax")
+
+
+def payload(runs: Sequence[RunFolder]) -> dict[str, Any]:
+    """Everything the page draws, as JSON-ready values."""
+    codes = list(dict.fromkeys(code for run in runs for code in run.languages))
+    names = display_names(codes)
+    return {
+        "languages": [
+            {"code": code, "name": names[code], "colour": colour(place), "shape": shape(place)}
+            for place, code in enumerate(codes)
+        ],
+        "shades": SHADES,
+        "run_colours": COLOURS,
+        "variants": VARIANTS,
+        "panels": _panels(runs),
+        "runs": [run_payload(run) for run in runs],
+    }
+
+
+def run_payload(run: RunFolder) -> dict[str, Any]:
+    """One run: its curves, their averages, its references without a layer, its word map and its table."""
+    first = leading(run.rows)
+    points = None if run.points is None else word_map(run.points)
+    layers = [int(layer) for layer in run.rows["layer"].dropna().unique()] + list(points.layers if points else ())
+    return {
+        "name": run.name,
+        "model": run.model,
+        "data": run.data,
+        "languages": run.languages,
+        "centre": central_language(run.rows),
+        "last_layer": max(layers, default=0),
+        "lead": None if first is None else {"measure": first[0], "variant": first[1]},
+        "curves": [entry for measure, variant in drawn(run) for entry in _curves(run, measure, variant)],
+        "references": _references(run.rows),
+        "map": None if points is None else map_payload(points),
+        "table": table_payload(run.rows),
+    }
+
+
+def drawn(run: RunFolder) -> list[tuple[str, str]]:
+    """The measures and variants with a value at two layers or more, the known ones first."""
+    layered = run.rows[run.rows["layer"].notna() & ~run.rows["measure"].isin(NOT_DRAWN)]
+    known = layered[["measure", "variant", "layer"]].drop_duplicates()
+    counts = Counter(zip(known["measure"].astype(str), known["variant"].astype(str), strict=True))
+    pairs = [pair for pair, count in counts.items() if count > 1]
+    return sorted(pairs, key=lambda pair: (_place(pair[0], PANELS), _place(pair[1], VARIANT_ORDER)))
+
+
+def _place(name: str, order: Sequence[str]) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
+    panels: dict[str, list[str]] = {}
+    for run in runs:
+        for measure, variant in drawn(run):
+            variants = panels.setdefault(measure, [])
+            if variant not in variants:
+                variants.append(variant)
+    return [
+        {
+            "measure": measure,
+            "variants": sorted(panels[measure], key=lambda variant: _place(variant, VARIANT_ORDER)),
+            "title": meaning(measure).title,
+            "words": meaning(measure).words,
+            "better": meaning(measure).better,
+            "span": meaning(measure).span,
+            "known": measure in MEANINGS,
+        }
+        for measure in sorted(panels, key=lambda name: _place(name, PANELS))
+    ]
+
+
+def _curves(run: RunFolder, measure: str, variant: str) -> list[dict[str, Any]]:
+    """The average first, then its members."""
+    parts = curves(run.rows, measure, variant)
+    mean = average(parts)
+    if mean is None:
+        return []
+    return [{**curve_payload(mean), "mean": True}, *(curve_payload(part) for part in parts)]
+
+
+def curve_payload(curve: Curve) -> dict[str, Any]:
+    """One curve; lists that hold nothing are left out."""
+    lists = {
+        "value": _compact(curve.value),
+        "low": _compact(curve.low),
+        "high": _compact(curve.high),
+        "floor": _compact(curve.floor),
+    }
+    coordinates = {"data": curve.data, "source": curve.source, "target": curve.target, "seed": curve.seed}
+    return {
+        "measure": curve.measure,
+        "variant": curve.variant,
+        "name": measure_name(curve),
+        **{name: text for name, text in coordinates.items() if text},
+        "layers": list(curve.layers),
+        **{name: numbers for name, numbers in lists.items() if any(number is not None for number in numbers)},
+        "n": list(curve.n),
+        "members": curve.members,
+        "best": best_layer(curve),
+        "alike": alike(curve),
+    }
+
+
+def _compact(values: Sequence[float]) -> list[float | None]:
+    """Four digits are more than a pixel can show."""
+    return [float(f"{value:.4g}") if isfinite(value) else None for value in values]
+
+
+def _references(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Values without a layer that belong beside a curve, such as a statistical aligner's error."""
+    chosen = rows[rows["layer"].isna() & rows["value"].notna() & rows["measure"].isin(["aer"])]
+    return [
+        {"measure": entry.measure, "variant": entry.variant, "source": entry.source, "target": entry.target}
+        | {"value": float(f"{entry.value:.4g}")}
+        for entry in chosen.itertuples(index=False)
+    ]
+
+
+def map_payload(points: WordMap) -> dict[str, Any]:
+    """The word map with positions as whole thousandths: x then y, one list a layer."""
+    whole = (points.positions * 1000).round().astype(int)
+    return {
+        "layers": list(points.layers),
+        "language": list(points.languages),
+        "word": list(points.words),
+        "pair": list(points.pairs),
+        "x": whole[:, :, 0].tolist(),
+        "y": whole[:, :, 1].tolist(),
+        "total": points.total,
+        "kept": points.kept,
+        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words).items()},
+    }
+
+
+def script_safe_json(value: Mapping[str, Any]) -> str:
+    r"""JSON that cannot end or open anything inside a `<script>` block: `<`, `>`, `&`, U+2028 and U+2029 are escaped.
+
+    >>> script_safe_json({"word": "</script>"})
+    '{"word":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in ("<", ">", "&", "\u2028", "\u2029"):
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # A lone surrogate can be in a Python string but not in a UTF-8 file.
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,0 +1,182 @@
+"""Rows become curves over layers; curves are averaged, compared and searched for their best layer.
+
+The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are what the
+mean would have if all pairs erred together; pairs share their sentences, so anything narrower would promise too much.
+Only pairs measured at every layer enter an average: else the curve would move because its members changed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from isogloss.report.meanings import LOWER, meaning
+
+LEADING = (
+    ("p@1", "centred"),
+    ("p@1", "csls"),
+    ("p@1", "cosine"),
+    ("cka", "debiased"),
+    ("word_agreement", "centred"),
+)
+IDENTITY = ["measure", "variant", "unit", "data", "source", "target", "task", "other_model", "step", "seed"]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One measure of one language pair over the layers, or the average of `members` of them.
+
+    `value`, `low`, `high` and `floor` have one number a layer (nan where absent); `n` is the smallest and the largest
+    number of items behind a value, (0, 0) when unknown.
+    """
+
+    measure: str
+    variant: str
+    data: str
+    source: str
+    target: str
+    layers: tuple[int, ...]
+    value: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    floor: tuple[float, ...]
+    n: tuple[int, int]
+    members: int = 1
+    seed: str = ""
+
+    def place(self, layer: int) -> int:
+        """Where a layer stands in the lists."""
+        return self.layers.index(layer)
+
+
+def curves(rows: pd.DataFrame, measure: str, variant: str | None = None) -> list[Curve]:
+    """Every curve of a measure (and variant) in order of appearance; rows without a layer have none."""
+    chosen = rows[(rows["measure"] == measure) & rows["layer"].notna() & rows["value"].notna()]
+    if variant is not None:
+        chosen = chosen[chosen["variant"] == variant]
+    groups = chosen.groupby(IDENTITY, sort=False, dropna=False)
+    return [_curve(group) for _, group in groups]
+
+
+def _curve(group: pd.DataFrame) -> Curve:
+    ordered = group.sort_values("layer", kind="stable").drop_duplicates("layer", keep="last")
+    first = ordered.iloc[0]
+    counts = ordered["n"].dropna()
+    return Curve(
+        measure=str(first["measure"]),
+        variant=str(first["variant"]),
+        data=str(first["data"]),
+        source=str(first["source"]),
+        target=str(first["target"]),
+        layers=tuple(int(layer) for layer in ordered["layer"]),
+        value=_numbers(ordered["value"]),
+        low=_numbers(ordered["low"]),
+        high=_numbers(ordered["high"]),
+        floor=_numbers(ordered["floor"]),
+        n=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
+        seed="" if pd.isna(first["seed"]) else str(first["seed"]),
+    )
+
+
+def _numbers(column: "pd.Series[float]") -> tuple[float, ...]:
+    return tuple(float(number) for number in column.to_numpy(dtype="float64"))
+
+
+def average(parts: Sequence[Curve]) -> Curve | None:
+    """The mean of curves that share the same layers (the longest set of layers wins); None for no curves."""
+    if not parts:
+        return None
+    layers = max((part.layers for part in parts), key=len)
+    whole = [part for part in parts if part.layers == layers]
+    if len(whole) == 1:
+        return whole[0]
+    counted = [part.n for part in whole if part.n != (0, 0)]
+    return Curve(
+        measure=whole[0].measure,
+        variant=whole[0].variant,
+        data=_shared([part.data for part in whole]),
+        source=_shared([part.source for part in whole]),
+        target=_shared([part.target for part in whole]),
+        layers=layers,
+        value=_mean([part.value for part in whole]),
+        low=_mean([part.low for part in whole]),
+        high=_mean([part.high for part in whole]),
+        floor=_mean([part.floor for part in whole]),
+        n=(min(low for low, _ in counted), max(high for _, high in counted)) if counted else (0, 0),
+        members=len(whole),
+        seed=_shared([part.seed for part in whole]),
+    )
+
+
+def _shared(names: Sequence[str]) -> str:
+    return names[0] if len(set(names)) == 1 else ""
+
+
+def _mean(columns: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(float(number) for number in np.mean(np.array(columns, dtype="float64"), axis=0))
+
+
+def best_layer(curve: Curve) -> int:
+    """The layer with the best value under the measure's own direction; the earliest of equals."""
+    values = np.array(curve.value)
+    place = np.argmin(values) if meaning(curve.measure).better == LOWER else np.argmax(values)
+    return curve.layers[int(place)]
+
+
+def alike(curve: Curve) -> list[int]:
+    """The layers whose interval overlaps the best layer's, the best included."""
+    place = curve.place(best_layer(curve))
+    low, high = curve.low[place], curve.high[place]
+    return [
+        layer
+        for index, layer in enumerate(curve.layers)
+        if index == place or (curve.low[index] <= high and curve.high[index] >= low)
+    ]
+
+
+def above_floor(curve: Curve, layer: int) -> bool | None:
+    """Whether a layer's interval (its value, where there is none) clears the floor; None without a floor."""
+    place = curve.place(layer)
+    floor = curve.floor[place]
+    if np.isnan(floor):
+        return None
+    if meaning(curve.measure).better == LOWER:
+        return _first(curve.high[place], curve.value[place]) < floor
+    return _first(curve.low[place], curve.value[place]) > floor
+
+
+def _first(bound: float, value: float) -> float:
+    return value if np.isnan(bound) else bound
+
+
+def leading(rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The measure and variant that the verdict leads with: the first of `LEADING` that was measured per layer."""
+    for measure, variant in LEADING:
+        if curves(rows, measure, variant):
+            return measure, variant
+    return None
+
+
+def central_language(rows: pd.DataFrame) -> str:
+    """The language the others are compared with: the one in most pairs, and among equals the first source."""
+    pairs = rows.loc[(rows["source"] != "") & (rows["target"] != ""), ["source", "target"]].drop_duplicates()
+    partners: Counter[str] = Counter()
+    for pair in {frozenset(pair) for pair in pairs.itertuples(index=False)}:
+        partners.update(pair)
+    # `pairs` is in order of appearance and max keeps the first of equals.
+    return max((*pairs["source"], *pairs["target"]), key=lambda code: partners[code], default="")
+
+
+def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
+    """For each language, the average of its curves with the central one, both directions and all data."""
+    groups: dict[str, list[Curve]] = {}
+    for part in parts:
+        if part.target == "":
+            groups.setdefault(part.source, []).append(part)
+        elif centre in (part.source, part.target):
+            other = part.target if part.source == centre else part.source
+            groups.setdefault(other, []).append(part)
+    found = {language: average(group) for language, group in groups.items()}
+    return {language: curve for language, curve in found.items() if curve is not None}
