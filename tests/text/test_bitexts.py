@@ -149,6 +149,13 @@ def test_one_language_is_no_bitext(tmp_path):
         read_bitext(put(tmp_path / "t.tsv", "en\tnl\none\teen\n"), languages=("en",))
 
 
+def test_one_file_of_one_language_is_told_what_is_missing(tmp_path):
+    with pytest.raises(
+        InputError, match=r"en\.txt:1: there is no tab on the first line; a bitext is one file a language"
+    ):
+        read_bitext(put(tmp_path / "en.txt", "One.\n"), languages=("en", "nl"))
+
+
 def test_bars(tmp_path):
     path = put(tmp_path / "pairs.txt", "The cat . ||| De kat .\nThe dog . ||| De hond .\n")
     assert sentences(read_bitext(path, languages=("en", "nl")))[1] == ["De kat .", "De hond ."]

@@ -18,6 +18,14 @@ def test_muse_pairs_with_spaces_or_tabs_and_several_translations(tmp_path):
     assert list(lexicon) == [("the", "die"), ("the", "der"), ("cat", "Katze"), ("ice cream", "Eis")]
 
 
+def test_a_translation_may_have_several_words(tmp_path):
+    path = put(tmp_path / "dict.txt", "undersell verkopen onder de prijs\nday of the week\tweekdag\n")
+    assert list(read_lexicon(path, "en", "nl")) == [
+        ("undersell", "verkopen onder de prijs"),
+        ("day of the week", "weekdag"),
+    ]
+
+
 def test_a_named_dictionary_reads_in_both_directions_and_no_other(tmp_path):
     path = put(tmp_path / "en-de.0-5000.txt", "cat Katze\n")
     assert list(read_lexicon(path, "de", "en")) == [("Katze", "cat")]
@@ -34,9 +42,9 @@ def test_a_table_gives_two_columns_and_passes_over_what_is_missing(tmp_path):
         read_lexicon(path, "en", "fr")
 
 
-@pytest.mark.parametrize("line", ["alone", "one two three", "", "\tx", "a\tb\tc"])
+@pytest.mark.parametrize("line", ["alone", "", "\tx", "a\tb\tc"])
 def test_a_line_that_is_no_pair_names_file_and_line(tmp_path, line):
-    with pytest.raises(InputError, match=r"dict\.txt:2: \d words where a word and its translation"):
+    with pytest.raises(InputError, match=r"dict\.txt:2: \d cells where a word and its translation"):
         read_lexicon(put(tmp_path / "dict.txt", f"cat Katze\n{line}\nx y\n"), "en", "de")
 
 

@@ -112,6 +112,9 @@ def test_without_ids_rows_go_by_order(tmp_path):
     en = put(tmp_path / "en_x.conllu", strip(simple("n1", "one")))
     nl = put(tmp_path / "nl_x.conllu", strip(simple("n1", "een")))
     assert [list(corpus) for corpus in read_bitext(en, nl)] == [["one"], ["een"]]
+    put(nl, strip(simple("n1", "een")) * 2)
+    with pytest.raises(InputError, match=r"equally many sentences: .*en_x\.conllu has 1, .*nl_x\.conllu has 2"):
+        read_bitext(en, nl)
 
 
 def test_treebanks_that_share_no_id_are_not_parallel(tmp_path):

@@ -1,6 +1,8 @@
 """Pharaoh links, and the project's own hand-linked tables."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isogloss.errors import InputError
 from isogloss.text import (
@@ -13,6 +15,7 @@ from isogloss.text import (
     read_linked,
     read_links,
 )
+from isogloss.text.readers.linked import parse_cell
 from isogloss.text.words import pieces
 
 
@@ -111,6 +114,24 @@ def test_a_word_may_translate_several_and_a_slash_may_be_a_slash(tmp_path):
 def test_malformed_words_name_file_and_line(tmp_path, cell, sentence):
     with pytest.raises(InputError, match=rf"l\.tsv:3: .*{sentence}"):
         read_linked(put(tmp_path / "l.tsv", f"en\tnl\na b\tx/0\nthe cat\t{cell}\n"))
+
+
+@given(
+    st.lists(
+        st.tuples(st.text("abé猫/.", min_size=1, max_size=4), st.lists(st.integers(0, 9), max_size=2)), min_size=1
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_what_is_written_is_read_back(words, chance):
+    """A slash followed by no number is a slash of the text; a word must not end in one."""
+    words = [(form.rstrip("/") or "x", numbers) for form, numbers in words]
+    joints = [chance.choice(" ~") for _ in words[1:]] + [""]
+    ends = ["/" + ",".join(map(str, numbers)) if numbers else "" for _, numbers in words]
+    cell = "".join(form + end + joint for (form, _), end, joint in zip(words, ends, joints, strict=True))
+    text, found, linked = parse_cell(cell, linked=True)
+    assert [text[start:end] for start, end in found] == [form for form, _ in words]
+    assert linked == [numbers for _, numbers in words]
+    assert text == "".join(form + joint.strip("~") for (form, _), joint in zip(words, joints, strict=True))
 
 
 def test_a_header_is_needed_and_rows_too(tmp_path):

@@ -117,6 +117,16 @@ def test_no_words_no_owner():
     assert word_of_tokens([(0, 2)], []) == [-1]
 
 
+def test_models_with_different_tokenizers_are_compared_through_characters():
+    """Position by position, `playing` of one tokenizer would meet `the` of the other."""
+    text = "unbelievably playing the game"
+    words_there = spans(text, "en")
+    wordpiece = [(0, 0), (0, 2), (2, 7), (7, 12), (13, 17), (17, 20), (21, 24), (25, 29), (0, 0)]
+    byte_level = [(0, 12), (12, 20), (20, 24), (24, 29)]
+    assert word_of_tokens(wordpiece, words_there) == [-1, 0, 0, 0, 1, 1, 2, 3, -1]
+    assert word_of_tokens(byte_level, words_there) == [0, 1, 2, 3]
+
+
 CUTS = st.lists(st.integers(0, 40), max_size=16)
 
 

@@ -1,6 +1,8 @@
 """Text: corpora, the readers that fill them, words as spans of characters, language codes."""
 
+from isogloss.text.catalog import data_dir, find_lexicon, resolve
 from isogloss.text.corpora import Bitext, Corpus, Lexicon
+from isogloss.text.invented import invented, invented_lexicon
 from isogloss.text.readers import (
     Tree,
     WordLinks,
@@ -25,8 +27,12 @@ __all__ = [
     "Tree",
     "WordLinks",
     "attach_links",
+    "data_dir",
     "embedded",
     "embedded_lexicon",
+    "find_lexicon",
+    "invented",
+    "invented_lexicon",
     "read_bitext",
     "read_bitexts",
     "read_corpus",
@@ -35,6 +41,7 @@ __all__ = [
     "read_linked",
     "read_links",
     "read_trees",
+    "resolve",
     "spans",
     "word_of_tokens",
 ]

@@ -197,8 +197,11 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
             raise InputError(f"no sent_id occurs in every one of {names}; are these parallel treebanks?")
         dropped = len(banks[0]) - len(common)
         banks = [[index[each] for each in common] for index in indexes]
+    elif len({len(bank) for bank in banks}) > 1:
+        counts = ", ".join(f"{path} has {len(bank):,}" for path, bank in zip(paths, banks, strict=True))
+        raise InputError(f"treebanks without a sent_id everywhere must have equally many sentences: {counts}")
     corpora = [
-        Corpus(language, [tree.text for tree in bank], [tree.words for tree in bank], str(path))
+        Corpus(language, [tree.text for tree in bank], [tree.words for tree in bank], path.name)
         for language, bank, path in zip(languages, banks, paths, strict=True)
     ]
     return assemble(corpora, " ".join(path.name for path in paths), dropped=dropped)

@@ -1,8 +1,8 @@
 """Bilingual dictionaries: MUSE files, and tables with a header of languages.
 
-A MUSE file has a word and a translation on each line, separated by a space or a tab; a word with several
-translations has several lines. When its name tells the languages (`en-de.0-5000.txt`) it can be read in
-either direction.
+A MUSE file has a word and a translation on each line, separated by a tab or else by the first space (what comes from
+PanLex has translations of several words); a word with several translations has several lines. When its name tells the
+languages (`en-de.0-5000.txt`) it can be read in either direction.
 """
 
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ from isogloss.text.readers.tables import header, stream_table
 
 
 def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Line number and pair of each line of a MUSE file; a tab, where there is one, is the only separator."""
+    """Line number and pair of each line of a MUSE file."""
     for number, line in stream_lines(path, problem):
-        words = [word.strip() for word in line.split("\t")] if "\t" in line else line.split()
+        words = [word.strip() for word in line.split("\t")] if "\t" in line else line.split(maxsplit=1)
         if len(words) != 2 or not all(words):
             problem(
-                f"{path}:{number}: {len(words)} words where a word and its translation were expected, "
-                "separated by one space or tab"
+                f"{path}:{number}: {len(words)} cells where a word and its translation were expected, "
+                "separated by a tab or a space"
             )
             continue
-        yield number, (words[0], words[1])
+        yield number, (words[0], words[1].strip())
 
 
 def read_lexicon(path: Source, source: str, target: str) -> Lexicon:

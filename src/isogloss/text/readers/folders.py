@@ -26,8 +26,13 @@ _TATOEBA = re.compile(r"tatoeba\.([a-z]{3})-eng\.([a-z]{3})")
 
 
 def aligned_corpora(paths: Sequence[Path], languages: Sequence[str]) -> list[Corpus]:
-    """Files whose lines translate each other, one a language, all lines kept."""
-    return [Corpus(each, read_lines(path), name=str(path)) for path, each in zip(paths, languages, strict=True)]
+    """Files whose lines translate each other, one a language, all lines kept; unequal counts are an InputError."""
+    sides = [read_lines(path) for path in paths]
+    if len({len(side) for side in sides}) > 1:
+        counts = ", ".join(f"{path} has {len(side):,} lines" for path, side in zip(paths, sides, strict=True))
+        raise InputError(f"line-aligned files must have equally many lines: {counts}")
+    named = zip(paths, languages, sides, strict=True)
+    return [Corpus(language, side, name=path.name) for path, language, side in named]
 
 
 def tatoeba_files(folder: Path) -> dict[str, tuple[Path, Path]]:

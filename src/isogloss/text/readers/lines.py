@@ -20,6 +20,8 @@ from isogloss.errors import InputError
 Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
 
+# What reading a damaged archive may raise, besides the file system's own errors.
+DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _GZIP, _XZ, _BOM = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\xef\xbb\xbf"
 
 
@@ -82,7 +84,7 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
                     problem(f"{path}:{number}: {_undecodable(raw, error.start)}")
                     line = raw.decode("utf-8", errors="replace")
                 yield number, line.removesuffix("\n").removesuffix("\r")
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        except DAMAGED as error:
             problem(f"{path}:{number + 1}: the compressed file is damaged or cut short ({error}); fetch it again")
             return
     if number == 0:

@@ -8,7 +8,7 @@ from isogloss.errors import InputError
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers.lines import Source, plain_name
 
-_ENDINGS = (".txt", ".tsv", ".conllu")
+_ENDINGS = (".txt", ".tsv", ".conllu", ".json")
 
 
 def _stem(source: Source) -> str:

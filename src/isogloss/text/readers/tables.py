@@ -65,6 +65,11 @@ def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None
             f"{path}:1: the header has {', '.join(map(repr, strange[:3]))}, which is no language code; other "
             f"columns must begin with # or be called one of {', '.join(sorted(IGNORED))}"
         )
+    if len(cells) == 1:
+        return (
+            f"{path}:1: there is no tab on the first line; a bitext is one file a language, or one table with a "
+            "header of languages such as en<TAB>nl"
+        )
     told = "no languages were given" if languages is None else f"{len(languages)} languages were given"
     return (
         f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {told}; "
@@ -95,7 +100,7 @@ def read_table(source: Source, languages: Sequence[str] | None) -> list[Corpus]:
     for _, cells in stream_table(path, len(columns), skip=int(has_header)):
         for side, place in zip(sides, places, strict=True):
             side.append(cells[place])
-    return [Corpus(language, side, name=str(path)) for language, side in zip(wanted, sides, strict=True)]
+    return [Corpus(language, side, name=path.name) for language, side in zip(wanted, sides, strict=True)]
 
 
 def stream_bars(path: Path, width: int, *, problem: Problem = fail) -> Iterator[tuple[int, list[str]]]:
@@ -118,5 +123,5 @@ def read_bars(source: Source, languages: Sequence[str] | None) -> list[Corpus]:
     for _, cells in stream_bars(path, len(there)):
         for side, cell in zip(sides, cells, strict=True):
             side.append(cell)
-    corpora = {code: Corpus(code, side, name=str(path)) for code, side in zip(there, sides, strict=True)}
+    corpora = {code: Corpus(code, side, name=path.name) for code, side in zip(there, sides, strict=True)}
     return [corpora[code] for code in pick(languages, list(there), where=path)]

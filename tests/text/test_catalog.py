@@ -1,0 +1,213 @@
+"""A data folder: what is in it, what is wrong with it, data sets called by name."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from isogloss.errors import InputError
+from isogloss.text import data_dir, find_lexicon, read_bitext, resolve
+from isogloss.text.catalog import check, find, listing
+from isogloss.text.kinds import kind_of
+
+WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
+SQUAD = {"data": [{"paragraphs": [{"context": "The cat.", "qas": [
+    {"id": "q1", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}
+]}]}]}  # fmt: skip
+
+FILES = {
+    "tatoeba/README.md": "# tatoeba\n\nSentence pairs.\nMore.\n",
+    "tatoeba/tatoeba.nld-eng.nld": "een\ntwee\n",
+    "tatoeba/tatoeba.nld-eng.eng": "one\ntwo\n",
+    "tatoeba/tatoeba.deu-eng.deu": "eins\n",
+    "tatoeba/tatoeba.deu-eng.eng": "one\n",
+    "xnli/README.md": "# xnli\n",
+    "xnli/xnli.15way.tsv": "en\tde\none\teins\n",
+    "xnli/dev-en.tsv": "a\tb\tneutral\n",
+    "xnli/dev-de.tsv": "c\td\tentailment\n",
+    "gettext/en-nl.tsv": "open the file\topen het bestand\n",
+    "mono/novel.nl.txt": "Eerste alinea.\nTweede.\n",
+    "mono/novel.en.txt": "Only one.\n",
+    "multi/train.en.gz": gzip.compress(b"one\n"),
+    "multi/train.fr.gz": gzip.compress(b"un\n"),
+    "muse/en-de.0-5000.txt": "cat Katze\n",
+    "muse/en-de.5000-6500.txt": "dog Hund\n",
+    "ud/en_x-ud-test.conllu": WORD.format(form="one") + "\n" + WORD.format(form="two") + "\n",
+    "ner/dev-nl.tsv": "Jan\tB-PER\nSmit\tI-PER\nloopt\tO\n\nJan\tB-PER\n",
+    "ner/conll2002.ned.train": "Jan N B-PER\nloopt V O\n",
+    "nli_zh/dev.json": json.dumps({"sentence1": "a", "sentence2": "b", "label": "-"}) + "\n",
+    "qa/xquad.en.json": json.dumps(SQUAD),
+}
+
+
+@pytest.fixture
+def data(tmp_path):
+    def _write(**changes):
+        for name, content in {**FILES, **changes.pop("more", {})}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return tmp_path
+
+    return _write
+
+
+def test_kinds_are_told_by_name_and_first_lines(data):
+    folder = data()
+    expected = {
+        "tatoeba/tatoeba.nld-eng.nld": "aligned",
+        "xnli/xnli.15way.tsv": "table",
+        "xnli/dev-en.tsv": "inference",
+        "gettext/en-nl.tsv": "pairs",
+        "mono/novel.nl.txt": "lines",
+        "multi/train.en.gz": "aligned",
+        "muse/en-de.0-5000.txt": "dictionary",
+        "ud/en_x-ud-test.conllu": "treebank",
+        "ner/dev-nl.tsv": "tags",
+        "ner/conll2002.ned.train": "tags",
+        "nli_zh/dev.json": "inference",
+        "qa/xquad.en.json": "questions",
+        "xnli/README.md": "notes",
+    }
+    assert {name: kind_of(folder / name) for name in expected} == expected
+
+
+def test_listing(data):
+    records = {record.name: record for record in listing(data())}
+    assert list(records) == sorted(records)
+    tatoeba = records["tatoeba"]
+    assert (tatoeba.kinds, tatoeba.languages, tatoeba.rows, tatoeba.files) == (("aligned",), ("de", "en", "nl"), 3, 5)
+    assert tatoeba.about == "Sentence pairs."
+    assert tatoeba.bytes == sum(len(content) for name, content in FILES.items() if name.startswith("tatoeba/"))
+    assert records["xnli"].rows == 3
+    assert records["ud"].rows == 2
+    assert (records["ner"].rows, records["ner"].languages) == (3, ("nl",))
+    assert records["nli_zh"].languages == ("zh",)
+    assert records["qa"].rows == 1
+
+
+def test_a_sound_folder_has_no_problems(data):
+    report = check(data())
+    assert report.problems == ()
+    assert report.unchecked == ()
+    assert len(report.checked) == len(FILES) - 2
+    assert {each.kind: each.rows for each in report.checked if "/ud/" in each.path} == {"treebank": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("mono/novel.nl.txt", b"goed\nfout \xe9\n", "novel.nl.txt:2: not valid UTF-8"),
+        ("mono/novel.nl.txt", b"", "novel.nl.txt is empty"),
+        ("tatoeba/tatoeba.nld-eng.nld", "een\n", "tatoeba.nld-eng.eng has 2, tatoeba.nld-eng.nld has 1"),
+        ("xnli/dev-de.tsv", "c\td\tneutral\nc\td\tneutral\n", "dev-de.tsv has 2, dev-en.tsv has 1"),
+        ("xnli/dev-de.tsv", "c\td\tneutral\nc\td\tmaybe\n", "dev-de.tsv:2: label 'maybe'"),
+        ("xnli/xnli.15way.tsv", "en\tde\none\n", "xnli.15way.tsv:2: 1 cells where 2 were expected"),
+        ("gettext/en-nl.tsv", "a b\tc d\nx\t\n", "en-nl.tsv:2: an empty cell"),
+        ("muse/en-de.0-5000.txt", "cat Katze\ndog\n", "en-de.0-5000.txt:2: 1 cells where a word"),
+        ("ud/en_x-ud-test.conllu", "1\tx\n", "en_x-ud-test.conllu:1: 2 columns"),
+        ("ner/dev-nl.tsv", "Jan\tB-PER\n\nSmit\tI-PER\n", "dev-nl.tsv:3: I-PER continues nothing"),
+        ("ner/dev-nl.tsv", "Jan\tB-PER\nSmit\tPER\n" + "x\tO\n" * 30, "dev-nl.tsv:2: tag 'PER' where O"),
+        (
+            "nli_zh/dev.json",
+            '{"sentence1": "a", "sentence2": "b", "label": "neutral"}\n{\n',
+            "dev.json:2: no JSON object",
+        ),
+        (
+            "qa/xquad.en.json",
+            json.dumps(SQUAD).replace("4", "5"),
+            "question q1: the answer 'cat' is not at character 5",
+        ),
+        ("qa/xquad.en.json", '{"paragraphs"\n:}', "xquad.en.json:2: not valid JSON"),
+        ("qa/xquad.en.json", '{"data": ["paragraphs", "qas"]}', "not SQuAD-like"),
+        ("qa/xquad.en.json.gz", gzip.compress(json.dumps(SQUAD).encode())[:-9], "damaged or cut short"),
+        ("nli_zh/dev.json", '{"sentence1": null, "sentence2": 2, "label": 3}\n', "dev.json:1: label '3'"),
+        ("multi/train.en.gz", gzip.compress(b"one\n")[:-6], "damaged or cut short"),
+        ("odd/image.bin", b"\x00\x01", "not checked"),
+    ],
+)
+def test_a_problem_is_told_with_file_and_line(data, name, content, sentence):
+    report = check(data(more={name: content}))
+    if sentence == "not checked":
+        assert [path.endswith(name) for path in report.unchecked] == [True]
+    else:
+        assert any(sentence in problem for problem in report.problems), report.problems
+
+
+def test_listing_survives_damaged_files(data):
+    cut = gzip.compress(b"one\n" * 9999)[:-20]
+    records = {record.name: record for record in listing(data(more={"multi/train.en.gz": cut, "odd/a.json": b""}))}
+    assert records["odd"].kinds == ("unknown",)
+    assert records["multi"].kinds == ("aligned",)
+
+
+def test_a_check_goes_on_after_a_problem_and_does_not_flood(data):
+    report = check(data(more={"muse/en-de.0-5000.txt": "a b\n" * 20 + "alone\n" * 50, "mono/novel.nl.txt": b"\xff\n"}))
+    assert any(problem.endswith("and 30 problems more") for problem in report.problems)
+    assert any("novel.nl.txt:1" in problem for problem in report.problems)
+    assert len(report.problems) == 22
+
+
+def test_progress_is_told(data):
+    told = []
+    check(data(), lambda stage, done, total: told.append((stage, done, total)))
+    assert told[-1] == ("checking", len(FILES), len(FILES))
+
+
+def test_check_sums(data):
+    content = FILES["mono/novel.en.txt"].encode()
+    right = hashlib.sha256(content).hexdigest()
+    folder = data(more={"mono/SHA256SUMS": f"{right}  novel.en.txt\n{'0' * 64}  novel.nl.txt\n{right}  lost.txt\n"})
+    report = check(folder)
+    assert report.sums == 2
+    assert len(report.problems) == 2
+    assert any("novel.nl.txt: its SHA-256 sum is not" in problem for problem in report.problems)
+    assert any("SHA256SUMS:3: lost.txt is not there" in problem for problem in report.problems)
+
+
+def test_the_data_folder_is_an_option_or_a_variable(data, monkeypatch):
+    folder = data()
+    monkeypatch.delenv("ISOGLOSS_DATA", raising=False)
+    with pytest.raises(InputError, match="no data folder is set; give --data DIR or set .*ISOGLOSS_DATA"):
+        data_dir(None)
+    assert data_dir(str(folder)) == folder
+    monkeypatch.setenv("ISOGLOSS_DATA", str(folder))
+    assert data_dir(None) == folder
+    with pytest.raises(InputError, match=r"\(from --data\) is no folder"):
+        data_dir(folder / "nowhere")
+
+
+def test_find_names_what_is_there(data):
+    folder = data()
+    assert find(folder, "xnli") == folder / "xnli"
+    with pytest.raises(InputError, match=r"no data set 'tatoba'; did you mean tatoeba\? it has gettext, mono"):
+        find(folder, "tatoba")
+
+
+def test_a_name_stands_for_a_data_set_and_an_existing_path_wins(data, monkeypatch):
+    folder = data()
+    monkeypatch.delenv("ISOGLOSS_DATA", raising=False)
+    monkeypatch.chdir(folder / "mono")
+    assert resolve("xnli", folder) == folder / "xnli" / "xnli.15way.tsv"
+    assert resolve("tatoeba", folder) == folder / "tatoeba"
+    assert resolve("gettext/en-nl.tsv", folder) == folder / "gettext" / "en-nl.tsv"
+    assert resolve("novel.en.txt", folder) == "novel.en.txt"
+    assert resolve("hf:x/y") == "hf:x/y"
+    assert read_bitext(resolve("tatoeba", folder), languages=("en", "nl")).rows == 2
+    with pytest.raises(InputError, match="no data set 'europarl'"):
+        resolve("europarl", folder)
+    with pytest.raises(
+        InputError, match="europarl does not exist; expected a file, a folder, or the name of a data set"
+    ):
+        resolve("europarl")
+
+
+def test_dictionaries_are_found_by_language_and_split(data):
+    folder = data()
+    assert find_lexicon(folder, "en", "de").name == "en-de.0-5000.txt"
+    assert find_lexicon(folder, "de", "en", split="test").name == "en-de.5000-6500.txt"
+    with pytest.raises(InputError, match="no train dictionary of en and nl; it has en-de"):
+        find_lexicon(folder, "en", "nl")
+    with pytest.raises(InputError, match="train or test, not 'dev'"):
+        find_lexicon(folder, "en", "de", split="dev")
