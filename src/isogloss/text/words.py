@@ -36,6 +36,7 @@ _ELISION = frozenset({"ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pms", 
 _CLITIC = {"nl": "ns|[stnkmrd]", "af": "[nkt]"}
 _APOSTROPHE = "'’"
 _WHOLE = "aujourd|presqu(?=.[îi]le)|prud"  # French words whose apostrophe no longer divides
+_LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _IDEOGRAPH = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HIRAGANA = "\u3041-\u309f"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -61,7 +62,8 @@ def _pattern(elision: bool, clitic: str) -> re.Pattern[str]:
     marks = _class_of(("Mn", "Mc", "Me")) + "\U000e0100-\U000e01ef"
     hidden = _class_of(("Cc", "Cf")) + "\U000e0000-\U000e007f"
     # Python's \w knows letters and digits but not combining marks, without which Hindi falls into pieces.
-    letters = rf"(?:[^\W_{_IDEOGRAPH}{_HIRAGANA}{_KATAKANA}]++[{marks}]*+)++"
+    # Latin letters come first, being a small set that is quick to test; (?=\S) below passes over spaces at once.
+    letters = rf"(?:(?:[{_LATIN}]++|[^\W_{_IDEOGRAPH}{_HIRAGANA}{_KATAKANA}]++)[{marks}]*+)++"
     # Inside a word: joiners (Persian, Indic), soft hyphen, Catalan's middle dot, Hebrew's geresh.
     inner = rf"(?:[\u200c\u200d\u00ad]+|[·׳״](?=[^\W\d_]))?{letters}"
     apostrophe = "" if elision else rf"|[{_APOSTROPHE}](?=[^\W\d_]){letters}"
@@ -78,7 +80,7 @@ def _pattern(elision: bool, clitic: str) -> re.Pattern[str]:
         rf"(?:_|[^\w\s{marks}{hidden}])[{marks}\u20e3\U0001f3fb-\U0001f3ff]*(?:\u200d[^\w\s{marks}{hidden}][{marks}]*)*",
         rf"[{marks}]+",
     ]
-    return re.compile("|".join(way for way in ways if way))
+    return re.compile(rf"(?=\S)(?:{'|'.join(way for way in ways if way)})")
 
 
 def spans(text: str, language: str) -> list[Span]:
