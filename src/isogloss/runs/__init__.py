@@ -1,1 +1,6 @@
-"""runs."""
+"""Run folders and the one table."""
+
+from isogloss.runs.run import Run, read_facts, read_rows, start
+from isogloss.runs.table import COLUMNS, frame, row
+
+__all__ = ["COLUMNS", "Run", "frame", "read_facts", "read_rows", "row", "start"]

@@ -1,0 +1,203 @@
+"""A run is a folder: what was asked, with which versions and hashes, and the rows as they came.
+
+Rows are appended to `rows.csv` the moment they are known, so a run that was killed loses nothing; resuming reads them
+back and skips the coordinates it has. `rows.parquet` is written when the run ends. `scratch` holds what a resumed run
+would rather not compute again, and is removed at the end.
+"""
+
+import csv
+import datetime
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.runs.files import whole, write_text
+from isogloss.runs.table import COLUMNS, NUMBERS, Row, frame, key
+
+PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
+
+
+class Run:
+    """An open run folder. It has identity over time: rows and notes gather in it until it is finished."""
+
+    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+        self.folder = folder
+        self.facts = facts
+        self.new = True
+        self.rows: list[dict[str, Any]] = []
+        self._keys: set[tuple[str, ...]] = set()
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for what only this run needs; gone when the run is finished."""
+        path = self.folder / "scratch"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def has(self, entry: Row) -> bool:
+        """Whether a row with these coordinates is there already."""
+        return key(entry) in self._keys
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Add the rows that are not there yet, in one write that reaches the disk."""
+        fresh = [dict(one) for one in rows if key(one) not in self._keys]
+        if not fresh:
+            return
+        with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            for one in fresh:
+                writer.writerow([_text(name, one.get(name)) for name in COLUMNS])
+            file.flush()
+            os.fsync(file.fileno())
+        self._remember(fresh)
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence the reader of the run should see, once."""
+        if sentence not in self.facts["notes"]:
+            self.facts["notes"].append(sentence)
+            self._save()
+
+    def finish(self) -> pd.DataFrame:
+        """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
+        table = frame(self.rows)
+        with whole(self.folder / "rows.parquet") as beside:
+            table.to_parquet(beside, index=False)
+        self.facts |= {"finished": _now(), "status": "finished"}
+        self._save()
+        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        return table
+
+    def discard(self) -> None:
+        """Remove a folder this run made, if nothing has been measured yet: a mistake leaves no trace."""
+        if self.new and not self.rows:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remember(self, rows: Iterable[dict[str, Any]]) -> None:
+        for one in rows:
+            self.rows.append(one)
+            self._keys.add(key(one))
+
+    def _save(self) -> None:
+        write_text(self.folder / "run.json", json.dumps(self.facts, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False) -> Run:
+    """Begin a run in a new folder, or with `resume` go on with the one that is there.
+
+    facts: command, arguments, seed, model, hashes. To resume, arguments and hashes must be those of the first time.
+    """
+    path = Path(folder)
+    run = Run(path, {**facts, **_surroundings(), "started": _now(), "finished": None, "status": "running", "notes": []})
+    if (path / "run.json").is_file():
+        if not resume:
+            raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
+        _go_on(run)
+    elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(f"{path} exists and is no run folder; choose another --out")
+    else:
+        path.mkdir(parents=True, exist_ok=True)
+        write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
+    run._save()
+    return run
+
+
+def read_rows(folder: str | Path) -> pd.DataFrame:
+    """The table of a run folder, finished or not."""
+    path = Path(folder) / "rows.csv"
+    if not path.is_file():
+        raise InputError(f"{folder} is no run folder: it has no rows.csv")
+    return frame(_read_csv(path))
+
+
+def read_facts(folder: str | Path) -> dict[str, Any]:
+    """What `run.json` says."""
+    path = Path(folder) / "run.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is no run folder: it has no run.json")
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _go_on(run: Run) -> None:
+    before = read_facts(run.folder)
+    now = json.loads(json.dumps(run.facts, default=str))
+    for name in ("command", "arguments", "seed", "model", "hashes"):
+        if before.get(name) != now.get(name):
+            what = _difference(before.get(name), now.get(name), name)
+            raise InputError(f"{run.folder} was begun differently ({what}); resume with the same, or choose another --out")
+    run.new = False
+    run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
+    path = run.folder / "rows.csv"
+    rows = _read_csv(path)
+    run._remember(rows)
+    # A kill may have left half a line behind; what was read back is written again, whole.
+    with whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([_text(name, one.get(name)) for name in COLUMNS] for one in rows)
+
+
+def _difference(before: Any, now: Any, name: str) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        for part in sorted(set(before) | set(now)):
+            if before.get(part) != now.get(part):
+                return _difference(before.get(part), now.get(part), f"{name} {part}")
+    return f"{name}: {before!r} then, {now!r} now"
+
+
+def _read_csv(path: Path) -> list[dict[str, Any]]:
+    """Rows of a file of ours; an incomplete last line is left out."""
+    text = path.read_text(encoding="utf-8")
+    lines = text[: text.rfind("\n") + 1]
+    found = []
+    for number, cells in enumerate(csv.reader(lines.splitlines(keepends=True)), 1):
+        if number == 1:
+            if tuple(cells) != COLUMNS:
+                raise InputError(f"{path}, line 1: the columns are not those of a run")
+            continue
+        if len(cells) != len(COLUMNS):
+            raise InputError(f"{path}, line {number}: {len(cells)} cells instead of {len(COLUMNS)}")
+        found.append({name: _value(name, cell) for name, cell in zip(COLUMNS, cells, strict=True) if cell != ""})
+    return found
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None or value is pd.NA or value != value:
+        return ""
+    return repr(float(value)) if name in NUMBERS else str(value)
+
+
+def _value(name: str, cell: str) -> Any:
+    from isogloss.runs.table import COUNTS
+
+    return float(cell) if name in NUMBERS else int(cell) if name in COUNTS else cell
+
+
+def _surroundings() -> dict[str, Any]:
+    import torch
+
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    hardware = {"system": f"{platform.system()} {platform.machine()}", "cpus": os.cpu_count()}
+    if torch.cuda.is_available():
+        hardware["gpu"] = torch.cuda.get_device_name()
+    return {"versions": versions, "hardware": hardware, "python": sys.implementation.name}
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
