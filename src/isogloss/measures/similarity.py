@@ -15,7 +15,6 @@ from isogloss.measures.blocks import block_hsic, centre_gram, cka_from_blocks, e
 from isogloss.measures.inputs import double, enough_for_cka, mean_row, paired
 from isogloss.measures.registry import Measure, measure, register
 from isogloss.measures.streaming import (
-    Shifted,
     hsic_from_sums,
     pair_sums,
     ratio,
@@ -101,7 +100,7 @@ def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, bias
         left, right = (shift(side, mean_row(side)) for side in (x, y))
         a, b = side_sums(left), side_sums(right)
         xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (a, b))
-        pairs = (pair_sums(left, Shifted(right.rows[order], right.squares[order])) for order in orders)
+        pairs = (pair_sums(left, right.take(order)) for order in orders)
         return torch.stack([ratio(hsic_from_sums(a, b, pair, biased=biased), xx, yy) for pair in pairs])
     gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
     xx, yy = gram_x.square().sum(), gram_y.square().sum()
