@@ -7,6 +7,9 @@ The footgun: with the printed (biased) HSIC two *independent* sets score about d
 The default here is therefore the debiased U-statistic, which is about 0 there; it can be slightly negative.
 """
 
+from functools import reduce
+from operator import add
+
 import torch
 from torch import Tensor
 
@@ -15,12 +18,13 @@ from isogloss.measures.blocks import block_hsic, centre_gram, cka_from_blocks, e
 from isogloss.measures.inputs import double, enough_for_cka, mean_row, paired
 from isogloss.measures.registry import Measure, measure, register
 from isogloss.measures.streaming import (
+    aligned_chunks,
+    cka_from_sums,
     hsic_from_sums,
     pair_sums,
     ratio,
     self_hsic_from_sums,
-    shift,
-    side_sums,
+    sums_of,
 )
 
 KORNBLITH = "Kornblith et al. 2019, Similarity of Neural Network Representations Revisited"
@@ -39,8 +43,11 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     >>> round(cka(x, 3 * x + 1), 6)
     1.0
     """
-    x, y = _prepared(x, y, biased=biased)
-    return float(ratio(*_linear_hsic(x, y, biased=biased)))
+    x, y = _checked(x, y, biased=biased)
+    if _tall(x, y):
+        return cka_from_sums(*sums_of(x, y), biased=biased)
+    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
+    return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
 
 
 register(
@@ -63,7 +70,7 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     linear CKA for a large bandwidth. Builds n x n matrices. Its floor for independent data is higher still than that
     of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
-    x, y = _prepared(x, y, biased=biased)
+    x, y = _checked(x, y, biased=biased)
     gram_x, gram_y = (centre_gram(_gaussian(side, bandwidth), biased=biased) for side in (x, y))
     return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
 
@@ -80,8 +87,8 @@ def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
     """Debiased linear CKA from batches of at most `batch` items: three HSIC_1 values averaged over batches, then the
     ratio. x (n, dx), y (n, dy). The batches are even and visit each item once.
     """  # noqa: D205
-    x, y = _prepared(x, y, biased=False)
-    values = [block_hsic(x[rows], y[rows]) for rows in even_blocks(x.shape[0], batch)]
+    x, y = _checked(x, y, biased=False)
+    values = [block_hsic(double(x[rows]), double(y[rows])) for rows in even_blocks(x.shape[0], batch)]
     return cka_from_blocks(torch.tensor(values, dtype=torch.float64))
 
 
@@ -92,16 +99,15 @@ def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, bias
     """
     if shuffles < 1:
         raise InputError(f"shuffles must be at least 1, not {shuffles}")
-    x, y = _prepared(x, y, biased=biased)
+    x, y = _checked(x, y, biased=biased)
     n = x.shape[0]
     generator = torch.Generator().manual_seed(seed)
     orders = [torch.randperm(n, generator=generator).to(y.device) for _ in range(shuffles)]
-    if n > max(x.shape[1], y.shape[1]):
-        left, right = (shift(side, mean_row(side)) for side in (x, y))
-        a, b = side_sums(left), side_sums(right)
-        xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (a, b))
-        pairs = (pair_sums(left, right.take(order)) for order in orders)
-        return torch.stack([ratio(hsic_from_sums(a, b, pair, biased=biased), xx, yy) for pair in pairs])
+    if _tall(x, y):
+        side_x, side_y, _ = sums_of(x, y)
+        xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (side_x, side_y))
+        pairs = (reduce(add, (pair_sums(*chunk) for chunk in aligned_chunks(x, y, order=order))) for order in orders)
+        return torch.stack([ratio(hsic_from_sums(side_x, side_y, pair, biased=biased), xx, yy) for pair in pairs])
     gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
     xx, yy = gram_x.square().sum(), gram_y.square().sum()
     return torch.stack([ratio((gram_x * gram_y[order][:, order]).sum(), xx, yy) for order in orders])
@@ -115,29 +121,25 @@ def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased:
     return float(cka_shuffled(x, y, seed=seed, shuffles=shuffles, biased=biased).mean())
 
 
-def _prepared(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor]:
+def _checked(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor]:
     x, y = paired(x, y)
     enough_for_cka(x.shape[0], biased=biased)
-    return double(x), double(y)
+    return x, y
 
 
-def _linear_hsic(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Three HSIC values up to a common factor, by the cheaper of the two forms: n d^2 or n^2 d."""
-    if x.shape[0] > max(x.shape[1], y.shape[1]):
-        left, right = (shift(side, mean_row(side)) for side in (x, y))
-        a, b = side_sums(left), side_sums(right)
-        xy = hsic_from_sums(a, b, pair_sums(left, right), biased=biased)
-        return xy, self_hsic_from_sums(a, biased=biased), self_hsic_from_sums(b, biased=biased)
-    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
-    return (gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()
+def _tall(x: Tensor, y: Tensor) -> bool:
+    """Whether sums of d x d (n d^2 operations) are cheaper than Gram matrices of n x n (n^2 d)."""
+    return x.shape[0] > max(x.shape[1], y.shape[1])
 
 
 def _linear_gram(x: Tensor, *, biased: bool) -> Tensor:
+    x = double(x)
     x = x - mean_row(x)
     return centre_gram(x @ x.T, biased=biased)
 
 
 def _gaussian(x: Tensor, bandwidth: float) -> Tensor:
+    x = double(x)
     x = x - mean_row(x)
     squares = x.square().sum(dim=1)
     distances = (squares[:, None] + squares[None, :] - 2 * x @ x.T).clamp(min=0)

@@ -14,6 +14,7 @@ HSIC does not change when a side is shifted. The sums do: far from the origin th
 therefore shifted by one fixed reference, the mean of the first chunk, before it is summed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -21,9 +22,9 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double, enough_for_cka
+from isogloss.measures.inputs import double, enough_for_cka, mean_row
 
-# Products of float32 rows are summed in float64 after this many rows.
+# Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
 ROWS_PER_PRODUCT = 1024
 
 
@@ -38,10 +39,6 @@ class Shifted:
     rows: Tensor
     exact: Tensor
     squares: Tensor
-
-    def take(self, order: Tensor) -> "Shifted":
-        """The items in another order."""
-        return Shifted(self.rows[order], self.exact[order], self.squares[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +116,27 @@ def pair_sums(x: Shifted, y: Shifted) -> PairSums:
         y_rows=x.squares @ y.exact,
         squares=x.squares @ y.squares,
     )
+
+
+def aligned_chunks(x: Tensor, y: Tensor, *, order: Tensor | None = None) -> Iterator[tuple[Shifted, Shifted]]:
+    """Corresponding rows of whole matrices x (n, dx) and y (n, dy), shifted and in float64, some at a time.
+
+    With `order` (n,) row i of x meets row order[i] of y. The references are means of rows taken from all over the
+    matrix, since its beginning may be unlike the rest.
+    """
+    n = x.shape[0]
+    sample = slice(None, None, max(1, n // ROWS_PER_PRODUCT))
+    reference_x, reference_y = (mean_row(double(side[sample])) for side in (x, y))
+    for start in range(0, n, ROWS_PER_PRODUCT):
+        rows = slice(start, start + ROWS_PER_PRODUCT)
+        partner = y[rows] if order is None else y[order[rows]]
+        yield shift(double(x[rows]), reference_x), shift(double(partner), reference_y)
+
+
+def sums_of(x: Tensor, y: Tensor) -> tuple[SideSums, SideSums, PairSums]:
+    """All sums of whole matrices x (n, dx) and y (n, dy), in float64."""
+    parts = ((side_sums(a), side_sums(b), pair_sums(a, b)) for a, b in aligned_chunks(x, y))
+    return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1], one[2] + other[2]), parts)
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
