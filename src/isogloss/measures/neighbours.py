@@ -32,9 +32,11 @@ TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """What a block of scores is made of: unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, the mean
-    cosine of each row to its k nearest in the other set, `near_x` (n,) and `near_y` (m,).
-    """  # noqa: D205
+    """What a block of scores is made of.
+
+    Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, the mean cosine of each row to its k nearest in
+    the other set, `near_x` (n,) and `near_y` (m,). `form` is "cosine", "csls" or "margin".
+    """
 
     x: Tensor
     y: Tensor

@@ -84,9 +84,11 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     paper="Nguyen et al. 2021, Do Wide and Deep Networks Learn the Same Things?",
 )
 def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
-    """Debiased linear CKA from batches of at most `batch` items: three HSIC_1 values averaged over batches, then the
-    ratio. x (n, dx), y (n, dy). The batches are even and visit each item once.
-    """  # noqa: D205
+    """Debiased linear CKA of x (n, dx) and y (n, dy) from batches of at most `batch` items.
+
+    The three HSIC_1 values are averaged over the batches, then the ratio is formed. The batches are even and visit
+    each item once.
+    """
     x, y = _checked(x, y, biased=False)
     values = [block_hsic(double(x[rows]), double(y[rows])) for rows in even_blocks(x.shape[0], batch)]
     return cka_from_blocks(torch.tensor(values, dtype=torch.float64))

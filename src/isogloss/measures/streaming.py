@@ -70,9 +70,10 @@ class SideSums:
 
 @dataclass(frozen=True, eq=False)
 class PairSums:
-    """Sums over corresponding items: `cross` X'Y (dx, dy), `x_rows` sum |y|^2 x (dx,), `y_rows` sum |x|^2 y (dy,),
-    `squares` sum |x|^2 |y|^2.
-    """  # noqa: D205
+    """Sums over the corresponding items of two sides.
+
+    `cross` X'Y (dx, dy), `x_rows` sum |y|^2 x (dx,), `y_rows` sum |x|^2 y (dy,), `squares` sum |x|^2 |y|^2.
+    """
 
     cross: Tensor
     x_rows: Tensor
