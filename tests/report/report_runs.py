@@ -37,7 +37,7 @@ class Shape:
 
     languages: Sequence[str] = ("en", "nl", "ru", "zh", "ar")
     layers: int = 12
-    meet: float = 7.5
+    meet: float = 7.6
     height: float = 0.85
     n: int = 1000
     words: int = 90

@@ -1,8 +1,146 @@
-"""The page as text: what it holds, and what it cannot become."""
+"""The page as text: what it holds, how large it is, and what it cannot become."""
 
+import json
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from report_runs import HOSTILE, Shape, rows, write_run
+
+from isogloss.errors import InputError
 from isogloss.report import write_report
+from isogloss.report.folder import read_run
+from isogloss.report.languages import NAMES
+from isogloss.report.payload import script_safe_json
+from isogloss.report.table import thin_rows
+from isogloss.runs import table
 
 
-def test_the_page_starts_with_the_verdict(run, tmp_path):
-    page = write_report([run], tmp_path / "report.html").read_text(encoding="utf-8")
+def page_of(folder, out):
+    return write_report([folder], out / "report.html").read_text(encoding="utf-8")
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_page_starts_with_the_verdict_and_ends_with_how_it_was_made(run, tmp_path):
+    page = page_of(run, tmp_path)
     assert "The languages meet most closely at layers 7 and 8" in page
+    assert page.index('id="verdict"') < page.index('id="word-map"') < page.index('id="curves"')
+    assert "12 sentences of nl were longer than 512 tokens and were cut" in page
+    assert "isogloss map mini --bitext en.txt" in page
+    assert page.count("Layer 0 is the embedding output") == 1
+
+
+def test_the_page_is_small_without_its_data(run, tmp_path):
+    page = page_of(run, tmp_path)
+    data = script_safe_json(data_of(page))
+    assert len(page.encode()) - len(data.encode()) < 120_000
+
+
+def test_many_languages_and_layers_stay_light(tmp_path):
+    languages = tuple(NAMES)[:20]
+    shape = Shape(languages=languages, layers=24, meet=15, words=300)
+    page = page_of(write_run(tmp_path / "big", shape), tmp_path)
+    assert len(page.encode()) < 2_600_000
+    data = data_of(page)["runs"][0]
+    assert data["map"]["kept"] < data["map"]["total"] == 300
+    assert data["table"]["length"] <= 12_000 < data["table"]["total"]
+    assert data["table"]["left_out"][0] == "P@5, P@10 and MRR"
+
+
+def test_hostile_text_stays_text(hostile_run, tmp_path):
+    page = page_of(hostile_run, tmp_path)
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<img" not in page
+    assert "<b>" not in page
+    words = data_of(page)["runs"][0]["map"]["word"]
+    assert all(word in words for word in HOSTILE)
+
+
+def test_nothing_can_be_fetched_and_only_the_page_s_own_script_can_run(run, tmp_path):
+    page = page_of(run, tmp_path)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert not re.search(r"(?:src|href)=\"(?!#|data:,\")", page)
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_json_cannot_leave_its_block():
+    text = script_safe_json({"a": "</script><!-- & \u2028\u2029 \ud800"})
+    assert not re.search("[<>&\u2028\u2029\ud800]", text)
+    assert json.loads(text)["a"].startswith("</script><!-- & \u2028\u2029")
+
+
+def test_csv_and_parquet_give_the_same_rows(tmp_path):
+    shape = Shape(languages=("en", "nan"), layers=3, data="NA")
+    one = read_run(write_run(tmp_path / "one", shape))
+    two = read_run(write_run(tmp_path / "two", shape, csv=True))
+    pd.testing.assert_frame_equal(one.rows, two.rows)
+    pd.testing.assert_frame_equal(one.rows, table.frame(rows(shape)))
+    assert one.languages == ["en", "nan"]
+
+
+def test_runs_of_one_model_are_told_apart_by_their_folders(tmp_path):
+    runs = [write_run(tmp_path / name, Shape(languages=("en", "nl"), layers=3)) for name in ("first", "second")]
+    page = write_report(runs, tmp_path / "both.html").read_text(encoding="utf-8")
+    names = [run["name"] for run in data_of(page)["runs"]]
+    assert names == ["made-up-encoder (first)", "made-up-encoder (second)"]
+    assert page.count("<ul><li>") == 2
+
+
+def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    frame = table.frame([table.row("p@1", 0.1 * layer, layer=layer, source="en", target="nl") for layer in range(3)])
+    frame.to_csv(folder / "rows.csv", index=False)
+    page = page_of(folder, tmp_path)
+    assert "The run left no run.json" in page
+    assert data_of(page)["runs"][0]["map"] is None
+
+
+def test_a_folder_as_target_gets_a_report_html(run, tmp_path):
+    assert write_report([run], tmp_path) == tmp_path / "report.html"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_rows_are_thinned_in_order(run):
+    frame = read_run(run).rows
+    kept, left_out = thin_rows(frame, most=1600)
+    assert left_out == ["P@5, P@10 and MRR"]
+    assert not kept["measure"].isin(["p@5", "p@10", "mrr"]).any()
+    kept, left_out = thin_rows(frame, most=300)
+    assert len(kept) == 300
+    assert left_out[1] == "pairs without en"
+    assert thin_rows(frame, most=10**6)[1] == []
+
+
+def test_wrong_folders_are_refused_with_what_to_do(tmp_path):
+    with pytest.raises(InputError, match="is not a folder"):
+        write_report([tmp_path / "nowhere"], tmp_path)
+    with pytest.raises(InputError, match=r"neither rows\.parquet nor rows\.csv"):
+        write_report([tmp_path], tmp_path)
+    with pytest.raises(InputError, match="at least one run"):
+        write_report([], tmp_path)
+    (tmp_path / "rows.csv").write_text("measure,value\n", encoding="utf-8")
+    (tmp_path / "run.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match="is not JSON"):
+        write_report([tmp_path], tmp_path)
+
+
+def test_importing_the_report_imports_no_optional_package():
+    code = (
+        "import sys, isogloss.report; "
+        "print([name for name in ('matplotlib', 'jinja2', 'PIL', 'plotly', 'torch') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_a_missing_package_is_named_with_its_remedy(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"pip install 'isogloss\[report\]'"):
+        write_report([run], tmp_path)

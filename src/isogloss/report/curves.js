@@ -1,6 +1,7 @@
 /* Curves over layers, one small picture a measure: line, interval as a band, chance as a dashed line. */
 
 const PANEL = { width: 420, height: 270, left: 46, right: 12, top: 12, bottom: 40 };
+const FAINT = 24;
 const DASHES = { centred: "", cosine: "2 4", csls: "8 4" };
 
 function curvePanels(root) {
@@ -21,7 +22,9 @@ function curvePanels(root) {
     const panels = DATA.panels.flatMap((panel) => (several ? panel.variants.map((variant) => ({ ...panel, variants: [variant] })) : [panel]));
     const drawn = panels.map((panel) => ({ panel, lines: linesOf(panel, key, several) })).filter(({ lines }) => lines.length);
     const cursors = [];
-    grid.replaceChildren(...drawn.map(({ panel, lines }) => figurePanel(panel, lines, { relative: depth.checked, cursors, key })));
+    // Panels of one measure share their vertical axis, so that heights can be compared.
+    const peers = (measure) => drawn.filter((other) => other.panel.measure === measure).flatMap((other) => other.lines);
+    grid.replaceChildren(...drawn.map(({ panel, lines }) => figurePanel(panel, lines, { relative: depth.checked, cursors, key, peers: peers(panel.measure) })));
   }
   render("");
 }
@@ -67,14 +70,21 @@ function linesOf(panel, key, several) {
   DATA.runs.forEach((run, place) => {
     for (const variant of panel.variants) {
       const own = run.curves.filter((curve) => curve.measure === panel.measure && curve.variant === variant);
-      if (!key && !several && panel.variants.length === 1) lines.push(...own.filter((curve) => !curve.mean && own.length > 2).map((curve) => ({ curve, faint: true, colour: languageOf(partner(curve, run.centre)).colour, label: pairName(curve) })));
+      if (!key && !several && panel.variants.length === 1) lines.push(...faintLines(own.filter((curve) => !curve.mean), run));
       const strong = own.filter((curve) => belongs(curve, key));
-      lines.push(...strong.map((curve) => ({ curve, dash: DASHES[variant] || "", variant,
+      lines.push(...strong.map((curve) => ({ curve, dash: panel.variants.length > 1 ? DASHES[variant] || "" : "", variant,
         colour: several ? runColour(place) : !curve.target && !curve.mean ? languageOf(curve.source).colour : variantColour(panel, variant),
         label: several ? run.name : panel.variants.length > 1 ? DATA.variants[variant] || variant : curve.target || !curve.source ? panel.title : languageOf(curve.source).name })));
     }
   });
   return lines;
+}
+
+/* The members of an average; of very many only those that start from the central language. */
+function faintLines(members, run) {
+  if (members.length < (members[0] && members[0].target ? 3 : 2)) return [];
+  const shown = members.length > FAINT ? members.filter((curve) => !curve.target || curve.source === run.centre) : members;
+  return shown.map((curve) => ({ curve, faint: true, some: shown.length < members.length, colour: languageOf(partner(curve, run.centre)).colour, label: pairName(curve) }));
 }
 
 function variantColour(panel, variant) {
@@ -95,9 +105,9 @@ function referencesOf(panel, key) {
   });
 }
 
-function figurePanel(panel, lines, { relative, cursors, key }) {
+function figurePanel(panel, lines, { relative, cursors, key, peers }) {
   const references = referencesOf(panel, key);
-  const frame = panelFrame(panel, lines, references, relative);
+  const frame = panelFrame(panel, peers, references, relative);
   const parts = [...axes(frame)];
   for (const line of lines) if (!line.faint) parts.push(...bandOf(line, frame));
   for (const line of lines) parts.push(pathOf(line, frame));
@@ -108,8 +118,7 @@ function figurePanel(panel, lines, { relative, cursors, key }) {
   const picture = svg("svg", { class: "panel-figure", viewBox: `0 0 ${PANEL.width} ${PANEL.height}`, role: "img", "aria-label": `${panel.title} by layer` }, ...parts, cursor);
   picture.addEventListener("pointermove", (event) => point(event, picture, panel, lines, references, frame, cursors, relative));
   picture.addEventListener("pointerleave", () => { tooltip.hide(); cursors.forEach((one) => one.cursor.setAttribute("visibility", "hidden")); });
-  const title = html("h3", {}, panel.title, panel.variants.length === 1 && DATA.variants[panel.variants[0]] ? html("span", { class: "quiet" }, ` ${DATA.variants[panel.variants[0]]}`) : null,
-    panel.better === "lower" ? html("span", { class: "tag" }, "lower is better") : null);
+  const title = html("h3", {}, panel.title, panel.variants.length === 1 && DATA.variants[panel.variants[0]] ? html("span", { class: "quiet" }, ` ${DATA.variants[panel.variants[0]]}`) : null);
   return html("figure", { class: "panel", "data-measure": panel.measure }, title, panelLegend(panel, lines, references), picture, html("figcaption", {}, panel.words, " ", basis(lines)));
 }
 
@@ -117,16 +126,25 @@ function panelLegend(panel, lines, references) {
   const sample = (colour, dash, text, width = 2.4) => html("span", {}, svg("svg", { width: 26, height: 10, "aria-hidden": "true" }, svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: colour, "stroke-width": width, "stroke-dasharray": dash })), " ", text);
   const strong = lines.filter((line) => !line.faint);
   const entries = strong.length > 1 && DATA.runs.length === 1 ? strong.map((line) => sample(line.colour, line.dash, line.label)) : [];
-  if (lines.some((line) => line.faint)) entries.push(html("span", { class: "quiet" }, "thin: each pair, in the other language's colour"));
   if (lines.some((line) => line.curve.floor)) entries.push(sample("#8a8577", "3 3", "chance", 1.4));
   if (references.length) entries.push(sample("#CC79A7", "7 4", DATA.variants[references[0].variant] || references[0].variant, 1.6));
+  const faint = lines.find((line) => line.faint);
+  const thin = faint && (!faint.curve.target ? "single languages" : faint.some ? `pairs with ${languageOf(faint.curve.source).name}` : "single pairs");
+  if (faint) entries.push(html("span", { class: "quiet" }, `thin: ${thin}`));
+  if (panel.better === "lower") entries.unshift(html("span", { class: "tag" }, "lower is better"));
   return html("div", { class: "panel-legend" }, ...entries);
 }
 
+/* What a line averages and how many items stand behind it. */
 function basis(lines) {
-  const strong = lines.find((line) => !line.faint);
-  if (!strong) return "";
-  const { members, n } = strong.curve;
-  const items = n[1] ? ` n = ${n[0] === n[1] ? n[0].toLocaleString("en") : `${n[0].toLocaleString("en")} to ${n[1].toLocaleString("en")}`}.` : "";
-  return (members > 1 ? `Average over ${members} ${strong.curve.target || strong.curve.measure !== "anisotropy" ? "curves" : "languages"}; the band averages their intervals.` : "") + items;
+  const strong = lines.filter((line) => !line.faint).map((line) => line.curve);
+  const kind = { anisotropy: "languages", cka: "language pairs" }[strong[0].measure] || "directions";
+  const span = (values) => { const [low, high] = [Math.min(...values), Math.max(...values)]; return low === high ? low.toLocaleString("en") : `${low.toLocaleString("en")} to ${high.toLocaleString("en")}`; };
+  const members = strong.map((curve) => curve.members);
+  const counts = strong.flatMap((curve) => curve.n).filter((count) => count > 0);
+  const parts = [
+    Math.max(...members) > 1 ? `Average over ${span(members)} ${kind}${strong.some((curve) => curve.low) ? "; the band averages their intervals" : ""}.` : "",
+    counts.length ? `n\u00a0=\u00a0${span(counts)}.` : "",
+  ];
+  return parts.filter(Boolean).join(" ");
 }

@@ -128,7 +128,7 @@ function menu(label, options, onchange) {
 
 function languageOf(code) {
   return DATA.languages.find((language) => language.code === code)
-    || { code, name: code, colour: "#333333", shape: "circle" };
+    || { code, name: code, colour: "#333333", ink: "#1f2a33", shape: "circle" };
 }
 
 function pairName(curve) {

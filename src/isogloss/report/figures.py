@@ -11,7 +11,7 @@ from isogloss.report.animation import write_animation
 from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.fonts import choose_fonts
 from isogloss.report.gridfigure import write_grids
-from isogloss.report.languages import colour, display_names
+from isogloss.report.languages import colour, display_names, language_name
 from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning, variant_title
 from isogloss.report.payload import drawn
@@ -22,6 +22,7 @@ from isogloss.report.wordfigure import picture, write_map, write_sheet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_THIN = 24
 FILE_NAMES = {"p@1": "retrieval"}
 
 
@@ -61,7 +62,7 @@ def _write_curves(run: RunFolder, out: Path) -> list[Path]:
         figure, axes = new_figure(6.2, 4.0)
         notes = [_draw_curves(axes, run, measure, variant, alone=len(variants) == 1) for variant in variants]
         _finish(axes, run, measure)
-        caption(figure, f"{printable(run.model)}. {notes[0]} Layer 0 is the embedding output.", width=92)
+        caption(figure, f"{printable(run.model)}. {notes[0]} Layer 0 is the embedding output.")
         plain = "".join(letter if letter.isalnum() else "-" for letter in measure).strip("-")
         written += save(figure, out, f"curve-{FILE_NAMES.get(measure, plain)}")
     return written
@@ -88,25 +89,36 @@ def _draw_curves(axes: "Axes", run: RunFolder, measure: str, variant: str, *, al
         best = best_layer(mean)
         look = {"markersize": 7, "markerfacecolor": "white", "markeredgecolor": ink, "markeredgewidth": 1.8}
         axes.plot([best], [mean.value[mean.place(best)]], "o", **look)
-    return _describe(mean, thin=alone and len(parts) > 1)
+    return _describe(mean, thin=_thin_words(run, parts) if alone else "")
 
 
 def _draw_members(axes: "Axes", run: RunFolder, parts: Sequence[Curve]) -> None:
     centre = central_language(run.rows)
+    many = len(parts) > MOST_THIN
     for part in parts:
+        if many and part.target and part.source != centre:
+            continue
         other = part.target if part.source == centre and part.target else part.source
         look: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.45, "color": colour(run.languages.index(other))}
         axes.plot(part.layers, part.value, **look)
 
 
-def _describe(mean: Curve, *, thin: bool) -> str:
+def _thin_words(run: RunFolder, parts: Sequence[Curve]) -> str:
+    if len(parts) < 2:
+        return ""
+    if parts[0].target and len(parts) > MOST_THIN:
+        return f"Thin: pairs with {language_name(central_language(run.rows))}."
+    return "Thin: single pairs." if parts[0].target else "Thin: single languages."
+
+
+def _describe(mean: Curve, *, thin: str) -> str:
     """What a curve averages, how many items it stands on, and what its band is."""
     low, high = mean.n
-    count = "" if high == 0 else f"n = {low:,}." if low == high else f"n = {low:,} to {high:,}."
+    count = "" if high == 0 else f"n\u00a0=\u00a0{low:,}." if low == high else f"n\u00a0=\u00a0{low:,} to {high:,}."
     kind = {"anisotropy": "languages", "cka": "language pairs"}.get(mean.measure, "directions")
     members = "" if mean.members == 1 else f"Average over {mean.members} {kind}."
     band = "Band: interval." if mean.members == 1 else "Band: the average of their intervals."
-    parts = (members, "" if isnan(mean.low[0]) else band, count, "Thin: single ones." if thin else "")
+    parts = (members, "" if isnan(mean.low[0]) else band, count, thin)
     return " ".join(filter(None, parts))
 
 
@@ -127,4 +139,6 @@ def _finish(axes: "Axes", run: RunFolder, measure: str) -> None:
         least = min(float(np.min(np.asarray(line.get_ydata(), dtype="float64"))) for line in axes.lines)
         axes.set_ylim(low if least < 0 else 0.0, min(1.02, high))
     if len(axes.get_legend_handles_labels()[1]) > 1:
-        axes.legend(loc="best")
+        handles, labels = axes.get_legend_handles_labels()
+        order = sorted(range(len(labels)), key=lambda place: labels[place] == "chance")
+        axes.legend([handles[place] for place in order], [labels[place] for place in order], loc="best")

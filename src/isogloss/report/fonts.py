@@ -12,6 +12,7 @@ from typing import Any
 from isogloss.report.scripts import JOINED, characters_by_script, scripts_of
 
 BASE = "DejaVu Sans"  # comes with matplotlib
+PLACEHOLDERS = ("Last Resort", "LastResort", "Adobe Blank")  # they have every letter, each drawn as a box or as nothing
 HINTS = {
     "Chinese": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi"),
     "Japanese": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic"),
@@ -22,7 +23,11 @@ HINTS = {
 
 @dataclass(frozen=True)
 class FontChoice:
-    """`families` to draw with, in order; the `letters` they cover; scripts that `cannot` be drawn, each with the reason."""
+    """Fonts for a set of words.
+
+    `families` to draw with, in order, and the `letters` they cover; `cannot` names the scripts that stay undrawn, each
+    with the reason.
+    """
 
     families: tuple[str, ...]
     letters: frozenset[int]
@@ -82,7 +87,8 @@ def _installed() -> dict[str, tuple[str, int]]:
     """Each family's upright regular face: file and index in the file."""
     from matplotlib.font_manager import fontManager
 
-    entries: list[Any] = [entry for entry in fontManager.ttflist if entry.style == "normal"]
+    drawn: list[Any] = [entry for entry in fontManager.ttflist if not entry.name.lstrip(".").startswith(PLACEHOLDERS)]
+    entries = [entry for entry in drawn if entry.style == "normal"]
     entries.sort(key=lambda entry: abs(_weight(entry.weight) - 400), reverse=True)
     return {entry.name: (entry.fname, getattr(entry, "index", 0)) for entry in entries}
 

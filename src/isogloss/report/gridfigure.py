@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.report.folder import RunFolder
-from isogloss.report.look import INK, caption, new_figure, save
+from isogloss.report.languages import INK
+from isogloss.report.look import caption, new_figure, save
 from isogloss.report.meanings import meaning, variant_title
 from isogloss.report.payload import SHADES
 from isogloss.report.summary import Curve, average, best_layer, by_partner, central_language, curves, leading
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL_WITH_TEXT = 0.42  # inches
+LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 
 
 def write_grids(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[Path]:
@@ -24,7 +26,7 @@ def write_grids(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[
     mean = average(parts)
     if lead is None or mean is None:
         return []
-    title = " ".join(filter(None, (meaning(lead[0]).title, variant_title(lead[1]))))
+    title = ", ".join(filter(None, (meaning(lead[0]).title, variant_title(lead[1]))))
     return _write_heat_map(run, parts, names, title, out) + _write_matrix(run, parts, names, title, out)
 
 
@@ -48,6 +50,8 @@ def _write_heat_map(
 def _write_matrix(
     run: RunFolder, parts: Sequence[Curve], names: Mapping[str, str], title: str, out: Path
 ) -> list[Path]:
+    from matplotlib.patches import Rectangle
+
     mean = average(parts)
     assert mean is not None
     best = best_layer(mean)
@@ -56,11 +60,9 @@ def _write_matrix(
     labels = [names[code] for code in codes]
     figure, axes = _draw(cells, labels, labels)
     axes.set_title(f"{title} at layer {best}", pad=12)
-    caption(
-        figure,
-        "" if mean.measure == "cka" else "Row: searched from; column: searched in. White: not measured.",
-        width=60,
-    )
+    for place in range(len(codes)):
+        axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#f1efe8"))
+    caption(figure, "" if mean.measure == "cka" else "Row: searched from; column: searched in. White: not measured.")
     return save(figure, out, "language-matrix")
 
 
@@ -104,7 +106,7 @@ def _write_values(axes: "Axes", cells: Sequence[Sequence[float]], low: float, hi
     for row, values in enumerate(cells):
         for column, value in enumerate(values):
             if not isnan(value):
-                light = (value - low) / (high - low or 1) > 0.5
+                light = (value - low) / (high - low or 1) > LIGHT_TEXT
                 look: dict[str, Any] = {
                     "ha": "center",
                     "va": "center",

@@ -62,7 +62,7 @@ function heatMap(state) {
   const order = cells.map((_, at) => at).sort((a, b) => total(cells[b]) - total(cells[a]));
   const alone = state.run.languages.length < 3 || rows.every((row) => row.curves.every((curve) => !curve.target));
   const caption = alone ? "" : `Each row: that language with ${languageOf(state.run.centre).name}, both directions averaged; the rows are sorted.`;
-  return html("div", {}, grid({ rows: order.map((at) => rows[at].label), columns: layers.map(String), cells: order.map((at) => cells[at]), state, rowName: "language", columnName: "layer",
+  return html("div", {}, grid({ rows: order.map((at) => rows[at].label), columns: layers.map(String), cells: order.map((at) => cells[at]), state, rowName: alone && rows.some((row) => row.curves[0].target) ? "direction" : "language", columnName: "layer",
     name: (row, column) => `${row}, layer ${column}` }), html("p", { class: "quiet" }, caption));
 }
 

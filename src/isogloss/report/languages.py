@@ -8,6 +8,7 @@ the first seven differ in both.
 from collections.abc import Sequence
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
+INK = "#1f2a33"
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
 
 _NAMES = """
@@ -53,6 +54,21 @@ def display_names(codes: Sequence[str]) -> dict[str, str]:
 def colour(index: int) -> str:
     """The colour of the language at this place in the list."""
     return COLOURS[index % len(COLOURS)]
+
+
+def text_colour(index: int) -> str:
+    """The colour of a language's words: its own, darkened, since some are too pale to read as text.
+
+    >>> colour(4), text_colour(4)
+    ('#E69F00', '#8f6612')
+    """
+    return mix(colour(index), INK, 0.44)
+
+
+def mix(first: str, second: str, share: float) -> str:
+    """A colour between two, `share` of the way to the second."""
+    pairs = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
 def shape(index: int) -> str:

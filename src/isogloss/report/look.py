@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.errors import InputError
+from isogloss.report.languages import INK
 from isogloss.report.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, QUIET, RULE, PAPER, DARK = "#1f2a33", "#66707a", "#e4e0d6", "#ffffff", "#12294a"
+QUIET, RULE, PAPER, DARK = "#66707a", "#e4e0d6", "#ffffff", "#12294a"
 VARIANT_LOOKS = {"centred": (DARK, "-"), "cosine": ("#D55E00", ":"), "csls": ("#009E73", "--")}
 MARKERS = {
     "circle": "o",
@@ -96,12 +97,18 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def caption(figure: "Figure", text: str, *, width: int = 96) -> None:
-    """A quiet line below the figure."""
+def caption(figure: "Figure", text: str) -> None:
+    """A quiet line below the figure, as wide as the figure."""
     import textwrap
 
     if text:
-        figure.supxlabel("\n".join(textwrap.wrap(printable(text), width)), x=0.01, ha="left", fontsize=8.5, color=QUIET)
+        figure.supxlabel(
+            "\n".join(textwrap.wrap(text, int(15.5 * figure.get_figwidth()))),
+            x=0.01,
+            ha="left",
+            fontsize=8.5,
+            color=QUIET,
+        )
 
 
 def bare(axes: "Axes") -> None:

@@ -14,6 +14,7 @@ function mapSide(state, runs, act) {
     box.results.replaceChildren();
     const { map } = state.run;
     const used = DATA.languages.filter((language) => map.language.includes(language.code));
+    box.languages.classList.toggle("many", used.length > 10);
     box.languages.replaceChildren(...used.map((language) => {
       const button = html("button", { type: "button", class: "language", "aria-pressed": "true", "data-code": language.code }, markerIcon(language), language.name);
       button.addEventListener("click", () => { act.toggle(language.code); button.setAttribute("aria-pressed", String(!state.hidden.has(language.code))); });
@@ -22,7 +23,8 @@ function mapSide(state, runs, act) {
     const notes = [];
     if (map.kept < map.total) notes.push(`Shown: ${map.kept.toLocaleString("en")} of ${map.total.toLocaleString("en")} groups of translations, evenly spread, to keep the page light.`);
     const missing = Object.entries(map.scripts).filter(([, letters]) => !drawable(letters)).map(([script]) => script);
-    if (missing.length) notes.push(`This browser has no font for ${missing.join(", ")}: those words show as empty boxes.`);
+    if (missing.length) notes.push(`This browser has no font for ${missing.join(", ")}, so those words carry no label.`);
+    state.readable = missing.length ? (word) => [...word].every((letter) => /\s/.test(letter) || drawable(letter)) : () => true;
     box.note.replaceChildren(notes.join(" "));
     box.note.classList.toggle("warning", missing.length > 0);
   }
@@ -49,7 +51,14 @@ function plain(text) {
 }
 
 /* Whether the browser draws these letters: a letter without a font looks like a letter that does not exist. */
+const DRAWABLE = new Map();
+
 function drawable(letters) {
+  if (!DRAWABLE.has(letters)) DRAWABLE.set(letters, looksDrawn(letters));
+  return DRAWABLE.get(letters);
+}
+
+function looksDrawn(letters) {
   const picture = (letter) => {
     const canvas = html("canvas", { width: 48, height: 48 });
     const pen = canvas.getContext("2d");
@@ -104,8 +113,8 @@ function mapTransport(state, act) {
     const best = lead.alike.map((layer) => layers.indexOf(layer)).filter((place) => place >= 0);
     const area = `M${x(line[0][0])},${height}${line.map(([place, value]) => `L${x(place)},${y(value)}`).join("")}L${x(line.at(-1)[0])},${height}Z`;
     return [
-      ...best.map((place) => svg("rect", { class: "best-band", x: x(place) - half, width: 2 * half, y: 0, height })),
       svg("path", { class: "guide-area", d: area }),
+      ...best.map((place) => svg("rect", { class: "best-band", x: x(place) - half, width: 2 * half, y: 0, height })),
       svg("path", { class: "guide-line", d: `M${line.map(([place, value]) => `${x(place)},${y(value)}`).join("L")}` }),
     ];
   }

@@ -7,6 +7,7 @@ function mapLayers() {
 
   function build(newMap, newCodes) {
     [map, codes] = [newMap, newCodes];
+    MAP.radius = map.word.length > 700 ? 4 : 5;
     threads = new Map([...new Set(map.language)].map((code) => [code, svg("path", { class: "thread" })]));
     marks = map.word.map((_, index) => svg("path", { class: "point", "data-index": index, "data-language": map.language[index], d: markerPath(codes[index].shape, MAP.radius), fill: codes[index].colour }));
     sheets.lines.replaceChildren(...threads.values());
@@ -57,7 +58,7 @@ function mapLayers() {
       const visible = many && seen.length > 1 ? [seen[0], seen[1 + (state.groups.order.indexOf(group) % (seen.length - 1))]] : seen;
       const before = taken.length;
       const made = visible.map((index) => label(state, index, taken, { size: 14 }));
-      if (visible.length && made.every(Boolean)) { nodes.push(...made); groups.push(group); }
+      if (visible.length && made.every((one, at) => one || !state.readable(map.word[visible[at]]))) { nodes.push(...made.filter(Boolean)); groups.push(group); }
       else taken.length = before;
     }
     sheets.labels.replaceChildren(...nodes);
@@ -66,6 +67,7 @@ function mapLayers() {
 
   function label(state, index, taken, { force = false, size }) {
     const [x, y] = state.places[index];
+    if (!state.readable(map.word[index])) return null;
     if (x < 0 || y < 0 || x > MAP.width || y > MAP.height) return null;
     LETTERS.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
     const text = shorten(map.word[index]);
@@ -82,7 +84,7 @@ function mapLayers() {
     if (place < 0) return null;
     taken.push(boxes[place]);
     const [tx, ty, anchor] = spots[place];
-    return svg("text", { x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor, "font-size": size, fill: codes[index].colour, lang: codes[index].code }, text);
+    return svg("text", { x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor, "font-size": size, fill: codes[index].ink, lang: codes[index].code }, text);
   }
 
   function apart(a, b) {

@@ -161,13 +161,21 @@ def _facts(run: RunFolder) -> list[dict[str, str]]:
         return []
     best = best_layer(lead)
     place = lead.place(best)
-    facts = [("best layer", str(best), f"of {lead.layers[-1]}"), (measure_name(lead), number(lead.value[place]), "")]
+    chance = above_floor(lead, best) is False
+    layer = ("highest at layer" if chance else "best layer", str(best), f"of {lead.layers[-1]}")
+    facts = [layer, (measure_name(lead), number(lead.value[place]), "")]
     if lead.floor[place] == lead.floor[place]:
         facts.append(("by chance", number(lead.floor[place]), ""))
     facts.append(("languages", str(len(run.languages)), ""))
     if lead.n[1]:
         low, high = lead.n
-        facts.append(("items a pair", f"{low:,}" if low == high else f"{low:,} to {high:,}", ""))
+        facts.append(
+            (
+                "words a pair" if lead.measure == "word_agreement" else "sentences a pair",
+                f"{low:,}" if low == high else f"{low:,} to {high:,}",
+                "",
+            )
+        )
     return [{"label": label, "value": value, "rest": rest} for label, value, rest in facts]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.report.folder import RunFolder
-from isogloss.report.languages import COLOURS, colour, display_names, shape
+from isogloss.report.languages import COLOURS, colour, display_names, shape, text_colour
 from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
 from isogloss.report.points import WordMap, word_map
 from isogloss.report.scripts import characters_by_script
@@ -32,7 +32,13 @@ def payload(runs: Sequence[RunFolder]) -> dict[str, Any]:
     names = display_names(codes)
     return {
         "languages": [
-            {"code": code, "name": names[code], "colour": colour(place), "shape": shape(place)}
+            {
+                "code": code,
+                "name": names[code],
+                "colour": colour(place),
+                "ink": text_colour(place),
+                "shape": shape(place),
+            }
             for place, code in enumerate(codes)
         ],
         "shades": SHADES,

@@ -13,14 +13,15 @@ import pandas as pd
 
 MOST_POINTS = 1200
 WIDE = 1.4  # the frame is this much wider than high
+EDGE = 0.15  # room for the words that lie beyond the middle 96%
 
 
 @dataclass(frozen=True)
 class WordMap:
     """Words at every layer.
 
-    `languages`, `words` and `pairs` have one entry a point; `positions` has shape (layers, points, 2), x within
-    about [-1.4, 1.4] and y within [-1, 1]; `total` counts the translation groups before thinning and `kept` after.
+    `languages`, `words` and `pairs` have one entry a point; `positions` has shape (layers, points, 2), x within about
+    [-1.4, 1.4] and y within about [-1, 1]; `total` counts the translation groups before thinning and `kept` after.
     """
 
     layers: tuple[int, ...]
@@ -71,11 +72,13 @@ def _thin(groups: Sequence[int], points: int, *, most: int) -> set[int]:
 def _standardise(layers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Fit each layer, shape (layers, points, 2), into the frame.
 
-    The farthest 1% is clipped, so that one stray cannot shrink the rest.
+    The middle 96% decide where the frame is; what lies beyond its edge is moved onto it, so that one stray cannot
+    shrink all the rest.
     """
-    reach = np.quantile(np.abs(layers / (WIDE, 1.0)).max(axis=2), 0.99, axis=1)  # (layers,)
-    scaled = layers / np.where(reach > 0, reach, 1.0)[:, None, None]
-    return np.clip(scaled, (-WIDE - 0.08, -1.08), (WIDE + 0.08, 1.08))
+    low, high = np.quantile(layers, (0.02, 0.98), axis=1, keepdims=True)  # (layers, 1, 2) each
+    reach = ((high - low) / (2 * WIDE, 2.0)).max(axis=2, keepdims=True)
+    scaled = (layers - (low + high) / 2) / np.where(reach > 0, reach, 1.0)
+    return np.clip(scaled, (-WIDE - EDGE, -1.0 - EDGE), (WIDE + EDGE, 1.0 + EDGE))
 
 
 def _align(layers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -83,7 +86,7 @@ def _align(layers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
     The first layer lies along its own longest direction, which fills a wide frame best.
     """
-    centred = layers - np.median(layers, axis=1, keepdims=True)
+    centred = layers - layers.mean(axis=1, keepdims=True)
     sizes = np.linalg.norm(centred, axis=(1, 2), keepdims=True)
     centred = centred / np.where(sizes > 0, sizes, 1.0)
     _, _, directions = np.linalg.svd(centred[0], full_matrices=False)

@@ -8,12 +8,13 @@ function rowTable(root) {
   const head = html("tr");
   const count = html("span", { class: "quiet", id: "row-count" });
   const note = html("p", { class: "quiet" });
+  const same = html("p", { class: "quiet same" });
   const runs = DATA.runs.length > 1 ? menu("Run", DATA.runs.map((run, place) => [place, run.name]), (place) => { state.run = Number(place); start(); }) : null;
   const measures = menu("Measure", [], (value) => { state.measure = value; filter(); });
   const layers = menu("Layer", [], (value) => { state.layer = value; filter(); });
   const words = html("input", { type: "search", id: "row-filter", placeholder: "filter, such as: nl csls", "aria-label": "filter rows", oninput: () => { state.words = words.value.toLocaleLowerCase(); filter(); } });
   const pager = html("div", { class: "pager" });
-  root.append(html("div", { class: "controls" }, runs && runs.node, measures.node, layers.node, words, html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV"), count),
+  root.append(html("div", { class: "controls" }, runs && runs.node, measures.node, layers.node, words, html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV"), count), same,
     html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body)), pager, note);
 
   const table = () => DATA.runs[state.run].table;
@@ -26,7 +27,11 @@ function rowTable(root) {
     choices(measures.select, "all", named("measure") ? named("measure").texts : []);
     const known = named("layer") ? [...new Set(named("layer").numbers.filter((value) => value !== null))].sort((a, b) => a - b) : [];
     choices(layers.select, "all", known);
-    head.replaceChildren(...table().columns.map((column) => html("th", { scope: "col", class: column.numbers ? "numeric" : null }, html("button", { type: "button", "data-column": column.name, onclick: () => sortBy(column) }, column.name))));
+    for (const column of table().columns) column.whole = Boolean(column.numbers) && column.numbers.every((value) => value === null || Number.isInteger(value));
+    const fixed = table().columns.filter((column) => table().length > 1 && column.texts ? column.texts.length === 1 : new Set(column.numbers).size === 1);
+    state.shown = table().columns.filter((column) => !fixed.includes(column));
+    same.replaceChildren(fixed.length ? `In every row: ${fixed.map((column) => `${column.name} ${cell(column, 0)}`).join(", ")}.` : "");
+    head.replaceChildren(...state.shown.map((column) => html("th", { scope: "col", class: column.numbers ? "numeric" : null }, html("button", { type: "button", "data-column": column.name, onclick: () => sortBy(column) }, column.name))));
     const { total, length, left_out: leftOut } = table();
     note.replaceChildren(`${length < total ? `Here are ${length.toLocaleString("en")} of ${total.toLocaleString("en")} rows, to keep the page light; left out: ${leftOut.join(", ")}. ` : ""}Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.`);
     filter();
@@ -68,15 +73,14 @@ function rowTable(root) {
   }
 
   function show() {
-    const { columns } = table();
     for (const button of head.querySelectorAll("button")) {
       const turned = button.dataset.column === state.column ? (state.down ? "descending" : "ascending") : "none";
       button.parentNode.setAttribute("aria-sort", turned);
     }
     const from = state.page * PAGE;
-    body.replaceChildren(...state.rows.slice(from, from + PAGE).map((row) => html("tr", {}, ...columns.map((column) => {
+    body.replaceChildren(...state.rows.slice(from, from + PAGE).map((row) => html("tr", {}, ...state.shown.map((column) => {
       const value = cell(column, row);
-      return html("td", { class: column.numbers ? "numeric" : null }, value === null ? "" : column.numbers && !Number.isInteger(value) ? number(value) : String(value));
+      return html("td", { class: column.numbers ? "numeric" : null }, value === null ? "" : column.numbers && !column.whole ? number(value) : String(value));
     }))));
     count.textContent = `${state.rows.length.toLocaleString("en")} rows`;
     const pages = Math.max(1, Math.ceil(state.rows.length / PAGE));

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from isogloss.report.meanings import LOWER, meaning
@@ -56,32 +57,46 @@ def curves(rows: pd.DataFrame, measure: str, variant: str | None = None) -> list
     chosen = rows[(rows["measure"] == measure) & rows["layer"].notna() & rows["value"].notna()]
     if variant is not None:
         chosen = chosen[chosen["variant"] == variant]
-    groups = chosen.groupby(IDENTITY, sort=False, dropna=False)
-    return [_curve(group) for _, group in groups]
+    chosen = chosen.drop_duplicates([*IDENTITY, "layer"], keep="last")
+    groups = chosen.groupby(IDENTITY, sort=False, dropna=False).ngroup().to_numpy()
+    layers = chosen["layer"].to_numpy(dtype="int64")
+    order = np.lexsort((layers, groups))
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    numbers = chosen[["value", "low", "high", "floor"]].to_numpy(dtype="float64")  # (rows, 4)
+    counts = chosen["n"].fillna(0).to_numpy(dtype="int64")
+    names = chosen[["variant", "data", "source", "target", "seed"]].to_numpy(dtype="object")
+    return [
+        _curve(measure, names[at[0]], layers=layers[at], numbers=numbers[at], counts=counts[at])
+        for at in np.split(order, cuts)
+        if len(at)
+    ]
 
 
-def _curve(group: pd.DataFrame) -> Curve:
-    ordered = group.sort_values("layer", kind="stable").drop_duplicates("layer", keep="last")
-    first = ordered.iloc[0]
-    counts = ordered["n"].dropna()
+def _curve(
+    measure: str,
+    names: npt.NDArray[np.object_],
+    *,
+    layers: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.int64],
+) -> Curve:
+    variant, data, source, target = (str(name) for name in names[:4])
+    value, low, high, floor = (tuple(column.tolist()) for column in numbers.T)
+    known = counts[counts > 0]
     return Curve(
-        measure=str(first["measure"]),
-        variant=str(first["variant"]),
-        data=str(first["data"]),
-        source=str(first["source"]),
-        target=str(first["target"]),
-        layers=tuple(int(layer) for layer in ordered["layer"]),
-        value=_numbers(ordered["value"]),
-        low=_numbers(ordered["low"]),
-        high=_numbers(ordered["high"]),
-        floor=_numbers(ordered["floor"]),
-        n=(int(counts.min()), int(counts.max())) if len(counts) else (0, 0),
-        seed="" if pd.isna(first["seed"]) else str(first["seed"]),
+        measure=measure,
+        variant=variant,
+        data=data,
+        source=source,
+        target=target,
+        layers=tuple(layers.tolist()),
+        value=value,
+        low=low,
+        high=high,
+        floor=floor,
+        n=(int(known.min()), int(known.max())) if len(known) else (0, 0),
+        seed="" if pd.isna(names[4]) else str(names[4]),
     )
-
-
-def _numbers(column: "pd.Series[float]") -> tuple[float, ...]:
-    return tuple(float(number) for number in column.to_numpy(dtype="float64"))
 
 
 def average(parts: Sequence[Curve]) -> Curve | None:

@@ -44,9 +44,7 @@ def verdict(frame: pd.DataFrame) -> list[str]:
 def _verdict_of_one(rows: pd.DataFrame) -> list[str]:
     first = leading(rows)
     if first is None:
-        return [
-            "These rows hold no retrieval, CKA or word agreement by layer, so no layer can be called most cross-lingual."
-        ]
+        return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     lead = average(curves(rows, *first))
     assert lead is not None
     others = [average(curves(rows, measure, variant)) for measure, variant in LEADING[3:] if measure != first[0]]
@@ -122,14 +120,24 @@ def _pool_sizes(lead: Curve, partners: Sequence[Curve]) -> str:
 
 
 def _second(curve: Curve, lead: Curve) -> str:
-    best = best_layer(curve)
+    best, same = best_layer(curve), alike(curve)
     name, told = measure_name(curve), _spread(curve)
     if above_floor(curve, best) is False:
         return f"By {name} no layer is better than chance: at best {_numbers(curve, best)}, at layer {best} ({told})."
-    same = alike(curve)
-    agrees = "agrees" if set(same) & set(alike(lead)) else "differs"
-    where = f"layer {best}" if len(same) == 1 else f"layer {best} ({name_layers(same)} cannot be told apart)"
-    return f"{capitalise(name)} {agrees}: it is highest at {where} with {_numbers(curve, best)} ({told})."
+    if above_floor(lead, best_layer(lead)) is False:
+        opening = f"{capitalise(name)} does rise above chance"
+    else:
+        opening = f"{capitalise(name)} {'agrees' if set(same) & set(alike(lead)) else 'differs'}"
+    return f"{opening}: it is highest at {_where(curve)} with {_numbers(curve, best)} ({told})."
+
+
+def _where(curve: Curve) -> str:
+    """The best layer, and those that cannot be told from it."""
+    best, same = best_layer(curve), alike(curve)
+    if len(same) == 1:
+        return f"layer {best}"
+    told = "no layer stands out" if len(same) == len(curve.layers) else f"{name_layers(same)} cannot be told apart"
+    return f"layer {best} ({told})"
 
 
 def _spread(curve: Curve) -> str:
@@ -139,17 +147,27 @@ def _spread(curve: Curve) -> str:
 
 
 def _alignment(rows: pd.DataFrame) -> list[str]:
-    curve = average(curves(rows, "aer", "itermax"))
+    parts = curves(rows, "aer", "itermax")
+    curve = average(parts)
     if curve is None:
         return []
-    best = best_layer(curve)
-    value = curve.value[curve.place(best)]
-    sentence = f"Words are linked with the fewest errors at layer {best}: {_numbers(curve, best)} (lower is better)"
-    baseline = rows.loc[(rows["measure"] == "aer") & (rows["variant"] == "statistical"), "value"].mean()
-    if not isnan(baseline):
-        side = "better than" if value < baseline else "no better than"
-        sentence += f", {side} the {number(float(baseline))} of a statistical aligner on the same text"
-    return [sentence + "."]
+    sentence = f"Words are linked with the fewest errors at {_where(curve)}: {_numbers(curve, best_layer(curve))}"
+    return [f"{sentence} (lower is better){_beside_statistics(rows, parts, curve)}."]
+
+
+def _beside_statistics(rows: pd.DataFrame, parts: Sequence[Curve], curve: Curve) -> str:
+    """How the best layer compares with a statistical aligner on the same pairs; "" without one."""
+    pairs = {(part.source, part.target) for part in parts if part.layers == curve.layers}
+    chosen = rows[(rows["measure"] == "aer") & (rows["variant"] == "statistical")]
+    same = [pair in pairs for pair in zip(chosen["source"], chosen["target"], strict=True)]
+    baseline = float(chosen.loc[same, "value"].mean())
+    if isnan(baseline):
+        return ""
+    place = curve.place(best_layer(curve))
+    value, low, high = curve.value[place], curve.low[place], curve.high[place]
+    low, high = (value, value) if isnan(low) or isnan(high) else (low, high)
+    side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
+    return f", {side} the {number(baseline)} of a statistical aligner"
 
 
 def _direction_of_travel(curve: Curve) -> list[str]:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from isogloss.report.fonts import FontChoice, choose_fonts
-from isogloss.report.languages import colour, display_names, shape
+from isogloss.report.languages import colour, display_names, shape, text_colour
 from isogloss.report.look import MARKERS, bare, caption, new_figure, printable, save
-from isogloss.report.points import WIDE, WordMap, groups_of
+from isogloss.report.points import EDGE, WIDE, WordMap, groups_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +27,9 @@ Positions = npt.NDArray[np.float64]
 class Picture:
     """A word map and how it is drawn.
 
-    `members` has, for each language, the places of its points; `looks` its colour and marker; `lines`, shape
-    (lines, 2), which points are joined; `groups` the points of each translation group, the central language's first.
+    `members` has, for each language, the places of its points, `looks` its colour and marker, `inks` the colour of its
+    words; `lines`, shape (lines, 2), which points are joined; `groups` the points of each translation group, the
+    central language's first.
     """
 
     points: WordMap
@@ -37,6 +38,7 @@ class Picture:
     names: Mapping[str, str]
     members: Mapping[str, Sequence[int]]
     looks: Mapping[str, tuple[str, str]]
+    inks: Mapping[str, str]
     groups: Sequence[Sequence[int]]
     lines: npt.NDArray[np.int64]
 
@@ -45,6 +47,7 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
     """Everything that the drawings of one word map share; `languages` in the order that gives them their colours."""
     codes = [*languages, *(code for code in dict.fromkeys(points.languages) if code not in languages)]
     used = [code for code in codes if code in set(points.languages)]
+    places = {code: codes.index(code) for code in used}
     names = display_names(used)
     groups = groups_of(points, centre)
     joined = [(group[0], other) for group in groups for other in group[1:]]
@@ -54,7 +57,8 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
         fonts=choose_fonts([*map(printable, points.words), title, *names.values()]),
         names=names,
         members={code: [at for at, language in enumerate(points.languages) if language == code] for code in used},
-        looks={code: (colour(codes.index(code)), MARKERS[shape(codes.index(code))]) for code in used},
+        looks={code: (colour(place), MARKERS[shape(place)]) for code, place in places.items()},
+        inks={code: text_colour(place) for code, place in places.items()},
         groups=groups,
         lines=np.array(joined, dtype="int64").reshape(-1, 2),
     )
@@ -64,15 +68,16 @@ def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float)
     """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
     from matplotlib.collections import LineCollection
 
-    lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=0.4)
+    alpha = 0.5 if len(shown.lines) < 150 else 0.25
+    lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=alpha)
     artists: list[Any] = [axes.add_collection(lines)]
     for code, places in shown.members.items():
         ink, marker = shown.looks[code]
         x, y = positions[places].T
         look: dict[str, Any] = {"color": ink, "marker": marker, "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
         artists.append(axes.scatter(x, y, s=size, label=shown.names[code], **look))
-    axes.set_xlim(-WIDE - 0.12, WIDE + 0.12)
-    axes.set_ylim(-1.12, 1.12)
+    axes.set_xlim(-WIDE - EDGE - 0.06, WIDE + EDGE + 0.06)
+    axes.set_ylim(-1.06 - EDGE, 1.06 + EDGE)
     axes.set_aspect("equal")
     bare(axes)
     return artists
@@ -85,7 +90,7 @@ def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
     draw_map(axes, shown, positions, size=26)
     axes.set_title(f"{shown.title}: words at layer {layer}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-    caption(figure, _notes(shown), width=120)
+    caption(figure, _notes(shown))
     figure.draw_without_rendering()
     _label(axes, shown, positions)
     return save(figure, out, "word-map")
@@ -109,7 +114,7 @@ def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
         for at in (group[0], *other):
             word = printable(shown.points.words[at])
             if shown.fonts.draws(word) and len(word) <= LONGEST_LABEL:
-                _write_word(axes, word, positions[at], ink=shown.looks[shown.points.languages[at]][0], taken=taken)
+                _write_word(axes, word, positions[at], ink=shown.inks[shown.points.languages[at]], taken=taken)
 
 
 def _write_word(axes: "Axes", word: str, at: Positions, *, ink: str, taken: list[Any]) -> None:

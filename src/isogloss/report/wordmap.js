@@ -1,6 +1,7 @@
 /* The word map: points glide between layers, translations are joined by thin lines, a word can be hovered or searched. */
 
-const MAP = { width: 1000, height: 700, margin: 46, radius: 5, labels: 26, reach: 18 };
+/* Positions reach from -1.55 to 1.55 across and from -1.15 to 1.15 up, so this scale keeps a margin on every side. */
+const MAP = { width: 1000, height: 720, scale: 296, radius: 5, labels: 26, reach: 18 };
 const LETTERS = document.createElement("canvas").getContext("2d");
 
 function wordMap(root) {
@@ -40,7 +41,7 @@ function wordMap(root) {
     const high = Math.min(low + 1, x.length - 1);
     const px = (x[low][index] * (1 - share) + x[high][index] * share) / 1000;
     const py = (y[low][index] * (1 - share) + y[high][index] * share) / 1000;
-    const scale = (Math.min(MAP.width, MAP.height) / 2 - MAP.margin) * state.zoom;
+    const scale = MAP.scale * state.zoom;
     return [MAP.width / 2 + (px - state.centre[0]) * scale, MAP.height / 2 - (py - state.centre[1]) * scale];
   }
 
@@ -160,7 +161,7 @@ function wordMap(root) {
 
   function pan(event) {
     const [x, y] = pointer(event);
-    const scale = (Math.min(MAP.width, MAP.height) / 2 - MAP.margin) * state.zoom;
+    const scale = MAP.scale * state.zoom;
     const [dx, dy] = [x - state.drag.from[0], y - state.drag.from[1]];
     if (Math.hypot(dx, dy) < 4 || state.zoom === 1) return;
     state.drag.moved = true;

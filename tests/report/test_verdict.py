@@ -1,0 +1,148 @@
+"""The verdict on tables small enough to check by eye."""
+
+import pytest
+
+from isogloss.report import verdict
+from isogloss.report.verdict import name_layers
+from isogloss.runs import table
+
+
+def entry(
+    measure, layer, value, *, source="en", target="nl", margin=0.02, floor=0.01, n=500, variant="centred", **rest
+):
+    bounds = {} if margin is None else {"low": value - margin, "high": value + margin}
+    place = {"layer": layer, "source": source, "target": target, "variant": variant, "n": n, "floor": floor}
+    return table.row(measure, value, **bounds, **place, **rest)
+
+
+def curve(measure, values, **rest):
+    return [entry(measure, layer, value, **rest) for layer, value in enumerate(values)]
+
+
+def say(*curves):
+    return verdict(table.frame([row for rows in curves for row in rows]))
+
+
+def test_one_best_layer_is_named_with_value_interval_count_and_chance():
+    lines = say(curve("p@1", [0.1, 0.5, 0.8, 0.4]))
+    assert lines[0] == (
+        "The languages meet most closely at layer 2, whose interval overlaps no other layer's: centred P@1 (finding a "
+        "sentence's translation as its nearest neighbour) is 0.800 [0.780, 0.820], where chance gives 0.010."
+    )
+    assert lines[1] == "This is one curve, English to Dutch, n = 500 sentences."
+    assert lines[2] == (
+        "Away from there the languages lie further apart: centred P@1 is 0.100 at layer 0 and 0.400 at layer 3 "
+        "(the embedding output and the last layer)."
+    )
+
+
+def test_neighbours_whose_intervals_overlap_cannot_be_told_apart():
+    lines = say(curve("p@1", [0.1, 0.78, 0.8, 0.79, 0.4]))
+    assert "at layers 1 to 3, which cannot be told apart" in lines[0]
+    assert "peaks at layer 2" in lines[0]
+
+
+def test_a_flat_curve_has_no_best_layer():
+    assert say(curve("p@1", [0.5, 0.51, 0.5]))[0].startswith("No layer stands out: from layer 0 to 2")
+
+
+def test_nothing_above_the_floor_is_said_first():
+    lines = say(curve("p@1", [0.01, 0.02, 0.015], floor=0.01))
+    assert lines[0].startswith("No layer is better than chance: centred P@1")
+    assert not any("closest" in line or "further apart" in line for line in lines)
+
+
+def test_another_measure_above_chance_does_not_agree_with_a_lead_at_chance():
+    lines = say(curve("p@1", [0.01, 0.02, 0.015], floor=0.01), curve("word_agreement", [0.2, 0.6, 0.3], floor=0.1))
+    assert any(line.startswith("Word agreement does rise above chance: it is highest at layer 1") for line in lines)
+
+
+def test_averages_say_over_how_many_they_are_taken():
+    lines = say(curve("p@1", [0.1, 0.8, 0.2]), curve("p@1", [0.1, 0.6, 0.2], source="nl", target="en", n=400))
+    assert "is 0.700 [0.680, 0.720]" in lines[0]
+    assert "average over 2 directions" in lines[1]
+    assert "n = 400 to 500 sentences each" in lines[1]
+
+
+def test_the_closest_and_the_farthest_language_are_named():
+    lines = say(
+        curve("p@1", [0.1, 0.9, 0.2]),
+        curve("p@1", [0.1, 0.7, 0.2], target="ru"),
+        curve("p@1", [0.1, 0.3, 0.2], target="zh"),
+    )
+    told = next(line for line in lines if "closest" in line)
+    assert told == (
+        "At layer 1, Dutch is closest to English (0.900 [0.880, 0.920]) and Chinese farthest (0.300 [0.280, 0.320])."
+    )
+
+
+def test_languages_whose_intervals_overlap_are_not_ranked():
+    lines = say(curve("p@1", [0.1, 0.70, 0.2]), curve("p@1", [0.1, 0.69, 0.2], target="ru"))
+    assert any("no language is clearly closer to English" in line for line in lines)
+
+
+def test_unequal_pools_are_warned_about():
+    lines = say(curve("p@1", [0.1, 0.9, 0.2], n=1000), curve("p@1", [0.1, 0.3, 0.2], target="zh", n=200))
+    assert any("searched among 200 to 1,000 sentences, and more sentences make it harder" in line for line in lines)
+
+
+def test_other_measures_agree_or_differ():
+    lead = curve("p@1", [0.1, 0.8, 0.2])
+    agrees = say(lead, curve("cka", [0.1, 0.6, 0.2], variant="debiased"))
+    differs = say(lead, curve("cka", [0.1, 0.2, 0.6], variant="debiased"))
+    assert any(line.startswith("CKA agrees: it is highest at layer 1") for line in agrees)
+    assert any(line.startswith("CKA differs: it is highest at layer 2") for line in differs)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "words"), [(0.5, "better than"), (0.21, "not clearly different from"), (0.1, "worse than")]
+)
+def test_alignment_error_is_best_where_it_is_lowest(baseline, words):
+    statistical = [table.row("aer", baseline, source="en", target="nl", variant="statistical")]
+    lines = say(curve("p@1", [0.1, 0.8]), curve("aer", [0.4, 0.2], variant="itermax", floor=None), statistical)
+    assert any(
+        "fewest errors at layer 1: 0.200" in line and f"{words} the {baseline:.3f} of a statistical" in line
+        for line in lines
+    )
+
+
+def test_without_centred_retrieval_the_next_measure_leads():
+    assert "CKA (whether" in say(curve("cka", [0.1, 0.6, 0.2], variant="debiased"))[0]
+    assert "raw cosine P@1" in say(curve("p@1", [0.1, 0.6, 0.2], variant="cosine"))[0]
+
+
+def test_missing_intervals_and_floors_are_not_made_up():
+    lines = say(curve("p@1", [0.1, 0.6, 0.2], margin=None, floor=None, n=None))
+    assert "is 0.600, where no floor was measured." in lines[0]
+    assert "n not recorded" in lines[1]
+
+
+def test_a_pair_measured_at_fewer_layers_does_not_bend_the_average():
+    lines = say(curve("p@1", [0.1, 0.8, 0.2]), curve("p@1", [0.9], target="ru"))
+    assert "at layer 1" in lines[0]
+    assert "is 0.800" in lines[0]
+
+
+def test_rows_without_layers_give_no_layer():
+    lines = say([table.row("duplicates", 3)])
+    assert lines == ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
+    assert verdict(table.frame([])) == lines
+
+
+def test_several_models_get_a_verdict_each():
+    lines = say(curve("p@1", [0.1, 0.8], model="a"), curve("p@1", [0.7, 0.1], model="b"))
+    assert any(line.startswith("a: The languages meet most closely at layer 1") for line in lines)
+    assert any(line.startswith("b: The languages meet most closely at layer 0") for line in lines)
+
+
+def test_the_verdict_is_short():
+    curves = [curve("p@1", [0.1, 0.9, 0.2], target=target) for target in ("nl", "ru", "zh")]
+    curves += [curve("cka", [0.1, 0.6, 0.2], variant="debiased"), curve("word_agreement", [0.1, 0.6, 0.2])]
+    curves += [curve("aer", [0.4, 0.2, 0.3], variant="itermax", floor=None)]
+    assert 3 <= len(say(*curves)) <= 6
+
+
+def test_layers_are_named_as_ranges():
+    assert name_layers([3]) == "layer 3"
+    assert name_layers([0, 1]) == "layers 0 and 1"
+    assert name_layers([2, 5, 6, 7, 9]) == "layers 2, 5 to 7 and 9"
