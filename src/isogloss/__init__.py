@@ -1,1 +1,74 @@
-"""isogloss."""
+"""isogloss maps the languages inside a transformer: at which layer they meet, and how training moves them.
+
+    import isogloss as ig
+
+    stack = ig.load("mini")
+    en, nl = ig.read_bitext("en.txt", "nl.txt", languages=("en", "nl"))
+    x, y = ig.vectors(stack, en), ig.vectors(stack, nl)  # (layers + 1, sentences, width)
+    ig.cka(x[8], y[8])
+
+Layer 0 is the embedding output, layer k the output of block k, everywhere.
+"""
+
+from isogloss.errors import InputError
+from isogloss.measures import (
+    CkaStream,
+    anisotropy,
+    cka,
+    cka_floor,
+    cka_minibatch,
+    cka_rbf,
+    cosine_drift,
+    l2_drift,
+    nearest,
+    neighbourhood_overlap,
+    retrieval,
+    retrieve,
+)
+from isogloss.measures.aligner import align
+from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
+from isogloss.progress import bar
+from isogloss.recipes import map_layers as map
+from isogloss.runs import read_rows
+from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
+from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_bitexts, read_corpus, read_lexicon
+from isogloss.vectors import stream, vectors
+
+__all__ = [
+    "Bitext",
+    "Chain",
+    "CkaStream",
+    "Corpus",
+    "InputError",
+    "Lexicon",
+    "Stack",
+    "align",
+    "alignment_error_rate",
+    "anisotropy",
+    "argmax_links",
+    "bar",
+    "chain",
+    "cka",
+    "cka_floor",
+    "cka_minibatch",
+    "cka_rbf",
+    "cosine_drift",
+    "embedded",
+    "freeze",
+    "itermax_links",
+    "l2_drift",
+    "load",
+    "map",
+    "nearest",
+    "neighbourhood_overlap",
+    "read_bitext",
+    "read_bitexts",
+    "read_corpus",
+    "read_lexicon",
+    "read_rows",
+    "reinitialise",
+    "retrieval",
+    "retrieve",
+    "stream",
+    "vectors",
+]

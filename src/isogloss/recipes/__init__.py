@@ -1,1 +1,6 @@
-"""recipes."""
+"""Recipes: one file a command."""
+
+from isogloss.recipes.map import map_job, map_layers
+from isogloss.recipes.recipe import Job, execute
+
+__all__ = ["Job", "execute", "map_job", "map_layers"]

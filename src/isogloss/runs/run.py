@@ -135,7 +135,9 @@ def _go_on(run: Run) -> None:
     for name in ("command", "arguments", "seed", "model", "hashes"):
         if before.get(name) != now.get(name):
             what = _difference(before.get(name), now.get(name), name)
-            raise InputError(f"{run.folder} was begun differently ({what}); resume with the same, or choose another --out")
+            raise InputError(
+                f"{run.folder} was begun differently ({what}); resume with the same, or choose another --out"
+            )
     run.new = False
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
     path = run.folder / "rows.csv"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Corpus
+from isogloss.text.corpora import Corpus, Span
 from isogloss.text.words import spans, word_of_tokens
 
 
@@ -94,8 +94,7 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
     if words:
         start = 0
         for row, offsets in zip(rows, encoded["offset_mapping"], strict=True):
-            word_spans = _spans(corpus, row)
-            numbers[start : start + len(offsets)] = word_of_tokens(offsets, word_spans)
+            numbers[start : start + len(offsets)] = word_of_tokens(offsets, word_spans(corpus, row))
             start += len(offsets)
     content = ~np.isin(flat, marks(tokenizer))
     numbers[~content] = -1
@@ -138,7 +137,8 @@ def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
         yield list(rows[start : start + size])
 
 
-def _spans(corpus: Corpus, row: int) -> Sequence[tuple[int, int]]:
+def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
+    """Character spans of one sentence's words: the corpus's own, or the default segmentation of its language."""
     if corpus.words is not None:
         return corpus.words[row]
     return spans(corpus.sentences[row], corpus.language)

@@ -1,0 +1,240 @@
+"""The command line: every recipe's signature is its command, and every mistake is one sentence.
+
+A parameter annotated Bitext is read from paths (`--bitext`, `--languages`, `--data`); the string beside an annotated
+type is its help. Exit codes: 0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130
+interrupted.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isogloss import progress
+from isogloss.errors import InputError
+from isogloss.recipes import Job, execute, map_job
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
+    help="Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
+)  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="Data sets in a folder (--data or ISOGLOSS_DATA).")
+app.add_typer(data_app, name="data")
+
+out = Console()
+err = Console(stderr=True)
+
+READ = {"bitext"}  # parameters that are read from paths
+DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
+
+
+def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]:
+    """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
+
+    def run(**given: Any) -> None:
+        shared = {key: given.pop(key) for key in ("out", "resume", "quiet", "bitext", "languages", "data")}
+        model = given.pop("model")
+        arguments = {"model": model, **given, **{key: shared[key] for key in ("bitext", "languages", "data")}}
+        folder = Path(shared["out"]) if shared["out"] else _free(Path("runs") / name)
+        bitexts = _read(shared["bitext"], shared["languages"], shared["data"])
+        job = recipe(model, *bitexts, **given)
+        with _bars(shared["quiet"]) as bars:
+            table = execute(
+                job,
+                command=name,
+                arguments=arguments,
+                seed=given["seed"],
+                out=folder,
+                resume=shared["resume"],
+                progress=bars,
+            )
+            page = _report([folder], folder / "report.html", bars)
+        _tell(table, folder, page)
+
+    run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in _parameters(recipe)}
+    run.__doc__ = inspect.cleandoc(recipe.__doc__ or "")
+    run.__name__ = name
+    return run
+
+
+@app.command("report")
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(help="run folders", metavar="RUN...")],
+    out: Annotated[Path | None, typer.Option(help="where the page goes; default: into the first run")] = None,
+    quiet: Annotated[bool, typer.Option(help="no progress bars")] = False,
+) -> None:
+    """Make the report of a run again, or one page over several runs.
+
+    Example: isogloss report runs/mini runs/mbert --out both.html
+    """
+    with _bars(quiet) as bars:
+        page = _report(runs, out or runs[0] / "report.html", bars)
+    typer.echo(f"report: {page}")
+
+
+@data_app.command("list")
+def data_list(data: DataFolder = None) -> None:
+    """What the data folder holds.
+
+    Example: isogloss data list --data ~/data
+    """
+    from isogloss.text.catalog import data_dir, listing
+
+    table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
+    with _bars(False) as bars:
+        sets = listing(data_dir(data), bars)
+    for one in sets:
+        languages = " ".join(one.languages[:12]) + (f" ... ({len(one.languages)})" if len(one.languages) > 12 else "")
+        cells = (one.name, ", ".join(one.kinds), languages, f"{one.rows:,}", f"{one.bytes / 1e6:.1f}", one.about)
+        table.add_row(*(escape(cell) for cell in cells))
+    out.print(table)
+
+
+@data_app.command("check")
+def data_check(data: DataFolder = None) -> None:
+    """Read every file of the data folder and name what is wrong, by file and line; exits with 1 if anything is.
+
+    Example: isogloss data check --data ~/data
+    """
+    from isogloss.text.catalog import check, data_dir
+
+    with _bars(False) as bars:
+        found = check(data_dir(data), bars)
+    for problem in found.problems:
+        typer.echo(problem)
+    if found.unchecked:
+        typer.echo("not checked: " + ", ".join(str(one) for one in found.unchecked))
+    typer.echo(f"{len(found.problems)} problems in {found.checked} files")
+    raise typer.Exit(1 if found.problems else 0)
+
+
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+    """Maps the languages inside a transformer."""
+    if version:
+        typer.echo(f"isogloss {installed_version('isogloss')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error), 2)
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        _fail(
+            f"could not read or write{where}: {error.strerror or error}; what was measured is kept, --resume goes on", 1
+        )
+    except KeyboardInterrupt:
+        _fail("interrupted; run the same command with --resume to go on", 130)
+
+
+def _fail(sentence: str, code: int) -> None:
+    typer.echo(f"isogloss: {sentence}", err=True)
+    sys.exit(code)
+
+
+def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
+    """Typer's parameters for a recipe's: plain help strings become options, texts become paths."""
+    found = []
+    for parameter in inspect.signature(recipe).parameters.values():
+        if parameter.name in READ:
+            continue
+        kind, text = _parts(parameter.annotation)
+        annotation: Any = Annotated[kind, typer.Option(help=text or SHARED_HELP.get(parameter.name, ""))]
+        if parameter.name == "model":
+            annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
+        found.append(parameter.replace(annotation=annotation, kind=inspect.Parameter.KEYWORD_ONLY))
+    options: list[tuple[str, Any, Any]] = [
+        ("bitext", Annotated[list[str] | None, typer.Option(help="parallel text: once a language, or once for a table, "
+         "a Tatoeba folder, or the name of a data set")], None),
+        ("languages", Annotated[str | None, typer.Option(help="codes in order, as in en,nl")], None),
+        ("data", DataFolder, None),
+        ("out", Annotated[str | None, typer.Option(help="run folder; default runs/NAME")], None),
+        ("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
+        ("quiet", Annotated[bool, typer.Option("--quiet", help="no progress bars")], False),
+    ]  # fmt: skip
+    for name, annotation, default in options:
+        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    return found
+
+
+SHARED_HELP = {
+    "seed": "draws the sample, the shuffles and the map",
+    "device": "auto, cpu, cuda or mps",
+    "dtype": "float32, bfloat16 or float16; default float32 on a CPU, bfloat16 on a GPU",
+}
+
+
+def _parts(annotation: Any) -> tuple[Any, str]:
+    """The type typer should parse, and the help beside it; a union with str is given as text."""
+    text = ""
+    if get_origin(annotation) is Annotated:
+        annotation, *notes = get_args(annotation)
+        text = next((note for note in notes if isinstance(note, str)), "")
+    kinds = get_args(annotation) or (annotation,)
+    if str in kinds:
+        return (str | None if type(None) in kinds else str), text
+    return annotation, text
+
+
+def _read(paths: list[str] | None, languages: str | None, data: str | None) -> list[Any]:
+    from isogloss.text import read_bitexts, resolve
+    from isogloss.text.readers import embedded
+
+    wanted = [one.strip() for one in languages.split(",")] if languages else None
+    if not paths:
+        return [embedded(wanted)]
+    return read_bitexts(*(resolve(path, data) for path in paths), languages=wanted)
+
+
+def _free(folder: Path) -> Path:
+    """`folder`, or the first of folder-2, folder-3 ... that is not there yet."""
+    number, found = 2, folder
+    while found.exists():
+        found, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return found
+
+
+def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
+    from isogloss.recipes.steps.wordmap import draw_later
+    from isogloss.report import write_figures, write_report
+
+    for folder in runs:
+        draw_later(folder, progress=bars)
+    for number, folder in enumerate(runs):
+        write_figures(folder, folder / "figures")
+        bars("drawing figures", number + 1, len(runs))
+    return write_report(runs, page)
+
+
+def _tell(table: Any, folder: Path, page: Path) -> None:
+    from isogloss.report import verdict
+
+    for sentence in verdict(table):
+        typer.echo(sentence)
+    typer.echo(f"\n{len(table):,} rows: {folder / 'rows.csv'}\nreport: {page}")
+
+
+@contextmanager
+def _bars(quiet: bool) -> Iterator[progress.Progress]:
+    if quiet:
+        yield progress.silent
+    else:
+        with progress.bar() as show:
+            yield show
+
+
+for name, recipe in {"map": map_job}.items():
+    app.command(name)(recipe_command(name, recipe))

@@ -1,0 +1,1 @@
+"""Steps recipes are made of: choose words, read a text once, keep its pool, draw words."""

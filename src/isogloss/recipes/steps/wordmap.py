@@ -1,0 +1,124 @@
+"""The word map: translated words on a plane, one frame a layer.
+
+Drawn where openTSNE is installed. Where it is not (a bare GPU node), the vectors of the words are left in the run
+folder in half precision, and `isogloss report` draws the map later.
+"""
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from isogloss.progress import Progress, silent
+from isogloss.recipes.steps.store import Store
+from isogloss.runs.files import whole
+from isogloss.runs.run import Run
+from isogloss.vectors.project import layers_on_a_plane
+
+TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Words for the map: language, spelling and translation group of each, and its vectors (layers, words, width)."""
+
+    layers: list[int]
+    languages: list[str]
+    words: list[str]
+    pairs: list[int]
+    vectors: NDArray[np.float32]
+
+
+def draw(
+    run: Run, store: Store, *, points: int, centre: bool, perplexity: float, seed: int, progress: Progress
+) -> None:
+    """Choose the words of a run and draw them, or leave their vectors behind for later."""
+    if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
+        return
+    chosen = choose(store, points)
+    if len(chosen.words) < 5:
+        run.note(f"no word map: only {len(chosen.words)} words were found that translate each other")
+    elif find_spec("openTSNE") is None:
+        _leave(chosen, run.folder / "words.safetensors", centre=centre, perplexity=perplexity, seed=seed)
+        run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
+    else:
+        _write(chosen, run.folder, centre=centre, perplexity=perplexity, seed=seed, progress=progress)
+
+
+def draw_later(folder: Path, *, progress: Progress = silent) -> None:
+    """Draw the map of a run whose vectors were left behind, if that is so."""
+    path = folder / "words.safetensors"
+    if (folder / "points.parquet").is_file() or not path.is_file():
+        return
+    with safe_open(path, framework="numpy") as file:
+        facts = {name: json.loads(text) for name, text in file.metadata().items()}
+        vectors = file.get_tensor("vectors").astype(np.float32)
+    chosen = Chosen(facts["layers"], facts["languages"], facts["words"], facts["pairs"], vectors)
+    _write(
+        chosen,
+        folder,
+        centre=facts["centre"],
+        perplexity=facts["perplexity"],
+        seed=facts["seed"],
+        progress=progress,
+    )
+
+
+def choose(store: Store, points: int) -> Chosen:
+    """The words of the first language with translations in most languages, most frequent first, and those."""
+    words = store.words()
+    first = store.languages[0]
+    translations: dict[int, dict[str, int]] = {}
+    for (_, target), found in words.pairs.items():
+        for i, j in found:
+            translations.setdefault(i, {})[target] = j
+    each = min(points, TOTAL // len(store.languages))
+    concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:each]
+    picked = [(pair, first, i) for pair, i in enumerate(concepts)]
+    picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
+    types = {language: store.types(language).numpy() for language in store.languages}
+    picked = [one for one in picked if not np.isnan(types[one[1]][:, one[2]]).any()]
+    vectors = np.stack([types[language][:, i] for _, language, i in picked], axis=1) if picked else np.zeros((0, 0, 0))
+    names = [words.surface[language][words.types[language][i]] for _, language, i in picked]
+    return Chosen(
+        store.layers, [one[1] for one in picked], names, [one[0] for one in picked], vectors.astype(np.float32)
+    )
+
+
+def _write(chosen: Chosen, folder: Path, *, centre: bool, perplexity: float, seed: int, progress: Progress) -> None:
+    places = layers_on_a_plane(
+        chosen.vectors.astype(np.float64),
+        groups=chosen.languages,
+        centre=centre,
+        perplexity=perplexity,
+        seed=seed,
+        progress=progress,
+    )
+    frames = [
+        pd.DataFrame(
+            {
+                "layer": layer,
+                "language": chosen.languages,
+                "word": chosen.words,
+                "pair": chosen.pairs,
+                "x": places[number, :, 0],
+                "y": places[number, :, 1],
+            }
+        )
+        for number, layer in enumerate(chosen.layers)
+    ]
+    with whole(folder / "points.parquet") as beside:
+        pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)
+
+
+def _leave(chosen: Chosen, path: Path, **options: float) -> None:
+    facts = {"layers": chosen.layers, "languages": chosen.languages, "words": chosen.words, "pairs": chosen.pairs}
+    metadata = {name: json.dumps(value) for name, value in {**facts, **options}.items()}
+    with whole(path) as beside:
+        save_file({"vectors": chosen.vectors.astype(np.float16)}, beside, metadata)

@@ -1,0 +1,68 @@
+"""Vectors of words on a plane, layer after layer, so that the frames of a film can be compared.
+
+t-SNE (van der Maaten and Hinton 2008) by openTSNE. The first layer starts from its two main directions, every other
+one from the layer before it; perplexity and seed are the same throughout. Distances between far groups mean nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+
+Array = NDArray[np.float64]
+
+
+def remove_means(x: Array, groups: Sequence[str]) -> Array:
+    """Subtract from each row (n, d) the mean of its group: the offset of a language would otherwise decide the map."""
+    result = np.array(x, dtype=np.float64)
+    names = np.asarray(groups)
+    for name in np.unique(names):
+        result[names == name] -= result[names == name].mean(axis=0)
+    return result
+
+
+def plane(x: Array) -> Array:
+    """The two main directions of x (n, d) -> (n, 2), largest first; each sign is fixed by its largest entry."""
+    centred = x - x.mean(axis=0)
+    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
+    found = left[:, :2] * sizes[:2]
+    return found * np.sign(found[np.abs(found).argmax(axis=0), [0, 1]])
+
+
+def layers_on_a_plane(
+    layers: Array, *, groups: Sequence[str], centre: bool = True, perplexity: float = 15, seed: int = 0,
+    progress: Progress = silent,
+) -> Array:  # fmt: skip
+    """Map every layer to a plane: (layers, n, d) -> (layers, n, 2). groups: the language of each of the n points.
+
+    `centre` removes each language's mean first. Needs at least five points.
+    """
+    try:
+        from openTSNE import TSNEEmbedding
+        from openTSNE.affinity import PerplexityBasedNN
+        from openTSNE.initialization import rescale
+    except ImportError as error:
+        raise InputError("the word map needs openTSNE: pip install 'isogloss[report]'") from error
+    points = layers.shape[1]
+    if points < 5:
+        raise InputError(f"a word map needs at least 5 words, not {points}")
+    frames = []
+    place: Array | None = None
+    for number, raw in enumerate(layers):
+        x = remove_means(raw, groups) if centre else np.asarray(raw, dtype=np.float64)
+        near = PerplexityBasedNN(
+            x, perplexity=min(perplexity, (points - 1) / 3), metric="cosine", method="exact", random_state=seed
+        )
+        start = rescale(plane(x) if place is None else place)
+        embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", random_state=seed, n_jobs=2)
+        # Only the first layer needs to find its shape from nothing; the others move on from the one before.
+        if place is None:
+            embedding = embedding.optimize(n_iter=250, exaggeration=12, momentum=0.5)
+        embedding = embedding.optimize(n_iter=250, momentum=0.8)
+        place = np.asarray(embedding, dtype=np.float64)
+        frames.append(place - place.mean(axis=0))
+        progress("drawing the word map", number + 1, len(layers))
+    return np.stack(frames)
