@@ -1,5 +1,9 @@
 """Tiny models of every family, saved as folders the way a user has them, with a tokenizer made on the spot."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers on two cores: more threads would only wait for each other
+
 from functools import cache
 from pathlib import Path
 
@@ -26,7 +30,7 @@ READ_ONLY = (
     "t5", "mt5", "umt5", "bart", "marian", "mbart", "m2m_100",
 )  # fmt: skip
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 
 
 def tiny_tokenizer(texts=TEXT, size=400):

@@ -125,6 +125,8 @@ def map_layers(
 
     >>> table = map_layers("mini", en, nl)  # doctest: +SKIP
     """
+    if out is None:
+        options["points"] = 0  # a map nobody will see is not drawn
     job = map_job(model, *bitext, **options)
     return execute(
         job, command="map", arguments=options, seed=options.get("seed", 0), out=out, resume=resume, progress=progress

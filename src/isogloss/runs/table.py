@@ -50,7 +50,7 @@ def frame(rows: Iterable[Row]) -> pd.DataFrame:
         elif name in COUNTS:
             data[name] = pd.to_numeric(data[name]).astype("Int64")
         else:
-            data[name] = data[name].fillna("").astype("str")
+            data[name] = data[name].astype("object").fillna("").astype("str")
     return data
 
 

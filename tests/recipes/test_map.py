@@ -1,0 +1,212 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import isogloss as ig
+from isogloss.errors import InputError
+from isogloss.recipes.steps import reading
+from isogloss.recipes.steps.vocabulary import vocabulary
+from isogloss.text.invented import invented
+
+LANGUAGES = ("qaa", "qab", "qac")
+
+
+@pytest.fixture(scope="module")
+def bitext():
+    return invented(LANGUAGES, sentences=60, seed=3)
+
+
+@pytest.fixture(scope="module")
+def stack(tiny):
+    return ig.load(tiny("bert"))
+
+
+def only(table, **where):
+    for name, value in where.items():
+        table = table[table[name] == value]
+    return table
+
+
+def test_rows_equal_the_measures_taken_directly(stack, bitext):
+    table = ig.map(stack, bitext, pool="all")
+    x, y = (ig.vectors(stack, bitext[language]) for language in LANGUAGES[:2])
+    order = np.random.default_rng(0).permutation(bitext.rows).tolist()
+    for layer in stack.cuts:
+        mine = only(table, measure="cka", source="qaa", target="qab", layer=layer)
+        assert mine.value.item() == pytest.approx(ig.cka(x[layer], y[layer]), rel=1e-4)
+        assert mine.low.item() < mine.value.item() < mine.high.item()
+        assert mine.n.item() == 60
+        for method in ("cosine", "centred", "csls"):
+            there, back = ig.retrieve(
+                x[layer][order], y[layer][order], method=method,
+                keys_x=[bitext["qaa"].sentences[i] for i in order], keys_y=[bitext["qab"].sentences[i] for i in order],
+            )  # fmt: skip
+            for one, source, target in ((there, "qaa", "qab"), (back, "qab", "qaa")):
+                where = {"variant": method, "source": source, "target": target, "layer": layer}
+                hit = only(table, measure="p@1", **where)
+                assert hit.value.item() == pytest.approx(one.p[1], abs=0.02)  # rounding may turn a near tie
+                assert (hit.n.item(), hit.floor.item()) == (one.n, one.floor[1])
+        flat = only(table, measure="anisotropy", source="qaa", layer=layer)
+        assert flat.value.item() == pytest.approx(ig.anisotropy(x[layer]), abs=1e-5)
+
+
+def test_every_similarity_has_its_floor_and_n(stack, bitext):
+    table = ig.map(stack, bitext, pool=40)
+    scored = table[table.measure.isin(["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement"])]
+    assert len(scored) and scored.floor.notna().all() and scored.n.notna().all()
+    assert only(table, measure="cka").n.unique().tolist() == [60]  # CKA reads everything
+    assert only(table, measure="p@1").n.unique().tolist() == [40]  # retrieval reads the pool
+
+
+def test_words_are_compared_in_the_full_space(stack, bitext):
+    """Word agreement by hand: mean vector of each type, means removed, nearest neighbour by cosine."""
+    table = ig.map(stack, bitext, pool="all")
+    rows = range(bitext.rows)
+    pair = ("qaa", "qab")
+    words = vocabulary(bitext, {pair: bitext.links[pair]}, rows, limit=1000, at_least={pair: 1})
+    means = []
+    for language in pair:
+        found = list(ig.stream(stack, bitext[language], units=("word",)))
+        values = torch.cat([one.values["word"] for one in found], dim=1)[2]
+        items = torch.cat([one.items["word"] for one in found]).tolist()
+        spelled = [
+            bitext[language].sentences[row][slice(*bitext[language].words[row][word])].lower() for row, word in items
+        ]
+        kinds = words.types[language]
+        means.append(torch.stack([values[[s == kind for s in spelled]].mean(0) for kind in kinds]))
+    chosen = words.pairs[pair]
+    x = means[0][[i for i, _ in chosen]]
+    y = means[1][[j for _, j in chosen]]
+    x, y = ((side - side.mean(0)) / (side - side.mean(0)).norm(dim=1, keepdim=True) for side in (x, y))
+    expected = ((x @ y.T).argmax(1) == torch.arange(len(x))).float().mean().item()
+    mine = only(table, measure="word_agreement", source="qaa", target="qab", layer=2)
+    assert mine.value.item() == pytest.approx(expected, abs=1e-6)
+    assert mine.n.item() == len(chosen)
+    assert mine.floor.item() == pytest.approx(1 / len(chosen))
+
+
+def test_links_found_by_vectors_are_judged_by_the_given_ones(stack, bitext):
+    table = ig.map(stack, bitext, pool="all")
+    pair = ("qaa", "qab")
+    predicted = []
+    x = list(ig.stream(stack, bitext["qaa"], units=("word",)))[0]
+    y = list(ig.stream(stack, bitext["qab"], units=("word",)))[0]
+    for row in range(bitext.rows):
+        sides = [one.values["word"][1][one.items["word"][:, 0] == row] for one in (x, y)]
+        predicted.append(ig.itermax_links(*sides))
+    expected = ig.alignment_error_rate(predicted, bitext.links[pair]).value
+    mine = only(table, measure="aer", variant="itermax", source="qaa", target="qab", layer=1)
+    assert mine.value.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_same_seed_same_rows_to_the_bit_another_seed_another_sample(stack, bitext):
+    first, again = (ig.map(stack, bitext, pool=20, seed=1) for _ in range(2))
+    pd.testing.assert_frame_equal(first, again, check_exact=True)
+    other = ig.map(stack, bitext, pool=20, seed=2)
+    assert not np.array_equal(only(first, measure="p@1").value, only(other, measure="p@1").value)
+
+
+def test_several_passes_give_the_rows_of_one(stack, bitext, monkeypatch):
+    one = ig.map(stack, bitext, pool=20)
+    monkeypatch.setattr(reading, "SUMS_BYTES", 1)
+    passes = list(reading._passes([0, 1, 2], 3, 3, 32))
+    assert passes == [[0], [1], [2]]
+    several = ig.map(stack, bitext, pool=20)
+    keys = list(one.columns[6:-1]) + ["measure"]
+    joined = one.merge(several, on=keys, suffixes=("", "_2"))
+    assert len(joined) == len(one)
+    np.testing.assert_allclose(joined.value, joined.value_2, atol=1e-6)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", [1, 3, 6, 7, 9, 10])
+def test_a_run_stopped_anywhere_resumes_to_the_same_rows(stack, bitext, tmp_path, moment):
+    whole = ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "whole")
+    told = []
+
+    def stop(*progress):
+        told.append(progress)
+        if len(told) == moment:
+            raise Stop
+
+    with pytest.raises(Stop):
+        ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", progress=stop)
+    resumed = ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", resume=True)
+    columns = list(whole.columns)
+    pd.testing.assert_frame_equal(
+        whole.sort_values(columns, ignore_index=True), resumed.sort_values(columns, ignore_index=True), check_exact=True
+    )
+
+
+def test_a_run_resumed_after_its_reading_does_not_read_again(stack, bitext, tmp_path, monkeypatch):
+    def stop(stage, done, total):
+        if stage.startswith("comparing") and done == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", progress=stop)
+    monkeypatch.setattr(reading, "stream", lambda *_, **__: pytest.fail("read again"))
+    ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", resume=True)
+
+
+def test_long_sentences_are_said_in_a_note(stack, tmp_path):
+    long = ig.Bitext(
+        (ig.Corpus("en", ["the cat"] * 4 + ["cat " * 90]), ig.Corpus("nl", ["de kat"] * 4 + ["kat " * 90])), name="t"
+    )
+    table = ig.map(stack, long, out=tmp_path / "run", points=0)
+    assert only(table, measure="truncated").value.tolist() == [1, 1]
+    notes = __import__("json").loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    assert "1 of 5 sentences of en in t were longer than 64 tokens and were cut" in notes
+
+
+def test_duplicates_are_counted(stack):
+    sides = [ig.Corpus("en", ["a cat", "a cat", "the man", "yes", "water"]), ig.Corpus("nl", list("vwxyz"))]
+    table = ig.map(stack, ig.Bitext(tuple(sides)))
+    counts = only(table, measure="duplicates").set_index("target").value
+    assert counts.to_dict() == {"en": 1, "nl": 0}
+
+
+def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
+    for mistake, sentence in (
+        ({"pool": "some"}, "--pool takes a number of sentences or 'all'"),
+        ({"pool": 2}, "--pool must be at least 4"),
+        ({"pairs": "none"}, "--pairs takes all or first"),
+        ({"layers": "7"}, "has cuts 0 to 3"),
+        ({"layers": "a"}, "--layers takes numbers"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            ig.map(stack, bitext, out=tmp_path / "run", **mistake)
+    few = bitext.take([0, 1, 2])
+    with pytest.raises(InputError, match="3 parallel sentences; debiased CKA needs at least 4"):
+        ig.map(stack, few, out=tmp_path / "run")
+    blank = ig.Bitext((ig.Corpus("en", ["a", "b", "c", "  "], name="e.txt"), ig.Corpus("nl", list("abcd"))))
+    with pytest.raises(InputError, match=r"e\.txt, line 4: nothing is left"):
+        ig.map(stack, blank, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_word_map_is_drawn_layer_after_layer(stack, bitext, tmp_path):
+    ig.map(stack, bitext, out=tmp_path / "run", points=12, layers="0,2-3")
+    points = pd.read_parquet(tmp_path / "run" / "points.parquet")
+    assert points.layer.unique().tolist() == [0, 2, 3]
+    assert set(points.language) == set(LANGUAGES)
+    frames = [points[points.layer == layer].reset_index(drop=True) for layer in (0, 2, 3)]
+    assert frames[0].word.equals(frames[1].word) and frames[0].pair.equals(frames[1].pair)
+    assert not np.allclose(frames[0].x, frames[1].x)
+    assert np.isfinite(points[["x", "y"]]).all().all()
+
+
+def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tmp_path, monkeypatch):
+    from isogloss.recipes.steps import wordmap
+
+    ig.map(stack, bitext, out=tmp_path / "here", points=12)
+    monkeypatch.setattr(wordmap, "find_spec", lambda name: None)
+    ig.map(stack, bitext, out=tmp_path / "node", points=12)
+    assert not (tmp_path / "node" / "points.parquet").exists()
+    wordmap.draw_later(tmp_path / "node")
+    here, node = (pd.read_parquet(tmp_path / name / "points.parquet") for name in ("here", "node"))
+    assert here.word.equals(node.word) and here.pair.equals(node.pair)

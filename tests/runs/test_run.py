@@ -1,0 +1,110 @@
+import json
+
+import pandas as pd
+import pytest
+
+from isogloss.errors import InputError
+from isogloss.runs import COLUMNS, frame, read_facts, read_rows, row, start
+from isogloss.runs.files import whole, write_text
+
+FACTS = {"command": "map", "arguments": {"pool": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
+ROWS = [
+    row("cka", 1 / 3, low=0.1, high=0.7, floor=-0.0, n=9, layer=0, source="en", target="nan", model="mini", seed=0),
+    row("cka", 1e-17, layer=1, source="en", target="nl", model='a "quoted", name', seed=0),
+    row("truncated", 2, source="en"),
+]
+
+
+def test_rows_read_back_equal_rows_written(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.append(ROWS)
+    table = run.finish()
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "run"), table)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "run" / "rows.parquet"), table)
+    assert tuple(table.columns) == COLUMNS
+    assert table.value.tolist() == [1 / 3, 1e-17, 2.0]  # to the last bit
+    assert table.target.tolist() == ["nan", "nl", ""]  # nan is a language (Min Nan), not a missing value
+    assert table.layer.tolist() == [0, 1, pd.NA]
+    assert read_facts(tmp_path / "run")["status"] == "finished"
+    assert not (tmp_path / "run" / "scratch").exists()
+
+
+def test_a_row_is_kept_once(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.append(ROWS)
+    run.append([{**ROWS[0], "value": 5.0}])
+    assert run.has(ROWS[0])
+    assert len(run.finish()) == 3
+
+
+def test_resume_drops_half_a_line_and_goes_on(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.append(ROWS[:2])
+    file = tmp_path / "run" / "rows.csv"
+    file.write_bytes(file.read_bytes()[:-9])
+    again = start(tmp_path / "run", FACTS, resume=True)
+    assert [again.has(one) for one in ROWS] == [True, False, False]
+    again.append(ROWS)
+    pd.testing.assert_frame_equal(again.finish(), frame(ROWS))
+
+
+def test_a_folder_is_never_overwritten(tmp_path):
+    start(tmp_path / "run", FACTS)
+    with pytest.raises(InputError, match="already holds a run; add --resume"):
+        start(tmp_path / "run", FACTS)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="is no run folder"):
+        start(tmp_path / "notes", FACTS)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"arguments": {"pool": 5}}, "arguments pool: 4 then, 5 now"),
+        ({"seed": 1}, "seed: 0 then, 1 now"),
+        ({"hashes": {"model": "b"}}, "hashes model: 'a' then, 'b' now"),
+    ],
+)
+def test_resume_with_something_else_is_refused(tmp_path, change, sentence):
+    start(tmp_path / "run", FACTS)
+    with pytest.raises(InputError, match=sentence):
+        start(tmp_path / "run", {**FACTS, **change}, resume=True)
+
+
+def test_a_damaged_table_is_named_by_line(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.append(ROWS)
+    file = tmp_path / "run" / "rows.csv"
+    file.write_text(file.read_text().replace("\ncka,1e-17", "\nx"))
+    with pytest.raises(InputError, match=r"rows\.csv, line 3: 18 cells instead of 19"):
+        read_rows(tmp_path / "run")
+    with pytest.raises(InputError, match="is no run folder"):
+        read_rows(tmp_path)
+    (tmp_path / "run" / "run.json").write_text("{")
+    with pytest.raises(InputError, match=r"run\.json cannot be read"):
+        read_facts(tmp_path / "run")
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "facts.json"
+    write_text(path, "old")
+    with pytest.raises(OSError, match="no space"), whole(path) as beside:
+        beside.write_text("half")
+        raise OSError(28, "no space")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unknown_column_is_refused():
+    with pytest.raises(TypeError, match="no such column: langauge"):
+        row("cka", 1.0, langauge="en")
+
+
+def test_facts_say_versions_and_notes_once(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.note("one")
+    run.note("one")
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["notes"] == ["one"]
+    assert {"python", "torch", "isogloss"} <= set(facts["versions"])

@@ -1,0 +1,68 @@
+"""Dependencies point one way: a module imports only from rooms before its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
+ORDER = [
+    {"errors", "progress"},
+    {"measures"},
+    {"text"},
+    {"stack"},
+    {"vectors"},
+    {"runs"},
+    {"recipes"},
+    {"report"},
+    {"cli", "__init__", "__main__"},
+]
+PURE = ["measures", "vectors/pool.py", "text/words.py"]
+HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}
+RANK = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
+
+
+def imports(path, *, top_only=False):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_only else ast.walk(tree)
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "isogloss":
+                yield from (f"isogloss.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_one_way(path):
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] == "isogloss" and len(parts) > 1 and parts[1] in RANK:
+            assert RANK[parts[1]] <= RANK[room], f"{path.name} ({room}) imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_heavy_packages_are_imported_where_they_are_used(path):
+    at_top = {name.split(".")[0] for name in imports(path, top_only=True)}
+    assert not at_top & HEAVY
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_pure_rooms_touch_no_files(room):
+    place = SOURCE / room
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
+        names = {name.split(".")[0] for name in imports(path)}
+        assert not names & {"pathlib", "os", "io", "logging", "shutil", "tempfile", "safetensors"}, path
+        calls = {n.func.id for n in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                 if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}  # fmt: skip
+        assert not calls & {"open", "print", "input"}, path
+
+
+def test_every_room_is_in_the_order():
+    rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES}
+    assert rooms <= set(RANK), f"say where {rooms - set(RANK)} stands"
