@@ -21,6 +21,7 @@ from rich.table import Table
 from isogloss import progress
 from isogloss.errors import InputError
 from isogloss.recipes import Job, execute, map_job
+from isogloss.runs import read_facts
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
@@ -222,7 +223,7 @@ def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
 def _tell(table: Any, folder: Path, page: Path) -> None:
     from isogloss.report import verdict
 
-    for sentence in verdict(table):
+    for sentence in [*verdict(table), *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
     typer.echo(f"\n{len(table):,} rows: {folder / 'rows.csv'}\nreport: {page}")
 

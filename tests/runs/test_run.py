@@ -77,7 +77,7 @@ def test_a_damaged_table_is_named_by_line(tmp_path):
     run.append(ROWS)
     file = tmp_path / "run" / "rows.csv"
     file.write_text(file.read_text().replace("\ncka,1e-17", "\nx"))
-    with pytest.raises(InputError, match=r"rows\.csv, line 3: 18 cells instead of 19"):
+    with pytest.raises(InputError, match=r"rows\.csv:3: 18 cells instead of 19"):
         read_rows(tmp_path / "run")
     with pytest.raises(InputError, match="is no run folder"):
         read_rows(tmp_path)

@@ -6,7 +6,7 @@ from isogloss.errors import InputError
 from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.corpora import Corpus
-from isogloss.vectors import stream, vectors
+from isogloss.vectors import extract, stream, vectors
 from isogloss.vectors.pool import first_of_group, mean_by_group
 
 CORPUS = Corpus("en", TEXT)
@@ -131,7 +131,7 @@ def test_long_sentences_are_cut_and_counted(tiny):
 
 def test_empty_sentence_is_named_by_line(tiny):
     stack = load(tiny("bert"))
-    with pytest.raises(InputError, match=r"lines\.txt, line 2: nothing is left"):
+    with pytest.raises(InputError, match=r"lines\.txt:2: nothing is left"):
         vectors(stack, Corpus("en", ["cat", "  "], name="lines.txt"))
     with pytest.raises(InputError, match="the corpus is empty"):
         vectors(stack, Corpus("en", [], name="lines.txt"))
@@ -141,7 +141,7 @@ def test_cache_is_keyed_by_content_and_survives_a_broken_file(tiny, tmp_path, mo
     stack = load(tiny("bert"))
     first = vectors(stack, CORPUS, cache=tmp_path)
     (file,) = tmp_path.iterdir()
-    monkeypatch.setattr("isogloss.vectors.extract.stream", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr(extract, "stream", lambda *_, **__: pytest.fail("computed again"))
     assert torch.equal(vectors(stack, CORPUS, cache=tmp_path), first)
     monkeypatch.undo()
     vectors(stack, Corpus("en", TEXT[:-1]), cache=tmp_path)

@@ -166,10 +166,10 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
     for number, cells in enumerate(csv.reader(lines.splitlines(keepends=True)), 1):
         if number == 1:
             if tuple(cells) != COLUMNS:
-                raise InputError(f"{path}, line 1: the columns are not those of a run")
+                raise InputError(f"{path}:1: the columns are not those of a run")
             continue
         if len(cells) != len(COLUMNS):
-            raise InputError(f"{path}, line {number}: {len(cells)} cells instead of {len(COLUMNS)}")
+            raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(COLUMNS)}")
         found.append({name: _value(name, cell) for name, cell in zip(COLUMNS, cells, strict=True) if cell != ""})
     return found
 

@@ -186,7 +186,7 @@ def _refuse_empty(batch: Batch, corpus: Corpus) -> None:
     if len(empty):
         row = int(batch.rows[empty[0]])
         raise InputError(
-            f"{corpus.name or corpus.language}, line {row + 1}: nothing is left of this sentence after tokenisation; "
+            f"{corpus.name or corpus.language}:{row + 1}: nothing is left of this sentence after tokenisation; "
             "remove the line on every side"
         )
 

@@ -1,0 +1,96 @@
+"""Sentence vectors at all layers: `isogloss.vectors` beside the loop people write, in one run.
+
+The plain loop takes sentences in file order, 32 at a time, pads to the longest, asks for `output_hidden_states` and
+takes a masked mean. Same model (12 layers, 384 wide, random weights: speed does not depend on them), same text, same
+threads; the loops take turns and the best of each is kept. Needs the data sets `xnli` and `tatoeba`
+(`ISOGLOSS_DATA`).
+
+    python benchmarks/extraction.py [--sentences 512] [--rounds 3] [--device cpu]
+"""
+
+import argparse
+import tempfile
+import time
+
+import torch
+from transformers import AutoTokenizer, BertConfig, BertModel
+
+import isogloss as ig
+from isogloss.stack.load import locate
+from isogloss.text.catalog import data_dir, resolve
+
+
+def plain(stack, sentences, batch=32):
+    """What people write today."""
+    tokenizer, model = stack.tokenizer, stack.model.eval()
+    found = []
+    for start in range(0, len(sentences), batch):
+        encoded = tokenizer(
+            sentences[start : start + batch], padding=True, truncation=True, max_length=512, return_tensors="pt",
+            return_special_tokens_mask=True,
+        )  # fmt: skip
+        special = encoded.pop("special_tokens_mask")
+        encoded = encoded.to(model.device)
+        with torch.no_grad():
+            out = model(**encoded, output_hidden_states=True)
+        keep = (encoded["attention_mask"] * (1 - special.to(model.device))).unsqueeze(-1)
+        found.append(torch.stack([(one * keep).sum(1) / keep.sum(1) for one in out.hidden_states]).float().cpu())
+    return torch.cat(found, dim=1)
+
+
+def best(function, rounds, device):
+    """Shortest time of several, and the last answer."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        answer = function()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times), answer
+
+
+def main():
+    """Print a Markdown table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sentences", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype")
+    parser.add_argument("--data")
+    given = parser.parse_args()
+    folder = data_dir(given.data)
+    tokenizer = AutoTokenizer.from_pretrained(locate("mini"))
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=384, num_hidden_layers=12, num_attention_heads=6, intermediate_size=1536,
+        pad_token_id=0,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        BertModel(config).save_pretrained(place)
+        tokenizer.save_pretrained(place)
+        stack = ig.load(place, device=given.device, dtype=given.dtype)
+    texts = {
+        "XNLI": ig.read_bitext(resolve("xnli", folder), languages=("en", "de"))["en"],
+        "Tatoeba": ig.read_bitexts(resolve("tatoeba", folder), languages=("en", "de"))[0]["en"],
+    }
+    print(f"{given.sentences} sentences, {stack.device}, {stack.dtype}, {torch.get_num_threads()} threads\n")
+    print("| text | tokens a sentence | plain, sentences/s | isogloss, sentences/s | ratio | largest difference |")
+    print("|---|---|---|---|---|---|")
+    for name, corpus in texts.items():
+        corpus = corpus.take(range(min(given.sentences, len(corpus))))
+        sentences = list(corpus.sentences)
+        length = sum(map(len, tokenizer(sentences)["input_ids"])) / len(sentences)
+        plain(stack, sentences[:64])
+        ig.vectors(stack, corpus.take(range(64)))
+        slow, theirs = best(lambda s=sentences: plain(stack, s), given.rounds, stack.device)
+        fast, ours = best(lambda c=corpus: ig.vectors(stack, c), given.rounds, stack.device)
+        apart = float((ours - theirs).abs().max())
+        print(
+            f"| {name} | {length:.1f} | {len(corpus) / slow:.0f} | {len(corpus) / fast:.0f} "
+            f"| {slow / fast:.2f} | {apart:.1e} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""The command line as a user meets it: what it prints, what it leaves behind, and one sentence for each mistake."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from isogloss import cli
+from isogloss.runs import read_facts, read_rows
+from isogloss.text.invented import invented
+
+
+@pytest.fixture
+def isogloss(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, standard output, standard error)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["isogloss", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def sides(tmp_path):
+    """Two line-aligned files of invented languages, and a folder for more."""
+    for corpus in invented(("qaa", "qab"), sentences=30, seed=1):
+        (tmp_path / f"{corpus.language}.txt").write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def given(sides, *rest):
+    return ("--bitext", sides / "qaa.txt", "--bitext", sides / "qab.txt", "--languages", "qaa,qab", "--quiet", *rest)
+
+
+def test_map_prints_the_verdict_and_leaves_a_run(isogloss, sides, tiny):
+    code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    assert code == 0, told
+    assert "P@1" in shown and "chance" in shown
+    assert f"report: {sides / 'run' / 'report.html'}" in shown
+    names = {path.name for path in (sides / "run").iterdir()}
+    assert {"run.json", "rows.csv", "rows.parquet", "report.html", "figures", "points.parquet"} == names
+    facts = read_facts(sides / "run")
+    assert facts["status"] == "finished"
+    assert facts["arguments"]["languages"] == "qaa,qab"
+    assert set(facts["hashes"]["data"]) == {next(iter(facts["hashes"]["data"]))}
+    assert len(read_rows(sides / "run")) > 100
+
+
+def test_report_makes_the_page_again_and_one_over_several_runs(isogloss, sides, tiny):
+    for name in ("bert", "roberta"):
+        code, _, told = isogloss("map", tiny(name), *given(sides, "--out", sides / name, "--points", 0))
+        assert code == 0, told
+    page = sides / "bert" / "report.html"
+    page.unlink()
+    assert isogloss("report", sides / "bert", "--quiet")[0] == 0
+    assert page.is_file()
+    code, shown, _ = isogloss("report", sides / "bert", sides / "roberta", "--out", sides / "both.html", "--quiet")
+    assert code == 0 and "both.html" in shown
+    text = (sides / "both.html").read_text(encoding="utf-8")
+    assert "bert" in text and "roberta" in text
+
+
+def test_without_out_every_run_has_its_own_folder(isogloss, sides, tiny, monkeypatch):
+    monkeypatch.chdir(sides)
+    for _ in range(2):
+        assert isogloss("map", tiny("bert"), *given(sides, "--points", 0))[0] == 0
+    assert sorted(path.name for path in (sides / "runs").iterdir()) == ["map", "map-2"]
+
+
+def one_sentence(answer, *parts):
+    code, shown, told = answer
+    assert code == 2, (shown, told)
+    assert told.startswith("isogloss: ") and told.count("\n") == 1 and "Traceback" not in told
+    for part in parts:
+        assert str(part) in told
+    assert shown == ""
+
+
+def test_missing_file(isogloss, sides, tiny):
+    (sides / "qab.txt").unlink()
+    one_sentence(isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run")), sides / "qab.txt")
+    assert not (sides / "run").exists()
+
+
+def test_unequal_line_counts_name_each_file(isogloss, sides, tiny):
+    with (sides / "qab.txt").open("a", encoding="utf-8") as file:
+        file.write("tak\n")
+    answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    one_sentence(answer, "qaa.txt has 30 lines", "qab.txt has 31 lines")
+    assert not (sides / "run").exists()
+
+
+def test_invalid_utf8_names_file_and_line(isogloss, sides, tiny):
+    lines = (sides / "qaa.txt").read_bytes().split(b"\n")
+    lines[6] = b"caf\xe9"
+    (sides / "qaa.txt").write_bytes(b"\n".join(lines))
+    one_sentence(isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run")), "qaa.txt:7: not valid UTF-8")
+    assert not (sides / "run").exists()
+
+
+def test_empty_corpus(isogloss, sides, tiny):
+    (sides / "qaa.txt").write_text("")
+    one_sentence(isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run")), "qaa.txt", "empty")
+
+
+def test_too_few_sentences_for_debiased_cka(isogloss, sides, tiny):
+    for name in ("qaa", "qab"):
+        path = sides / f"{name}.txt"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
+    answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    one_sentence(answer, "3 parallel sentences", "at least 4")
+    assert not (sides / "run").exists()
+
+
+def test_unknown_language(isogloss, sides, tiny):
+    answer = isogloss("map", tiny("bert"), "--bitext", sides / "qaa.txt", "--bitext", sides / "qab.txt",
+                      "--languages", "en,xx", "--quiet")  # fmt: skip
+    one_sentence(answer, "'xx'")
+
+
+def test_a_folder_that_is_no_model(isogloss, sides):
+    one_sentence(isogloss("map", sides, *given(sides)), sides, "no config.json")
+    one_sentence(isogloss("map", "./nowhere", *given(sides)), "./nowhere")
+
+
+def test_truncated_weights_name_the_file(isogloss, sides, tiny):
+    shutil.copytree(tiny("bert"), sides / "model")
+    weights = sides / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    one_sentence(isogloss("map", sides / "model", *given(sides, "--out", sides / "run")), weights, "cut off")
+    weights.unlink()
+    one_sentence(isogloss("map", sides / "model", *given(sides)), sides / "model", "safetensors")
+    assert not (sides / "run").exists()
+
+
+def test_missing_weights_are_not_drawn_at_random(isogloss, sides, tiny):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(tiny("bert"), sides / "model")
+    weights = load_file(sides / "model" / "model.safetensors")
+    del weights["encoder.layer.1.attention.self.query.weight"]
+    save_file(weights, sides / "model" / "model.safetensors", {"format": "pt"})
+    one_sentence(isogloss("map", sides / "model", *given(sides)), "encoder.layer.1.attention.self.query.weight")
+
+
+def test_long_sentences_are_cut_counted_and_said(isogloss, sides, tiny):
+    for name in ("qaa", "qab"):
+        with (sides / f"{name}.txt").open("a", encoding="utf-8") as file:
+            file.write("tak " * 100 + "\n")
+    code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
+    assert code == 0, told
+    assert "1 of 31 sentences of qaa" in shown and "were cut" in shown
+
+
+def test_a_run_is_not_overwritten(isogloss, sides, tiny):
+    arguments = ("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
+    assert isogloss(*arguments)[0] == 0
+    before = (sides / "run" / "rows.csv").read_bytes()
+    one_sentence(isogloss(*arguments), "already holds a run", "--resume")
+    one_sentence(isogloss(*arguments, "--resume", "--seed", 5), "seed: 0 then, 5 now")
+    assert isogloss(*arguments, "--resume")[0] == 0
+    assert (sides / "run" / "rows.csv").read_bytes() == before
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, monkeypatch):
+    from isogloss.runs import run as run_module
+
+    arguments = ("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
+    count = []
+
+    def full(descriptor):
+        count.append(descriptor)
+        if len(count) == 9:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module.os, "fsync", full)
+        code, _, told = isogloss(*arguments)
+    assert code == 1 and "No space left on device" in told and "Traceback" not in told
+    assert isogloss(*arguments, "--resume")[0] == 0
+    assert read_facts(sides / "run")["status"] == "finished"
+
+
+def test_no_run_folder_for_report(isogloss, tmp_path):
+    code, _, told = isogloss("report", tmp_path, "--quiet")
+    assert code == 2 and str(tmp_path) in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.8])
+def test_a_killed_map_resumes_to_the_same_rows(sides, tiny, after):
+    command = [sys.executable, "-m", "isogloss", "map", tiny("bert"), *map(str, given(sides, "--points", 0))]
+    subprocess.run([*command, "--out", sides / "whole"], check=True, capture_output=True)
+    process = subprocess.Popen([*command, "--out", sides / "run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.time() + 60
+    while not (sides / "run" / "rows.csv").exists() and time.time() < deadline:
+        time.sleep(0.005)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    subprocess.run([*command, "--out", sides / "run", "--resume"], check=True, capture_output=True)
+    whole, run = (read_rows(sides / name) for name in ("whole", "run"))
+    columns = list(whole.columns)
+    pd.testing.assert_frame_equal(
+        whole.sort_values(columns, ignore_index=True), run.sort_values(columns, ignore_index=True), check_exact=True
+    )
+
+
+def test_version_and_help_show_an_example(isogloss):
+    assert isogloss("--version")[1].startswith("isogloss ")
+    for command in (("map",), ("report",), ("data", "list"), ("data", "check")):
+        code, shown, _ = isogloss(*command, "--help")
+        assert code == 0 and "Example: isogloss" in shown
+
+
+def test_data_list_and_check(isogloss, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "README.md").write_text("# mine\n\nTwo sentences.\n")
+    (folder / "en-nl.tsv").write_text("en\tnl\nthe cat\tde kat\nyes\tja\n", encoding="utf-8")
+    code, shown, _ = isogloss("data", "list", "--data", tmp_path)
+    assert code == 0 and "mine" in shown and "en nl" in shown
+    assert isogloss("data", "check", "--data", tmp_path)[0] == 0
+    (folder / "en-nl.tsv").write_text("en\tnl\nthe cat\n", encoding="utf-8")
+    code, shown, _ = isogloss("data", "check", "--data", tmp_path)
+    assert code == 1 and "en-nl.tsv" in shown and "2" in shown
+    code, _, told = isogloss("data", "list")
+    assert code == 2 and "ISOGLOSS_DATA" in told
