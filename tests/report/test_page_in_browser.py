@@ -105,6 +105,19 @@ def point_at(driver, selector):
     ActionChains(driver).move_to_element(target).perform()
 
 
+def overlaps(driver, selector):
+    """Pairs of texts that cover each other."""
+    return driver.execute_script(
+        "const boxes = [...document.querySelectorAll(arguments[0])].map((node) => [node.textContent,"
+        " node.getBoundingClientRect()]);"
+        "const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4"
+        " && b.top < a.bottom - 4;"
+        "return boxes.flatMap(([one, a], at) => boxes.slice(at + 1).filter(([, b]) => meet(a, b))"
+        ".map(([other]) => [one, other]))",
+        selector,
+    )
+
+
 def test_the_slider_moves_the_points_smoothly(browser):
     before = at_rest(browser)
     assert layer_shown(browser) == "8"
@@ -117,6 +130,14 @@ def test_the_slider_moves_the_points_smoothly(browser):
     assert underway not in (before, after)
     slide(browser, 8)
     assert at_rest(browser) == before
+
+
+def test_labels_never_cover_each_other(browser):
+    for layer in (8, 0, 5):
+        slide(browser, layer)
+        at_rest(browser)
+        assert len(browser.find_elements("css selector", ".word-map .labels text")) >= 10
+        assert overlaps(browser, ".word-map .labels text") == []
 
 
 def test_arrow_keys_go_one_layer_on_and_back(browser):
@@ -162,6 +183,8 @@ def test_a_search_marks_the_word_and_its_translations(browser):
     wait(browser, lambda: len(browser.find_elements("css selector", ".strong-point")) == len(WORDS))
     labels = {node.text for node in browser.find_elements("css selector", ".word-map .focus text")}
     assert {"book", "boek", "книга", "书", "كتاب"} <= labels
+    assert not browser.find_elements("css selector", ".word-map .labels text")
+    assert overlaps(browser, ".word-map .focus text") == []
     box.clear()
     box.send_keys("no such thing")
     wait(browser, lambda: "no such word" in browser.find_element("class name", "results").text)
@@ -284,6 +307,30 @@ def test_several_runs_share_curves_and_take_turns_on_the_map(driver, run, tmp_pa
     )
     assert len(places(browser)) == 2 * 40
     assert browser.find_element("id", "layer-slider").get_attribute("max") == "6"
+    assert browser.get_log("browser") == []
+
+
+def test_pairs_on_several_data_sets_can_be_averaged_apart(driver, tmp_path):
+    shape = Shape(languages=("en", "nl", "fi"), layers=4, meet=2.2)
+    folder = write_run(tmp_path / "run", shape, points=False)
+    one, two = read_run(folder).rows, read_run(folder).rows.assign(data="<i>second</i>")
+    two["value"] = two["value"] / 2
+    pd.concat([one, two]).to_parquet(folder / "rows.parquet")
+    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    heights = []
+    for index in (0, 1, 2):
+        browser.execute_script(
+            "const menu = document.querySelector('#curves select'); menu.selectedIndex = arguments[0];"
+            "menu.dispatchEvent(new Event('change'))",
+            index,
+        )
+        words = browser.find_element("css selector", ".panel[data-measure='cka'] figcaption").text
+        heights.append(browser.find_element("css selector", ".panel[data-measure='cka'] .line").get_attribute("d"))
+        assert f"Average over {(6, 3, 3)[index]} language pairs" in words
+    assert len(set(heights)) == 3
+    assert "the average over language pairs, <i>second</i> only" in browser.page_source.replace("&lt;", "<").replace(
+        "&gt;", ">"
+    )
     assert browser.get_log("browser") == []
 
 

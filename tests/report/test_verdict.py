@@ -146,3 +146,8 @@ def test_layers_are_named_as_ranges():
     assert name_layers([3]) == "layer 3"
     assert name_layers([0, 1]) == "layers 0 and 1"
     assert name_layers([2, 5, 6, 7, 9]) == "layers 2, 5 to 7 and 9"
+
+
+def test_pairs_on_several_data_sets_are_counted_apart():
+    lines = say(curve("p@1", [0.1, 0.8, 0.2], data="one"), curve("p@1", [0.1, 0.6, 0.2], data="two"))
+    assert "average over 2 curves (1 direction on 2 data sets)" in lines[1]

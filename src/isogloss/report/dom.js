@@ -63,15 +63,34 @@ function axisNumber(value) {
 
 function interval(low, high) {
   return low === null || low === undefined || high === null || high === undefined
-    ? "" : ` [${number(low)}, ${number(high)}]`;
+    ? ""
+    : ` [${number(low)}, ${number(high)}]`;
 }
 
 /* How a corner of each marker is drawn: angle in turns and distance from the middle. */
 const CORNERS = {
-  square: [[0.125, 1.2], [0.375, 1.2], [0.625, 1.2], [0.875, 1.2]],
-  diamond: [[0, 1.3], [0.25, 1.3], [0.5, 1.3], [0.75, 1.3]],
-  triangle: [[0, 1.35], [1 / 3, 1.35], [2 / 3, 1.35]],
-  wedge: [[0.5, 1.35], [0.5 + 1 / 3, 1.35], [1 / 6, 1.35]],
+  square: [
+    [0.125, 1.2],
+    [0.375, 1.2],
+    [0.625, 1.2],
+    [0.875, 1.2],
+  ],
+  diamond: [
+    [0, 1.3],
+    [0.25, 1.3],
+    [0.5, 1.3],
+    [0.75, 1.3],
+  ],
+  triangle: [
+    [0, 1.35],
+    [1 / 3, 1.35],
+    [2 / 3, 1.35],
+  ],
+  wedge: [
+    [0.5, 1.35],
+    [0.5 + 1 / 3, 1.35],
+    [1 / 6, 1.35],
+  ],
   hexagon: [0, 1, 2, 3, 4, 5].map((corner) => [corner / 6, 1.15]),
   star: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((corner) => [corner / 10, corner % 2 ? 0.62 : 1.5]),
 };
@@ -92,7 +111,17 @@ function markerPath(shape, radius) {
 
 function markerIcon(language, size = 16) {
   const path = svg("path", { d: markerPath(language.shape, size * 0.34), fill: language.colour });
-  return svg("svg", { class: "icon", width: size, height: size, viewBox: `${-size / 2} ${-size / 2} ${size} ${size}`, "aria-hidden": "true" }, path);
+  return svg(
+    "svg",
+    {
+      class: "icon",
+      width: size,
+      height: size,
+      viewBox: `${-size / 2} ${-size / 2} ${size} ${size}`,
+      "aria-hidden": "true",
+    },
+    path,
+  );
 }
 
 /* A colour between pale and dark for a share between 0 and 1, and whether text on it must be light. */
@@ -101,8 +130,11 @@ function shade(share) {
   const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
   const index = Math.min(Math.floor(place), stops.length - 2);
   const channel = (colour, at) => parseInt(colour.slice(1 + 2 * at, 3 + 2 * at), 16);
-  const mixed = [0, 1, 2].map((at) => Math.round(
-    channel(stops[index], at) + (place - index) * (channel(stops[index + 1], at) - channel(stops[index], at))));
+  const mixed = [0, 1, 2].map((at) =>
+    Math.round(
+      channel(stops[index], at) + (place - index) * (channel(stops[index + 1], at) - channel(stops[index], at)),
+    ),
+  );
   const light = 0.299 * mixed[0] + 0.587 * mixed[1] + 0.114 * mixed[2];
   return { colour: `rgb(${mixed.join(",")})`, dark: light < 140 };
 }
@@ -117,22 +149,35 @@ const tooltip = {
     this.node.style.left = `${Math.max(4, left)}px`;
     this.node.style.top = `${Math.max(4, Math.min(y + 12, window.innerHeight - height - 4))}px`;
   },
-  hide() { this.node.hidden = true; },
+  hide() {
+    this.node.hidden = true;
+  },
 };
 
 function menu(label, options, onchange) {
-  const select = html("select", { onchange: () => onchange(select.value) },
-    ...options.map(([value, text]) => html("option", { value }, text)));
+  const select = html(
+    "select",
+    { onchange: () => onchange(select.value) },
+    ...options.map(([value, text]) => html("option", { value }, text)),
+  );
   return { node: html("label", { class: "menu" }, html("span", {}, label), select), select };
 }
 
 function languageOf(code) {
-  return DATA.languages.find((language) => language.code === code)
-    || { code, name: code, colour: "#333333", ink: "#1f2a33", shape: "circle" };
+  return (
+    DATA.languages.find((language) => language.code === code) || {
+      code,
+      name: code,
+      colour: "#333333",
+      ink: "#1f2a33",
+      shape: "circle",
+    }
+  );
 }
 
 function pairName(curve) {
   const parts = curve.target
-    ? `${curve.source} ${curve.measure === "cka" ? "–" : "→"} ${curve.target}` : curve.source || "";
+    ? `${curve.source} ${curve.measure === "cka" ? "–" : "→"} ${curve.target}`
+    : curve.source || "";
   return parts;
 }

@@ -60,7 +60,7 @@ def text_colour(index: int) -> str:
     """The colour of a language's words: its own, darkened, since some are too pale to read as text.
 
     >>> colour(4), text_colour(4)
-    ('#E69F00', '#8f6612')
+    ('#E69F00', '#8e6c16')
     """
     return mix(colour(index), INK, 0.44)
 

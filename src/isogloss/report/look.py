@@ -27,6 +27,7 @@ MARKERS = {
     "star": "*",
     "hexagon": "h",
 }
+MARKER_SIZES = {"*": 2.4, "P": 1.5, "^": 1.25, "v": 1.25, "D": 0.8, "h": 1.2}  # areas that look as large as a circle's
 DPI = 160
 
 

@@ -1,13 +1,44 @@
 /* Beside and below the word map: search, languages, notes; play, slider, and the leading curve it runs along. */
 
 function mapSide(state, runs, act) {
-  const box = { languages: html("div", { class: "legend", role: "group", "aria-label": "languages shown" }), results: html("div", { class: "results", "aria-live": "polite" }), note: html("p", { class: "quiet" }) };
-  const search = html("input", { type: "search", id: "word-search", placeholder: "find a word", "aria-label": "find a word", autocomplete: "off", spellcheck: "false", oninput: find });
+  const box = {
+    languages: html("div", { class: "legend", role: "group", "aria-label": "languages shown" }),
+    results: html("div", { class: "results", "aria-live": "polite" }),
+    note: html("p", { class: "quiet" }),
+  };
+  const search = html("input", {
+    type: "search",
+    id: "word-search",
+    placeholder: "find a word",
+    "aria-label": "find a word",
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: find,
+  });
   const wanted = html("input", { type: "checkbox", checked: true, onchange: () => act.labels() });
-  const threads = html("input", { type: "checkbox", checked: true, onchange: () => document.querySelector(".word-map .lines").classList.toggle("off", !threads.checked) });
-  const chooser = runs.length > 1 ? menu("Run", runs.map((run, place) => [place, run.name]), (place) => act.choose(runs[place])) : null;
-  const node = html("aside", { class: "map-side" }, chooser && chooser.node, search, box.results, box.languages,
-    html("div", { class: "switches" }, html("label", {}, wanted, " labels"), html("label", {}, threads, " lines")), box.note);
+  const threads = html("input", {
+    type: "checkbox",
+    checked: true,
+    onchange: () => document.querySelector(".word-map .lines").classList.toggle("off", !threads.checked),
+  });
+  const chooser =
+    runs.length > 1
+      ? menu(
+          "Run",
+          runs.map((run, place) => [place, run.name]),
+          (place) => act.choose(runs[place]),
+        )
+      : null;
+  const node = html(
+    "aside",
+    { class: "map-side" },
+    chooser && chooser.node,
+    search,
+    box.results,
+    box.languages,
+    html("div", { class: "switches" }, html("label", {}, wanted, " labels"), html("label", {}, threads, " lines")),
+    box.note,
+  );
 
   function build() {
     search.value = "";
@@ -15,16 +46,34 @@ function mapSide(state, runs, act) {
     const { map } = state.run;
     const used = DATA.languages.filter((language) => map.language.includes(language.code));
     box.languages.classList.toggle("many", used.length > 10);
-    box.languages.replaceChildren(...used.map((language) => {
-      const button = html("button", { type: "button", class: "language", "aria-pressed": "true", "data-code": language.code }, markerIcon(language), language.name);
-      button.addEventListener("click", () => { act.toggle(language.code); button.setAttribute("aria-pressed", String(!state.hidden.has(language.code))); });
-      return button;
-    }));
+    box.languages.replaceChildren(
+      ...used.map((language) => {
+        const button = html(
+          "button",
+          { type: "button", class: "language", "aria-pressed": "true", "data-code": language.code },
+          markerIcon(language),
+          language.name,
+        );
+        button.addEventListener("click", () => {
+          act.toggle(language.code);
+          button.setAttribute("aria-pressed", String(!state.hidden.has(language.code)));
+        });
+        return button;
+      }),
+    );
     const notes = [];
-    if (map.kept < map.total) notes.push(`Shown: ${map.kept.toLocaleString("en")} of ${map.total.toLocaleString("en")} groups of translations, evenly spread, to keep the page light.`);
-    const missing = Object.entries(map.scripts).filter(([, letters]) => !drawable(letters)).map(([script]) => script);
-    if (missing.length) notes.push(`This browser has no font for ${missing.join(", ")}, so those words carry no label.`);
-    state.readable = missing.length ? (word) => [...word].every((letter) => /\s/.test(letter) || drawable(letter)) : () => true;
+    if (map.kept < map.total)
+      notes.push(
+        `Shown: ${map.kept.toLocaleString("en")} of ${map.total.toLocaleString("en")} groups of translations, evenly spread, to keep the page light.`,
+      );
+    const missing = Object.entries(map.scripts)
+      .filter(([, letters]) => !drawable(letters))
+      .map(([script]) => script);
+    if (missing.length)
+      notes.push(`This browser has no font for ${missing.join(", ")}, so those words carry no label.`);
+    state.readable = missing.length
+      ? (word) => [...word].every((letter) => /\s/.test(letter) || drawable(letter))
+      : () => true;
     box.note.replaceChildren(notes.join(" "));
     box.note.classList.toggle("warning", missing.length > 0);
   }
@@ -32,15 +81,33 @@ function mapSide(state, runs, act) {
   function find() {
     const query = plain(search.value.trim());
     const { word, pair, language } = state.run.map;
-    if (!query) { box.results.replaceChildren(); act.pin([]); return; }
+    if (!query) {
+      box.results.replaceChildren();
+      act.pin([]);
+      return;
+    }
     const rank = (text) => (text === query ? 0 : text.startsWith(query) ? 1 : 2);
     const hits = word.map((text, index) => [plain(text), index]).filter(([text]) => text.includes(query));
     hits.sort((a, b) => rank(a[0]) - rank(b[0]) || a[0].length - b[0].length);
     const exact = hits.filter(([text]) => text === query);
     act.pin((exact.length ? exact : hits.slice(0, 1)).map(([, index]) => pair[index]));
     box.results.replaceChildren(
-      ...hits.slice(0, 6).map(([, index]) => html("button", { type: "button", class: "result", onclick: () => act.pin([pair[index]]) }, markerIcon(languageOf(language[index])), html("span", { dir: "auto" }, word[index]))),
-      html("span", { class: "quiet" }, hits.length ? (hits.length > 6 ? `and ${hits.length - 6} more` : "") : "no such word on this map"));
+      ...hits
+        .slice(0, 6)
+        .map(([, index]) =>
+          html(
+            "button",
+            { type: "button", class: "result", onclick: () => act.pin([pair[index]]) },
+            markerIcon(languageOf(language[index])),
+            html("span", { dir: "auto" }, word[index]),
+          ),
+        ),
+      html(
+        "span",
+        { class: "quiet" },
+        hits.length ? (hits.length > 6 ? `and ${hits.length - 6} more` : "") : "no such word on this map",
+      ),
+    );
   }
 
   return { node, build, labelsWanted: () => wanted.checked };
@@ -74,15 +141,33 @@ function looksDrawn(letters) {
 function mapTransport(state, act) {
   const width = 1000;
   const height = 74;
-  const curve = svg("svg", { class: "guide", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
-  const play = html("button", { type: "button", class: "play", id: "play", "aria-label": "play through the layers", onclick: () => act.replay() }, "▶");
+  const curve = svg("svg", {
+    class: "guide",
+    viewBox: `0 0 ${width} ${height}`,
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
+  const play = html(
+    "button",
+    { type: "button", class: "play", id: "play", "aria-label": "play through the layers", onclick: () => act.replay() },
+    "▶",
+  );
   const slider = html("input", { type: "range", id: "layer-slider", min: 0, step: 1, value: 0, "aria-label": "layer" });
   const readout = html("output", { class: "readout", for: "layer-slider" });
   const names = html("div", { class: "layer-names", "aria-hidden": "true" });
   const caption = html("p", { class: "guide-caption quiet" });
   let needle = null;
-  slider.addEventListener("input", () => { if (state.playing) act.replay(); act.goTo(Number(slider.value)); });
-  const node = html("div", { class: "transport" }, play, html("div", { class: "track" }, curve, slider, names, caption), readout);
+  slider.addEventListener("input", () => {
+    if (state.playing) act.replay();
+    act.goTo(Number(slider.value));
+  });
+  const node = html(
+    "div",
+    { class: "transport" },
+    play,
+    html("div", { class: "track" }, curve, slider, names, caption),
+    readout,
+  );
 
   function build() {
     const { layers } = state.run.map;
@@ -95,12 +180,18 @@ function mapTransport(state, act) {
     if (lead) parts.push(...guide(lead, layers, x));
     needle = svg("line", { class: "needle", y1: 0, y2: height });
     curve.replaceChildren(...parts, needle);
-    names.replaceChildren(...layerTicks(layers.length - 1, 25).map((place) => {
-      const name = html("span", {}, String(layers[place]));
-      name.style.left = `${(place / last) * 100}%`;
-      return name;
-    }));
-    caption.replaceChildren(lead ? `Above the slider: ${lead.name}${lead.members > 1 ? `, average over ${lead.members}` : ""}; shaded, the layers that cannot be told from the best.` : "");
+    names.replaceChildren(
+      ...layerTicks(layers.length - 1, 25).map((place) => {
+        const name = html("span", {}, String(layers[place]));
+        name.style.left = `${(place / last) * 100}%`;
+        return name;
+      }),
+    );
+    caption.replaceChildren(
+      lead
+        ? `Above the slider: ${lead.name}${lead.members > 1 ? `, average over ${lead.members}` : ""}; shaded, the layers that cannot be told from the best.`
+        : "",
+    );
     aim(state.target);
   }
 
@@ -114,20 +205,29 @@ function mapTransport(state, act) {
     const area = `M${x(line[0][0])},${height}${line.map(([place, value]) => `L${x(place)},${y(value)}`).join("")}L${x(line.at(-1)[0])},${height}Z`;
     return [
       svg("path", { class: "guide-area", d: area }),
-      ...best.map((place) => svg("rect", { class: "best-band", x: x(place) - half, width: 2 * half, y: 0, height })),
+      ...best
+        .map((place) => [Math.max(0, x(place) - half), Math.min(width, x(place) + half)])
+        .map(([from, to]) => svg("rect", { class: "best-band", x: from, width: to - from, y: 0, height })),
       svg("path", { class: "guide-line", d: `M${line.map(([place, value]) => `${x(place)},${y(value)}`).join("L")}` }),
     ];
   }
 
   function show(position) {
     const last = Math.max(1, state.run.map.layers.length - 1);
-    if (needle) { needle.setAttribute("x1", (position / last) * width); needle.setAttribute("x2", (position / last) * width); }
+    if (needle) {
+      needle.setAttribute("x1", (position / last) * width);
+      needle.setAttribute("x2", (position / last) * width);
+    }
   }
 
   function aim(place) {
     slider.value = place;
     const layer = state.run.map.layers[place];
-    readout.replaceChildren(html("span", { class: "quiet" }, "layer"), html("strong", {}, String(layer)), html("span", { class: "quiet" }, `of ${state.run.map.layers.at(-1)}`));
+    readout.replaceChildren(
+      html("span", { class: "quiet" }, "layer"),
+      html("strong", {}, String(layer)),
+      html("span", { class: "quiet" }, `of ${state.run.map.layers.at(-1)}`),
+    );
     slider.setAttribute("aria-valuetext", `layer ${layer}`);
   }
 

@@ -1,29 +1,53 @@
 /* What the word map is drawn with: one SVG in four sheets, lines below, then points, then what is in focus, then labels. */
 
 function mapLayers() {
-  const sheets = { lines: svg("g", { class: "lines" }), points: svg("g", { class: "points" }), focus: svg("g", { class: "focus" }), labels: svg("g", { class: "labels" }) };
-  const root = svg("svg", { class: "word-map", viewBox: `0 0 ${MAP.width} ${MAP.height}`, role: "img", "aria-label": "Word map: words of all languages, translations joined by lines" }, ...Object.values(sheets));
+  const sheets = {
+    lines: svg("g", { class: "lines" }),
+    points: svg("g", { class: "points" }),
+    focus: svg("g", { class: "focus" }),
+    labels: svg("g", { class: "labels" }),
+  };
+  const root = svg(
+    "svg",
+    {
+      class: "word-map",
+      viewBox: `0 0 ${MAP.width} ${MAP.height}`,
+      role: "img",
+      "aria-label": "Word map: words of all languages, translations joined by lines",
+    },
+    ...Object.values(sheets),
+  );
   let [marks, threads, map, codes] = [[], new Map(), null, []];
 
   function build(newMap, newCodes) {
     [map, codes] = [newMap, newCodes];
     MAP.radius = map.word.length > 700 ? 4 : 5;
     threads = new Map([...new Set(map.language)].map((code) => [code, svg("path", { class: "thread" })]));
-    marks = map.word.map((_, index) => svg("path", { class: "point", "data-index": index, "data-language": map.language[index], d: markerPath(codes[index].shape, MAP.radius), fill: codes[index].colour }));
+    marks = map.word.map((_, index) =>
+      svg("path", {
+        class: "point",
+        "data-index": index,
+        "data-language": map.language[index],
+        d: markerPath(codes[index].shape, MAP.radius),
+        fill: codes[index].colour,
+      }),
+    );
     sheets.lines.replaceChildren(...threads.values());
     sheets.points.replaceChildren(...marks);
   }
 
   function move(index, x, y, visible) {
     marks[index].setAttribute("transform", `translate(${x.toFixed(1)},${y.toFixed(1)})`);
-    if (marks[index].hasAttribute("display") === visible) visible ? marks[index].removeAttribute("display") : marks[index].setAttribute("display", "none");
+    if (marks[index].hasAttribute("display") === visible)
+      visible ? marks[index].removeAttribute("display") : marks[index].setAttribute("display", "none");
   }
 
   function lines(groups, places, shown) {
     const paths = new Map([...threads.keys()].map((code) => [code, []]));
     for (const group of groups.byPair.values()) {
       const visible = group.filter(shown);
-      for (const index of visible.slice(1)) paths.get(map.language[index]).push(segment(places[visible[0]], places[index]));
+      for (const index of visible.slice(1))
+        paths.get(map.language[index]).push(segment(places[visible[0]], places[index]));
     }
     for (const [code, path] of paths) threads.get(code).setAttribute("d", path.join(""));
   }
@@ -35,15 +59,35 @@ function mapLayers() {
   /* The pinned and hovered groups, larger, joined by strong lines, with every word written out. */
   function focus(state, groups, shown) {
     const nodes = [];
-    const taken = [];
+    const taken = groups
+      .flat()
+      .filter(shown)
+      .map((index) => {
+        const [x, y] = state.places[index];
+        return { left: x - MAP.radius, right: x + MAP.radius, top: y - MAP.radius, bottom: y + MAP.radius };
+      });
     for (const group of groups) {
       const visible = group.filter(shown);
-      nodes.push(...visible.slice(1).map((index) => svg("path", { class: "strong-thread", d: segment(state.places[visible[0]], state.places[index]) })));
-      nodes.push(...visible.map((index) => {
-        const [x, y] = state.places[index];
-        return svg("path", { class: "strong-point", d: markerPath(codes[index].shape, MAP.radius * 1.6), fill: codes[index].colour, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` });
-      }));
-      if (groups.length <= 12) nodes.push(...visible.map((index) => label(state, index, taken, { force: true, size: 16 })));
+      nodes.push(
+        ...visible
+          .slice(1)
+          .map((index) =>
+            svg("path", { class: "strong-thread", d: segment(state.places[visible[0]], state.places[index]) }),
+          ),
+      );
+      nodes.push(
+        ...visible.map((index) => {
+          const [x, y] = state.places[index];
+          return svg("path", {
+            class: "strong-point",
+            d: markerPath(codes[index].shape, MAP.radius * 1.6),
+            fill: codes[index].colour,
+            transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`,
+          });
+        }),
+      );
+      if (groups.length <= 12)
+        nodes.push(...visible.map((index) => label(state, index, taken, { force: true, size: 16 })));
     }
     sheets.focus.replaceChildren(...nodes.filter(Boolean));
   }
@@ -55,11 +99,14 @@ function mapLayers() {
     for (const group of [...state.labelled, ...state.groups.order.filter((one) => !state.labelled.includes(one))]) {
       if (nodes.length >= MAP.labels) break;
       const seen = group.filter(shown);
-      const visible = many && seen.length > 1 ? [seen[0], seen[1 + (state.groups.order.indexOf(group) % (seen.length - 1))]] : seen;
+      const visible =
+        many && seen.length > 1 ? [seen[0], seen[1 + (state.groups.order.indexOf(group) % (seen.length - 1))]] : seen;
       const before = taken.length;
       const made = visible.map((index) => label(state, index, taken, { size: 14 }));
-      if (visible.length && made.every((one, at) => one || !state.readable(map.word[visible[at]]))) { nodes.push(...made.filter(Boolean)); groups.push(group); }
-      else taken.length = before;
+      if (visible.length && made.every((one, at) => one || !state.readable(map.word[visible[at]]))) {
+        nodes.push(...made.filter(Boolean));
+        groups.push(group);
+      } else taken.length = before;
     }
     sheets.labels.replaceChildren(...nodes);
     return groups;
@@ -69,11 +116,21 @@ function mapLayers() {
     const [x, y] = state.places[index];
     if (!state.readable(map.word[index])) return null;
     if (x < 0 || y < 0 || x > MAP.width || y > MAP.height) return null;
-    LETTERS.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+    LETTERS.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
     const text = shorten(map.word[index]);
     const width = LETTERS.measureText(text).width;
     const gap = MAP.radius * (force ? 1.6 : 1) + 4;
-    const spots = [[x + gap, y + size * 0.35, "start"], [x - gap, y + size * 0.35, "end"], [x, y - gap, "middle"], [x, y + gap + size * 0.7, "middle"]];
+    const middle = y + size * 0.35;
+    const spots = [
+      [x + gap, middle, "start"],
+      [x - gap, middle, "end"],
+      [x, y - gap, "middle"],
+      [x, y + gap + size * 0.7, "middle"],
+    ];
+    // Words in focus are all written: further up or down, where the four sides are taken.
+    const further = force ? [1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 8, -8, 10, -10] : [];
+    for (const step of further)
+      spots.push([x + gap, middle + step * size, "start"], [x - gap, middle + step * size, "end"]);
     const boxes = spots.map(([tx, ty, anchor]) => {
       const left = anchor === "start" ? tx : anchor === "end" ? tx - width : tx - width / 2;
       return { left, right: left + width, top: ty - size * 0.85, bottom: ty + size * 0.25 };
@@ -84,7 +141,18 @@ function mapLayers() {
     if (place < 0) return null;
     taken.push(boxes[place]);
     const [tx, ty, anchor] = spots[place];
-    return svg("text", { x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor, "font-size": size, fill: codes[index].ink, lang: codes[index].code }, text);
+    return svg(
+      "text",
+      {
+        x: tx.toFixed(1),
+        y: ty.toFixed(1),
+        "text-anchor": anchor,
+        "font-size": size,
+        fill: codes[index].ink,
+        lang: codes[index].code,
+      },
+      text,
+    );
   }
 
   function apart(a, b) {

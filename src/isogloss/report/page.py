@@ -22,17 +22,10 @@ from isogloss.report.writing import write_whole
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "dom.js",
-    "mapdrawing.js",
-    "mapcontrols.js",
-    "wordmap.js",
-    "panels.js",
-    "curves.js",
-    "grids.js",
-    "rowtable.js",
-    "page.js",
-)
+    "dom", "mapwords", "mapdrawing", "mapcontrols", "wordmap", "panels", "curves", "cells", "grids", "rowtable", "page",
+)  # fmt: skip
 MOST_NAMED = 12
+LONG_VALUE = 40
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -88,7 +81,7 @@ def _digest(text: str) -> str:
 
 
 def _script() -> str:
-    parts = [(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     return "\n".join(['(() => {\n"use strict";', data, *parts, "})();"])
 
@@ -180,23 +173,24 @@ def _facts(run: RunFolder) -> list[dict[str, str]]:
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """A nested record as labelled lines.
+    """A nested record as labelled lines; a group of short values is one line, and empty values are left out.
 
-    >>> flatten({"seed": 1, "versions": {"torch": "2.6"}, "languages": ["en", "nl"]})
-    [('seed', '1'), ('versions, torch', '2.6'), ('languages', 'en, nl')]
+    >>> flatten({"seed": 1, "versions": {"torch": "2.6", "numpy": "2.1"}, "languages": ["en", "nl"], "revision": None})
+    [('seed', '1'), ('versions', 'torch 2.6, numpy 2.1'), ('languages', 'en, nl')]
     """
     lines: list[tuple[str, str]] = []
     for key, value in record.items():
         label = f"{prefix}, {key}" if prefix else str(key)
         if isinstance(value, Mapping):
-            lines += flatten(value, label)
-        elif value is None or value in ("", []):
-            continue
+            inner = flatten(value)
+            line = ", ".join(f"{name} {text}" for name, text in inner)
+            short = all(len(text) < LONG_VALUE and ", " not in text for _, text in inner)
+            lines += [(label, line)] if short else flatten(value, label)
         elif isinstance(value, list | tuple):
             lines.append((label, ", ".join(str(item) for item in value)))
-        else:
+        elif value is not None:
             lines.append((label, str(value)))
-    return lines
+    return [(label, text) for label, text in lines if text]
 
 
 def _version() -> str:

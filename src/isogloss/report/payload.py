@@ -16,7 +16,7 @@ from isogloss.report.languages import COLOURS, colour, display_names, shape, tex
 from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
 from isogloss.report.points import WordMap, word_map
 from isogloss.report.scripts import characters_by_script
-from isogloss.report.summary import Curve, alike, average, best_layer, central_language, curves, leading
+from isogloss.report.summary import Curve, alike, average, best_layer, central_language, curves, leading, pairs_repeat
 from isogloss.report.table import table_payload
 from isogloss.report.verdict import measure_name
 
@@ -104,12 +104,17 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
 
 
 def _curves(run: RunFolder, measure: str, variant: str) -> list[dict[str, Any]]:
-    """The average first, then its members."""
+    """The average first, then the averages of each data set where pairs occur in several, then the members."""
     parts = curves(run.rows, measure, variant)
     mean = average(parts)
     if mean is None:
         return []
-    return [{**curve_payload(mean), "mean": True}, *(curve_payload(part) for part in parts)]
+    found = [{**curve_payload(mean), "mean": True}]
+    if pairs_repeat(parts):
+        for data in dict.fromkeys(part.data for part in parts):
+            one = average([part for part in parts if part.data == data])
+            found += [] if one is None else [{**curve_payload(one), "mean": True, "only": data}]
+    return found + [curve_payload(part) for part in parts]
 
 
 def curve_payload(curve: Curve) -> dict[str, Any]:

@@ -84,17 +84,17 @@ def _standardise(layers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _align(layers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Turn or mirror each layer onto the one before, shape (layers, points, 2): orthogonal Procrustes in the plane.
 
-    The first layer lies along its own longest direction, which fills a wide frame best.
+    At the end all are turned together so that the longest direction of the whole lies across a wide frame.
     """
     centred = layers - layers.mean(axis=1, keepdims=True)
     sizes = np.linalg.norm(centred, axis=(1, 2), keepdims=True)
     centred = centred / np.where(sizes > 0, sizes, 1.0)
-    _, _, directions = np.linalg.svd(centred[0], full_matrices=False)
-    aligned = [centred[0] @ directions.T]
+    aligned = [centred[0]]
     for layer in centred[1:]:
         left, _, right = np.linalg.svd(layer.T @ aligned[-1])
         aligned.append(layer @ (left @ right))
-    return np.stack(aligned)
+    _, _, directions = np.linalg.svd(np.concatenate(aligned), full_matrices=False)
+    return np.stack(aligned) @ directions.T
 
 
 def groups_of(points: WordMap, centre: str) -> list[list[int]]:

@@ -133,6 +133,11 @@ def _mean(columns: Sequence[Sequence[float]]) -> tuple[float, ...]:
     return tuple(float(number) for number in np.mean(np.array(columns, dtype="float64"), axis=0))
 
 
+def pairs_repeat(parts: Sequence[Curve]) -> bool:
+    """Whether some language pair was measured on more than one data set (or seed)."""
+    return len({(part.source, part.target) for part in parts}) < len(parts)
+
+
 def best_layer(curve: Curve) -> int:
     """The layer with the best value under the measure's own direction; the earliest of equals."""
     values = np.array(curve.value)

@@ -18,6 +18,7 @@ from isogloss.report.summary import (
     central_language,
     curves,
     leading,
+    pairs_repeat,
 )
 
 MOST_SENTENCES = 6
@@ -48,47 +49,51 @@ def _verdict_of_one(rows: pd.DataFrame) -> list[str]:
     lead = average(curves(rows, *first))
     assert lead is not None
     others = [average(curves(rows, measure, variant)) for measure, variant in LEADING[3:] if measure != first[0]]
-    sentences = _lead(lead)
-    sentences += _partners(rows, lead)
+    sentences = [_lead(lead), _basis(lead, curves(rows, *first)), *_partners(rows, lead)]
     sentences += [_second(other, lead) for other in others if other is not None]
     sentences += _alignment(rows)
     return (sentences + _direction_of_travel(lead))[:MOST_SENTENCES]
 
 
-def _lead(curve: Curve) -> list[str]:
-    best = best_layer(curve)
-    name, asks = measure_name(curve), ASKS.get(curve.measure, "")
+def _lead(curve: Curve) -> str:
+    best, same = best_layer(curve), alike(curve)
+    told = f"{measure_name(curve)} ({ASKS[curve.measure]})"
+    numbers = _numbers(curve, best)
+    unsure = isnan(curve.low[curve.place(best)])
     if above_floor(curve, best) is False:
-        return [
-            f"No layer is better than chance: {name} ({asks}) is highest at layer {best} with {_numbers(curve, best)}, "
-            "and its interval reaches down to the floor.",
-            _basis(curve),
-        ]
-    same = alike(curve)
+        why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
+        return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.layers) > 1:
         opening = f"No layer stands out: from layer {same[0]} to {same[-1]} the intervals all overlap the best one's"
-        return [f"{opening}, layer {best}, where {name} ({asks}) is {_numbers(curve, best)}.", _basis(curve)]
+        return f"{opening}, layer {best}, where {told} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
-        return [f"{opening}: {name} ({asks}) peaks at layer {best} with {_numbers(curve, best)}.", _basis(curve)]
-    sure = "" if isnan(curve.low[curve.place(best)]) else ", whose interval overlaps no other layer's"
-    return [
-        f"The languages meet most closely at layer {best}{sure}: {name} ({asks}) is {_numbers(curve, best)}.",
-        _basis(curve),
-    ]
+        return f"{opening}: {told} peaks at layer {best} with {numbers}."
+    sure = "" if unsure else ", whose interval overlaps no other layer's"
+    return f"The languages meet most closely at layer {best}{sure}: {told} is {numbers}."
 
 
-def _basis(curve: Curve) -> str:
+def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     """What an average was taken over, and how many items stand behind it."""
     items = count_items(curve)
     if curve.members == 1:
         pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
         return f"This is one curve, {pair}, {items}." if pair else f"This is one curve, {items}."
-    kind = "pairs of languages" if curve.measure == "cka" else "directions (each pair of languages both ways)"
     return (
-        f"The value is the average over {curve.members} {kind}, {items}; its interval is the average of theirs, no "
+        f"The value is the average over {_members(curve, parts)}, {items}; its interval is the average of theirs, no "
         "narrower one being safe for pairs that share their sentences."
     )
+
+
+def _members(curve: Curve, parts: Sequence[Curve]) -> str:
+    """How many curves of which kind an average is made of."""
+    pairs = {(part.source, part.target) for part in parts}
+    kind = "pairs of languages" if curve.measure == "cka" else "directions"
+    if pairs_repeat(parts):
+        kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
+        return f"{curve.members} curves ({len(pairs)} {kind} on {len({part.data for part in parts})} data sets)"
+    both = all((target, source) in pairs for source, target in pairs)
+    return f"{curve.members} {kind}" + (" (each pair of languages both ways)" if both else "")
 
 
 def _partners(rows: pd.DataFrame, lead: Curve) -> list[str]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from isogloss.report.fonts import FontChoice, choose_fonts
 from isogloss.report.languages import colour, display_names, shape, text_colour
-from isogloss.report.look import MARKERS, bare, caption, new_figure, printable, save
+from isogloss.report.look import MARKER_SIZES, MARKERS, bare, caption, new_figure, printable, save
 from isogloss.report.points import EDGE, WIDE, WordMap, groups_of
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float)
     """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
     from matplotlib.collections import LineCollection
 
-    alpha = 0.5 if len(shown.lines) < 150 else 0.25
+    alpha = float(np.clip(60 / (len(shown.lines) + 1), 0.16, 0.5))
     lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=alpha)
     artists: list[Any] = [axes.add_collection(lines)]
     for code, places in shown.members.items():
         ink, marker = shown.looks[code]
         x, y = positions[places].T
         look: dict[str, Any] = {"color": ink, "marker": marker, "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
-        artists.append(axes.scatter(x, y, s=size, label=shown.names[code], **look))
+        artists.append(axes.scatter(x, y, s=size * MARKER_SIZES.get(marker, 1.0), label=shown.names[code], **look))
     axes.set_xlim(-WIDE - EDGE - 0.06, WIDE + EDGE + 0.06)
     axes.set_ylim(-1.06 - EDGE, 1.06 + EDGE)
     axes.set_aspect("equal")
@@ -106,10 +106,13 @@ def _notes(shown: Picture) -> str:
 def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
     """Write a word and one of its translations beside their points, wherever the text overlaps no other text."""
     taken: list[Any] = []
-    for place in range(len(shown.groups)):
+    count = len(shown.groups)
+    # A stride spreads the first few labels over the whole list; the dict keeps each group once.
+    order = dict.fromkeys([*((place * 37) % count for place in range(count)), *range(count)])
+    for place, at_group in enumerate(order):
         if len(taken) >= MOST_LABELS:
             return
-        group = shown.groups[(place * 37) % len(shown.groups)]
+        group = shown.groups[at_group]
         other = [group[1 + place % (len(group) - 1)]] if len(group) > 1 else []
         for at in (group[0], *other):
             word = printable(shown.points.words[at])
@@ -146,7 +149,7 @@ def write_sheet(shown: Picture, best: int, out: Path) -> list[Path]:
         draw_map(axes, shown, shown.points.at(layers[place]), size=7)
         axes.set_title(f"layer {layers[place]}" + (" (best)" if layers[place] == best else ""), fontsize=10)
     handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.suptitle(shown.title, x=0.01, ha="left", fontweight="bold")
+    figure.suptitle(shown.title, x=0.004, ha="left", fontweight="bold")
     look: dict[str, Any] = {
         "ncols": min(7, len(labels)),
         "markerscale": 1.8,

@@ -7,17 +7,45 @@ const LETTERS = document.createElement("canvas").getContext("2d");
 function wordMap(root) {
   const runs = DATA.runs.filter((run) => run.map);
   if (!runs.length) {
-    root.append(html("p", { class: "quiet" }, "These runs hold no points, so there is no word map. A map run writes points.parquet beside its rows."));
+    root.append(
+      html(
+        "p",
+        { class: "quiet" },
+        "These runs hold no points, so there is no word map. A map run writes points.parquet beside its rows.",
+      ),
+    );
     return;
   }
-  const state = { run: runs[0], position: 0, target: 0, zoom: 1, centre: [0, 0], hidden: new Set(), pinned: new Set(), hover: -1, playing: false, labelled: [] };
+  const state = {
+    run: runs[0],
+    position: 0,
+    target: 0,
+    zoom: 1,
+    centre: [0, 0],
+    hidden: new Set(),
+    pinned: new Set(),
+    hover: -1,
+    playing: false,
+    labelled: [],
+  };
   const layers = mapLayers();
   const side = mapSide(state, runs, api());
   const transport = mapTransport(state, api());
-  root.append(html("div", { class: "map-grid" }, html("div", { class: "map-stage" }, layers.root, zoomButtons()), side.node), transport.node);
+  root.append(
+    html("div", { class: "map-grid" }, html("div", { class: "map-stage" }, layers.root, zoomButtons()), side.node),
+    transport.node,
+  );
 
   function api() {
-    return { choose, goTo, toggle, pin, redraw: () => draw(), replay: () => setPlaying(!state.playing), labels: () => settle() };
+    return {
+      choose,
+      goTo,
+      toggle,
+      pin,
+      redraw: () => draw(),
+      replay: () => setPlaying(!state.playing),
+      labels: () => settle(),
+    };
   }
 
   function choose(run) {
@@ -25,7 +53,18 @@ function wordMap(root) {
     const lead = leadCurve(run);
     const start = lead && run.map.layers.includes(lead.best) ? run.map.layers.indexOf(lead.best) : 0;
     const codes = run.map.language.map(languageOf);
-    Object.assign(state, { run, position: start, target: start, hidden: new Set(), pinned: new Set(), hover: -1, zoom: 1, centre: [0, 0], labelled: [], codes });
+    Object.assign(state, {
+      run,
+      position: start,
+      target: start,
+      hidden: new Set(),
+      pinned: new Set(),
+      hover: -1,
+      zoom: 1,
+      centre: [0, 0],
+      labelled: [],
+      codes,
+    });
     state.groups = groupsOf(run.map, run.centre);
     layers.build(run.map, codes);
     side.build();
@@ -68,7 +107,9 @@ function wordMap(root) {
   function settle() {
     draw();
     layers.root.classList.remove("moving");
-    state.labelled = side.labelsWanted() && !state.pinned.size ? layers.label(state, shown) : layers.label({ ...state, groups: { order: [] } }, shown);
+    if (!side.labelsWanted() || state.pinned.size)
+      layers.label({ ...state, labelled: [], groups: { order: [] } }, shown);
+    else state.labelled = layers.label(state, shown);
   }
 
   function goTo(index, after) {
@@ -88,7 +129,10 @@ function wordMap(root) {
       state.position = from + (state.target - from) * eased;
       draw();
       if (share < 1) requestAnimationFrame(step);
-      else { settle(); if (after) after(); }
+      else {
+        settle();
+        if (after) after();
+      }
     };
     requestAnimationFrame(step);
   }
@@ -101,10 +145,18 @@ function wordMap(root) {
     const last = state.run.map.layers.length - 1;
     const next = () => {
       if (!state.playing) return;
-      if (state.target >= last) { setPlaying(false); return; }
-      goTo(state.target + 1, () => { state.timer = setTimeout(next, 650); });
+      if (state.target >= last) {
+        setPlaying(false);
+        return;
+      }
+      goTo(state.target + 1, () => {
+        state.timer = setTimeout(next, 650);
+      });
     };
-    if (state.target >= last) goTo(0, () => { state.timer = setTimeout(next, 650); });
+    if (state.target >= last)
+      goTo(0, () => {
+        state.timer = setTimeout(next, 650);
+      });
     else next();
   }
 
@@ -120,16 +172,26 @@ function wordMap(root) {
   }
 
   function zoomButtons() {
-    const zoom = (factor) => { state.zoom = Math.min(12, Math.max(1, state.zoom * factor)); if (state.zoom === 1) state.centre = [0, 0]; settle(); };
-    return html("div", { class: "zoom" },
+    const zoom = (factor) => {
+      state.zoom = Math.min(12, Math.max(1, state.zoom * factor));
+      if (state.zoom === 1) state.centre = [0, 0];
+      settle();
+    };
+    return html(
+      "div",
+      { class: "zoom" },
       html("button", { type: "button", "aria-label": "zoom in", onclick: () => zoom(1.5) }, "+"),
       html("button", { type: "button", "aria-label": "zoom out", onclick: () => zoom(1 / 1.5) }, "−"),
-      html("button", { type: "button", "aria-label": "show everything", onclick: () => zoom(0) }, "⤢"));
+      html("button", { type: "button", "aria-label": "show everything", onclick: () => zoom(0) }, "⤢"),
+    );
   }
 
   function pointer(event) {
     const box = layers.root.getBoundingClientRect();
-    return [((event.clientX - box.left) / box.width) * MAP.width, ((event.clientY - box.top) / box.height) * MAP.height];
+    return [
+      ((event.clientX - box.left) / box.width) * MAP.width,
+      ((event.clientY - box.top) / box.height) * MAP.height,
+    ];
   }
 
   function nearest([x, y]) {
@@ -142,19 +204,34 @@ function wordMap(root) {
   }
 
   layers.root.addEventListener("pointermove", (event) => {
-    if (state.drag) { pan(event); return; }
+    if (state.drag) {
+      pan(event);
+      return;
+    }
     const found = nearest(pointer(event));
-    if (found !== state.hover) { state.hover = found; drawFocus(); }
+    if (found !== state.hover) {
+      state.hover = found;
+      drawFocus();
+    }
     if (found >= 0) tooltip.show(wordCard(state, found), event.clientX, event.clientY);
     else tooltip.hide();
   });
-  layers.root.addEventListener("pointerleave", () => { state.hover = -1; tooltip.hide(); drawFocus(); });
-  layers.root.addEventListener("pointerdown", (event) => { state.drag = { from: pointer(event), centre: state.centre, moved: false }; });
+  layers.root.addEventListener("pointerleave", () => {
+    state.hover = -1;
+    tooltip.hide();
+    drawFocus();
+  });
+  layers.root.addEventListener("pointerdown", (event) => {
+    state.drag = { from: pointer(event), centre: state.centre, moved: false };
+  });
   window.addEventListener("pointerup", (event) => {
     const drag = state.drag;
     state.drag = null;
     if (!drag || !layers.root.contains(event.target)) return;
-    if (drag.moved) { settle(); return; }
+    if (drag.moved) {
+      settle();
+      return;
+    }
     const found = nearest(pointer(event));
     pin(found >= 0 && !state.pinned.has(state.run.map.pair[found]) ? [state.run.map.pair[found]] : []);
   });
@@ -178,34 +255,4 @@ function wordMap(root) {
     } else if (event.key === "Escape") pin([]);
   });
   choose(runs[0]);
-}
-
-/* Translation groups: the points of each pair number, the central language's first, which the others are joined to. */
-function groupsOf(map, centre) {
-  const byPair = new Map();
-  map.pair.forEach((pair, index) => {
-    if (!byPair.has(pair)) byPair.set(pair, []);
-    byPair.get(pair).push(index);
-  });
-  for (const group of byPair.values()) {
-    group.sort((a, b) => (map.language[b] === centre) - (map.language[a] === centre) || a - b);
-  }
-  const all = [...byPair.values()];
-  // A stride that shares no factor with most lengths spreads the first few groups over the whole list.
-  const order = all.map((_, place) => all[(place * 37) % all.length]);
-  return { byPair, order: [...new Set(order.length === new Set(order).size ? order : all)] };
-}
-
-function wordCard(state, index) {
-  const { word, language, pair } = state.run.map;
-  const line = (place, tag) => {
-    const known = languageOf(language[place]);
-    return html("div", { class: "card-line" }, markerIcon(known), html(tag, { dir: "auto", lang: known.code }, word[place]), html("span", { class: "quiet" }, known.name));
-  };
-  const others = state.groups.byPair.get(pair[index]).filter((place) => place !== index);
-  return [line(index, "strong"), ...(others.length ? [html("div", { class: "card-rule" }, "translated as")] : []), ...others.map((place) => line(place, "span"))];
-}
-
-function leadCurve(run) {
-  return run.lead && run.curves.find((curve) => curve.mean && curve.measure === run.lead.measure && curve.variant === run.lead.variant);
 }

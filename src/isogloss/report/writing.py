@@ -1,16 +1,13 @@
-"""Files that are either the old one or the new one, never half of one."""
+"""Files of the report: written whole, in folders that are made when they are missing."""
 
-import os
 from pathlib import Path
+
+from isogloss.runs.files import whole
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Write beside the file and move into place, so that a reader never meets a half-written file."""
+    """Write a file so that a reader meets the old one or the new one, never half of one; returns where it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path) as beside:
+        beside.write_bytes(content)
     return path
