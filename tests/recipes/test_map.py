@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
@@ -210,3 +211,37 @@ def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tm
     wordmap.draw_later(tmp_path / "node")
     here, node = (pd.read_parquet(tmp_path / name / "points.parquet") for name in ("here", "node"))
     assert here.word.equals(node.word) and here.pair.equals(node.pair)
+
+
+def test_layers_are_compared_on_the_same_sentences(stack, bitext):
+    """`p@1_behind` is a paired difference: its interval is scipy's for paired samples."""
+    table = ig.map(stack, bitext, pool="all")
+    x, y, z = (ig.vectors(stack, bitext[language]) for language in LANGUAGES)
+    hits = {}
+    for layer in stack.cuts:
+        found = []
+        for a, b in ((x, y), (x, z), (y, z)):
+            found += [one.ranks == 1 for one in ig.retrieve(a[layer], b[layer], method="centred")]
+        hits[layer] = torch.stack(found).double().mean(0).numpy()
+    best = max(hits, key=lambda layer: hits[layer].mean())
+    for layer in stack.cuts:
+        mean = only(table, measure="p@1_mean", layer=layer)
+        assert mean.value.item() == pytest.approx(hits[layer].mean(), abs=0.01)
+        behind = only(table, measure="p@1_behind", layer=layer)
+        if layer == best:
+            assert behind.value.item() == behind.low.item() == behind.high.item() == 0
+        elif mean.value.item() == hits[layer].mean():
+            low, high = stats.ttest_rel(hits[best], hits[layer]).confidence_interval(0.95)
+            assert (behind.low.item(), behind.high.item()) == pytest.approx((low, high), abs=0.01)
+
+
+def test_mean_cka_is_the_mean_over_pairs_and_its_best_layer_is_behind_nothing(stack, bitext):
+    table = ig.map(stack, bitext, pool=20)
+    mean = only(table, measure="cka_mean").set_index("layer")
+    pairs = only(table, measure="cka").groupby("layer").value.mean()
+    np.testing.assert_allclose(mean.value, pairs, atol=1e-12)
+    assert (mean.low < mean.value).all() and (mean.value < mean.high).all()
+    behind = only(table, measure="cka_behind").set_index("layer")
+    assert behind.value[mean.value.idxmax()] == 0
+    np.testing.assert_allclose(behind.value, mean.value.max() - mean.value, atol=1e-12)
+    assert (behind.high - behind.low).max() > 0

@@ -7,6 +7,8 @@ from isogloss.measures.blocks import (
     even_blocks,
     gram_hsic,
     jackknife,
+    jackknife_interval,
+    leave_one_out,
     shuffled_hsic,
 )
 from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
@@ -50,6 +52,8 @@ __all__ = [
     "floor_from_sums",
     "gram_hsic",
     "jackknife",
+    "jackknife_interval",
+    "leave_one_out",
     "l2_drift",
     "mean_interval",
     "measure",

@@ -94,16 +94,29 @@ def jackknife(values: Tensor, *, value: float | None = None, confidence: float =
     """
     if values.ndim != 2 or values.shape[1] != 3 or values.shape[0] == 0:
         raise InputError(f"jackknife takes HSIC values of shape (blocks, 3), not {tuple(values.shape)}")
-    values = double(values)
-    blocks = values.shape[0]
     centre = cka_from_blocks(values) if value is None else value
+    return centre, *jackknife_interval(centre, leave_one_out(values), confidence=confidence)
+
+
+def leave_one_out(values: Tensor) -> Tensor:
+    """Minibatch CKA without each block in turn: HSIC values (blocks, 3) -> (blocks,)."""
+    values = double(values)
+    without = (values.sum(dim=0) - values) / max(1, values.shape[0] - 1)  # (blocks, 3)
+    return ratio(*without.T)
+
+
+def jackknife_interval(value: float, without: Tensor, *, confidence: float = 0.95) -> tuple[float, float]:
+    """The interval around `value` of any statistic, from its values without each block in turn, (blocks,).
+
+    The statistic may be a mean of several CKA values or a difference of two, which share their blocks: only so are
+    layers compared on the same sentences. NaN with fewer than 3 blocks.
+    """
+    blocks = without.numel()
     if blocks < 3:
-        return centre, math.nan, math.nan
-    without = (values.sum(dim=0) - values) / (blocks - 1)  # (blocks, 3)
-    ratios = ratio(*without.T)
-    deviation = math.sqrt((blocks - 1) / blocks * float((ratios - ratios.mean()).square().sum()))
+        return math.nan, math.nan
+    deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
     reach = float(stats.t.ppf((1 + confidence) / 2, blocks - 1)) * deviation
-    return centre, centre - reach, centre + reach
+    return value - reach, value + reach
 
 
 def even_blocks(n: int, size: int, *, at_least: int = 4) -> list[slice]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.blocks import block_gram, cka_from_blocks, gram_hsic, jackknife, shuffled_hsic
+from isogloss.measures.blocks import block_gram, cka_from_blocks, gram_hsic, jackknife, leave_one_out, shuffled_hsic
 from isogloss.measures.inputs import matrix, mean_row
 from isogloss.measures.streaming import (
     PairSums,
@@ -95,11 +95,22 @@ class CkaStream:
         value = cka_from_sums(x, y, pair, biased=biased)
         if biased or not self._values:
             return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
+        terms = self._terms(source, target)
         i, j = self.languages.index(source), self.languages.index(target)
-        grid = torch.stack(self._values)  # (blocks, languages, languages)
-        terms = torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)  # (blocks, 3)
         _, low, high = jackknife(terms, value=value)
         return Estimate(value, low, high, self._floor(terms, i, j), x.n)
+
+    def leave_one_out(self, source: str, target: str) -> Tensor:
+        """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
+        return leave_one_out(self._terms(source, target))
+
+    def _terms(self, source: str, target: str) -> Tensor:
+        """HSIC values of one pair, (blocks, 3) in the order xy, xx, yy."""
+        if not self._values:
+            return torch.zeros((0, 3), dtype=torch.float64)
+        i, j = self.languages.index(source), self.languages.index(target)
+        grid = torch.stack(self._values)  # (blocks, languages, languages)
+        return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
 
     def _floor(self, terms: Tensor, i: int, j: int) -> float:
         if not self.shuffles:

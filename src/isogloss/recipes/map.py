@@ -13,11 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.steps.layers import compared
 from isogloss.recipes.steps.reading import read_once
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
@@ -31,6 +33,7 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import embedded
 
 METHODS = ("cosine", "centred", "csls")
+LEADING = "centred"  # the method layers are compared by
 KS = (1, 5, 10)
 
 
@@ -161,6 +164,7 @@ def _map_one(
         if not run.has(last):
             yield list(_pool_rows(store, layer, pairs, words, keys, base))
         progress("comparing sentences and words", done + 1, len(store.layers))
+    yield list(compared("p@1", LEADING, store.hit_means(), n=len(pool), base=base))
 
 
 def _pool_rows(
@@ -172,10 +176,13 @@ def _pool_rows(
     base: Mapping[str, Any],
 ) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
+    hits = []
     for source, target in pairs:
         x, y = store.sentences(source, layer), store.sentences(target, layer)
         for method in METHODS:
             there, back = retrieve(x, y, method=method, ks=KS, keys_x=keys[source], keys_y=keys[target])
+            if method == LEADING:
+                hits += [(one.ranks == 1).double() for one in (there, back)]
             for one, way in ((there, (source, target)), (back, (target, source))):
                 place = {**base, "layer": layer, "unit": "sentence", "variant": method, "n": one.n}
                 place |= {"source": way[0], "target": way[1]}
@@ -187,6 +194,7 @@ def _pool_rows(
                 if method == METHODS[0] and layer == store.layers[0]:
                     known = {**base, "source": way[0], "target": way[1], "unit": "sentence"}
                     yield row("duplicates", one.duplicates, n=one.m, **known)
+    store.put_hits(layer, torch.stack(hits).mean(dim=0))
     for (source, target), right in words.pairs.items():
         yield from _word_rows(store, layer, (source, target), right, base)
     for language in store.languages:

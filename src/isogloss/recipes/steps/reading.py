@@ -6,10 +6,14 @@ That is CKA over all sentences, the error of links found by vectors, and the cou
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from isogloss.measures import CkaStream
 from isogloss.measures.aligner import align
 from isogloss.measures.links import AER, alignment_error_rate, itermax_links
 from isogloss.progress import Progress
+from isogloss.recipes.steps.layers import compared
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
 from isogloss.runs.table import Row, row
@@ -41,8 +45,10 @@ def read_once(
     known, gold = _words(bitext, pool, words, progress)
     store.begin(known)
     shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
+    means: dict[int, tuple[float, Tensor]] = {}
     for layers in _passes(store.layers, len(bitext.languages), len(pairs), stack.width):
-        yield from _one_pass(stack, bitext, order, layers, pairs, gold, store, shortened, base, progress)
+        yield from _one_pass(stack, bitext, order, layers, pairs, gold, store, shortened, means, base, progress)
+    yield from compared("cka", "debiased", means, n=len(order), base=base)
     for language, cut in shortened.items():
         yield row("truncated", len(cut), n=len(order), source=language, unit="sentence", **base)
     yield from _statistical(bitext, pool, gold, base)
@@ -57,6 +63,7 @@ def _one_pass(
     gold: Links,
     store: Store,
     shortened: dict[str, set[int]],
+    means: dict[int, tuple[float, Tensor]],
     base: Mapping[str, Any],
     progress: Progress,
 ) -> Iterator[Row]:
@@ -77,8 +84,10 @@ def _one_pass(
             if "word" in units:
                 _judge_links(chunks, layers, gold, pool, found)
     for layer in layers:
-        for source, target in pairs:
-            one = sums[layer].estimate(source, target)
+        estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
+        without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
+        means[layer] = sum(one.value for one in estimates.values()) / len(pairs), without.mean(dim=0)
+        for (source, target), one in estimates.items():
             place = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             given = {"low": one.low, "high": one.high, "floor": one.floor, "n": one.n}
             yield row("cka", one.value, variant="debiased", **given, **place)

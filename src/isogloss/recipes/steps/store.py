@@ -84,6 +84,19 @@ class Store:
         means = self._open(f"{language}.types")
         return torch.from_numpy(np.array(means if layer is None else means[self.layers.index(layer)]))
 
+    def put_hits(self, layer: int, hits: Tensor) -> None:
+        """Keep each sentence's share of directions in which its translation was found first, (pool,)."""
+        with whole(self._path(f"hits.{layer}")) as beside, beside.open("wb") as file:
+            np.save(file, hits.numpy())
+
+    def hit_means(self) -> dict[int, tuple[float, Tensor]]:
+        """For each layer the mean of its hits, and that mean without each sentence in turn, (pool,)."""
+        found = {}
+        for layer in self.layers:
+            hits = torch.from_numpy(np.array(self._open(f"hits.{layer}")))
+            found[layer] = float(hits.mean()), (hits.sum() - hits) / (len(hits) - 1)
+        return found
+
     def _open(self, name: str) -> NDArray[Any]:
         found: NDArray[Any] = np.load(self._path(name), mmap_mode="r")
         return found
