@@ -132,3 +132,12 @@ def test_a_missing_matplotlib_is_named_with_its_remedy(run, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"pip install 'isogloss\[report\]'"):
         write_figures(run, tmp_path)
+
+
+def test_shades_do_not_make_a_hair_look_like_a_gulf():
+    from isogloss.report.gridfigure import shade_range
+
+    assert shade_range(0.2, 0.8) == (0.2, 0.8)
+    low, high = shade_range(0.79, 0.80)
+    assert high - low == pytest.approx(0.1)
+    assert (low + high) / 2 == pytest.approx(0.795)

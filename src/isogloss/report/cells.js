@@ -5,7 +5,7 @@ function grid({ rows, columns, cells, state, square = false, rowName, columnName
     .flat()
     .map((cell) => cell.value)
     .filter((value) => value !== null);
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = shadeRange(Math.min(...values), Math.max(...values), state.choice.panel.span);
   const share = linear([low, high], state.choice.panel.better === "lower" ? [1, 0.04] : [0.04, 1]);
   LETTERS.font = "14px sans-serif";
   const left = Math.max(...rows.map((label) => LETTERS.measureText(label).width)) + 22;
@@ -65,6 +65,13 @@ function grid({ rows, columns, cells, state, square = false, rowName, columnName
     ),
     shadeKey(low, high, state.choice.panel.better),
   );
+}
+
+/* A tenth of the measure's own range at least, so that a hair's breadth does not look like a gulf. */
+function shadeRange(low, high, span) {
+  const least = span ? (span[1] - span[0]) / 10 : 0;
+  const room = Math.max(0, least - (high - low)) / 2;
+  return [low - room, high + room];
 }
 
 function gridCell(cell, { x, y, width, height, share, texts, title }) {

@@ -5,6 +5,8 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import INK
 from isogloss.report.look import caption, new_figure, save
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL_WITH_TEXT = 0.42  # inches
+LEAST_RANGE = 0.1
 LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 
 
@@ -61,7 +64,7 @@ def _write_matrix(
     figure, axes = _draw(cells, labels, labels)
     axes.set_title(f"{title} at layer {best}", pad=12)
     for place in range(len(codes)):
-        axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#f1efe8"))
+        axes.add_patch(Rectangle((place - 0.5, place - 0.5), 1, 1, facecolor="#e2e6ea"))
     caption(figure, "" if mean.measure == "cka" else "Row: searched from; column: searched in. White: not measured.")
     return save(figure, out, "language-matrix")
 
@@ -86,7 +89,9 @@ def _draw(cells: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequen
 
     wide = max(0.24, min(0.62, 11 / len(columns)))
     figure, axes = new_figure(2.2 + wide * len(columns), 1.6 + 0.36 * len(rows))
-    image: Any = axes.imshow(cells, cmap=LinearSegmentedColormap.from_list("isogloss", SHADES), aspect="auto")
+    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)))
+    shades = LinearSegmentedColormap.from_list("isogloss", SHADES)
+    image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high)
     slanted = any(len(label) > 4 for label in columns)
     axes.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0, ha="left" if slanted else "center")
     axes.set_yticks(range(len(rows)), rows)
@@ -97,9 +102,15 @@ def _draw(cells: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequen
     for spine in axes.spines.values():
         spine.set_visible(False)
     if wide >= CELL_WITH_TEXT:
-        _write_values(axes, cells, *image.get_clim())
+        _write_values(axes, cells, low, high)
     figure.colorbar(image, ax=axes, fraction=0.03, pad=0.02).outline.set_visible(False)
     return figure, axes
+
+
+def shade_range(low: float, high: float) -> tuple[float, float]:
+    """Values of the palest and the darkest shade: at least a tenth apart, or a hair would look like a gulf."""
+    room = max(0.0, LEAST_RANGE - (high - low)) / 2
+    return low - room, high + room
 
 
 def _write_values(axes: "Axes", cells: Sequence[Sequence[float]], low: float, high: float) -> None:

@@ -141,8 +141,8 @@ def curve_payload(curve: Curve) -> dict[str, Any]:
 
 
 def _compact(values: Sequence[float]) -> list[float | None]:
-    """Four digits are more than a pixel can show."""
-    return [float(f"{value:.4g}") if isfinite(value) else None for value in values]
+    """Five digits: more than a pixel shows, and rounding them once more rarely differs from rounding the whole number."""
+    return [float(f"{value:.5g}") if isfinite(value) else None for value in values]
 
 
 def _references(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _references(rows: pd.DataFrame) -> list[dict[str, Any]]:
     chosen = rows[rows["layer"].isna() & rows["value"].notna() & rows["measure"].isin(["aer"])]
     return [
         {"measure": entry.measure, "variant": entry.variant, "source": entry.source, "target": entry.target}
-        | {"value": float(f"{entry.value:.4g}")}
+        | {"value": float(f"{entry.value:.5g}")}
         for entry in chosen.itertuples(index=False)
     ]
 
