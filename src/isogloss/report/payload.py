@@ -141,7 +141,7 @@ def curve_payload(curve: Curve) -> dict[str, Any]:
 
 
 def _compact(values: Sequence[float]) -> list[float | None]:
-    """Five digits: more than a pixel shows, and rounding them once more rarely differs from rounding the whole number."""
+    """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
     return [float(f"{value:.5g}") if isfinite(value) else None for value in values]
 
 
