@@ -1,0 +1,92 @@
+import pytest
+import torch
+
+from conftest import DEPTH, ENCODERS, TEXT
+from isogloss.errors import InputError
+from isogloss.stack import freeze, load, reinitialise
+from isogloss.text.batches import encode
+from isogloss.text.corpora import Corpus
+
+CORPUS = Corpus("en", TEXT)
+
+
+def parts(stack):
+    """Weights by the part of the stack they belong to: 0 the embeddings, k block k."""
+    whole = {id(weight): name for name, weight in stack.model.named_parameters()}
+    found = {0: [], **{k: list(block.parameters()) for k, block in enumerate(stack.blocks, 1)}}
+    for path in stack.family.embeddings:
+        if hasattr(stack.model, path):
+            found[0] += list(getattr(stack.model, path).parameters())
+    assert all(id(weight) in whole for each in found.values() for weight in each)
+    return found
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("n", [-1, 0, 2, DEPTH])
+def test_frozen_parts_are_bit_identical_after_a_step_and_the_others_move(tiny, family, n):
+    stack = freeze(load(tiny(family)), n)
+    before = {part: [weight.detach().clone() for weight in weights] for part, weights in parts(stack).items()}
+    batch = encode(stack.tokenizer, CORPUS, list(range(len(TEXT))), max_length=stack.max_length)
+    trained = [weight for weight in stack.model.parameters() if weight.requires_grad]
+    optimiser = torch.optim.AdamW(trained or [torch.zeros(1, requires_grad=True)], lr=0.1, weight_decay=0.1)
+    top = stack.head_input(stack.states(batch)[DEPTH])
+    loss = (top * torch.linspace(-1, 1, top.shape[1])).tanh().sum()
+    if loss.requires_grad:
+        loss.backward()
+    optimiser.step()
+    for part, weights in parts(stack).items():
+        same = [torch.equal(old, new) for old, new in zip(before[part], weights, strict=True)]
+        assert all(same) if part <= n else not all(same), f"part {part} with freeze {n}"
+
+
+def test_freezing_again_unfreezes_what_it_does_not_name(tiny):
+    stack = load(tiny("bert"))
+    freeze(stack, 3)
+    freeze(stack, 1)
+    assert [all(w.requires_grad for w in weights) for weights in parts(stack).values()] == [False, False, True, True]
+    with pytest.raises(InputError, match="freeze takes -1 to 3"):
+        freeze(stack, 4)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_only_the_blocks_named_are_drawn_again(tiny, family):
+    """`layer.[10]{2}` matched more than was meant; here layers are numbers."""
+    stack = load(tiny(family))
+    fresh = reinitialise(stack, [2], seed=7)
+    for part, weights in parts(stack).items():
+        same = [torch.equal(old, new) for old, new in zip(weights, parts(fresh)[part], strict=True)]
+        assert all(same) if part != 2 else not all(same)
+    with pytest.raises(InputError, match="blocks 1 to 3"):
+        reinitialise(stack, [0], seed=7)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_fresh_blocks_come_from_the_models_own_initialiser(tiny, family):
+    """Blocks that silently fall back to another initialiser (torch's own) would have another spread and other norms."""
+    stack = reinitialise(load(tiny(family)), [1, 3], seed=7)
+    deviation = getattr(stack.model.config, "initializer_range", 0.02)
+    for number in (1, 3):
+        for name, weight in stack.blocks[number - 1].named_parameters():
+            if weight.dim() > 1:
+                assert weight.abs().max() < 6 * max(deviation, 0.02), name
+                assert weight.std() < 1.5 * max(deviation, 0.02), name
+            elif "norm" in name.lower() and name.endswith("weight"):
+                assert torch.equal(weight, torch.ones_like(weight)), name
+            elif name.endswith("bias"):
+                assert torch.equal(weight, torch.zeros_like(weight)), name
+
+
+def test_the_seed_decides_the_draw_and_the_global_state_is_untouched(tiny):
+    stack = load(tiny("bert"))
+    before = torch.get_rng_state()
+    one, same, other = (reinitialise(stack, [1], seed=seed) for seed in (7, 7, 8))
+    assert torch.equal(torch.get_rng_state(), before)
+    weights = [next(each.blocks[0].parameters()) for each in (one, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_all_blocks_and_embeddings_drawn_again_is_a_model_from_scratch(tiny):
+    stack = load(tiny("bert"))
+    scratch = reinitialise(stack, range(1, DEPTH + 1), seed=1, embeddings=True)
+    assert all(not torch.equal(a[0], b[0]) for a, b in zip(parts(stack).values(), parts(scratch).values(), strict=True))
