@@ -151,3 +151,8 @@ def test_layers_are_named_as_ranges():
 def test_pairs_on_several_data_sets_are_counted_apart():
     lines = say(curve("p@1", [0.1, 0.8, 0.2], data="one"), curve("p@1", [0.1, 0.6, 0.2], data="two"))
     assert "average over 2 curves (1 direction on 2 data sets)" in lines[1]
+
+
+def test_seeds_are_not_called_data_sets():
+    lines = say(curve("p@1", [0.1, 0.8, 0.2], seed=1), curve("p@1", [0.1, 0.6, 0.2], seed=2))
+    assert "average over 2 curves (1 direction on 2 seeds)" in lines[1]

@@ -1,7 +1,7 @@
 """The word map's points, made ready for drawing: thinned by whole translation groups, each layer scaled and turned.
 
 A projection to the plane has no unit, no up and no left. So each layer is centred, scaled to the same size, and turned
-or mirrored (never bent) to lie as near as it can to the layer before it: what then moves is what the model moved.
+or mirrored (never bent) to lie as near as it can to the layer before it. Strays beyond the frame are moved to its edge.
 """
 
 from collections.abc import Sequence

@@ -91,7 +91,9 @@ def _members(curve: Curve, parts: Sequence[Curve]) -> str:
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     if pairs_repeat(parts):
         kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
-        return f"{curve.members} curves ({len(pairs)} {kind} on {len({part.data for part in parts})} data sets)"
+        texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})
+        on = [f"{count} {name}" for count, name in ((texts, "data sets"), (seeds, "seeds")) if count > 1]
+        return f"{curve.members} curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
     both = all((target, source) in pairs for source, target in pairs)
     return f"{curve.members} {kind}" + (" (each pair of languages both ways)" if both else "")
 

@@ -100,7 +100,16 @@ def _notes(shown: Picture) -> str:
     """What is not shown, in words."""
     points = shown.points
     thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
-    return " ".join(filter(None, ("Near means alike; directions mean nothing.", thinned, shown.fonts.caption())))
+    return " ".join(
+        filter(
+            None,
+            (
+                "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge.",
+                thinned,
+                shown.fonts.caption(),
+            ),
+        )
+    )
 
 
 def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
