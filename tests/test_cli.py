@@ -236,3 +236,12 @@ def test_data_list_and_check(isogloss, tmp_path):
     assert code == 1 and "en-nl.tsv" in shown and "2" in shown
     code, _, told = isogloss("data", "list")
     assert code == 2 and "ISOGLOSS_DATA" in told
+
+
+def test_a_node_without_the_report_packages_still_measures(isogloss, sides, tiny, monkeypatch):
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else object())
+    code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
+    assert code == 0, told
+    assert f"isogloss report {sides / 'run'}" in shown
+    assert not (sides / "run" / "report.html").exists()
+    monkeypatch.undo()

@@ -9,7 +9,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -57,7 +59,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
                 resume=shared["resume"],
                 progress=bars,
             )
-            page = _report([folder], folder / "report.html", bars)
+            page = _report([folder], folder / "report.html", bars) if _can_draw() else None
         _tell(table, folder, page)
 
     run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
@@ -122,7 +124,10 @@ def data_check(data: DataFolder = None) -> None:
 def top(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
     """Maps the languages inside a transformer."""
     if version:
-        typer.echo(f"isogloss {installed_version('isogloss')}")
+        try:
+            typer.echo(f"isogloss {installed_version('isogloss')}")
+        except PackageNotFoundError:
+            typer.echo("isogloss, not installed (run from its source)")
         raise typer.Exit
 
 
@@ -220,12 +225,18 @@ def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
     return write_report(runs, page)
 
 
-def _tell(table: Any, folder: Path, page: Path) -> None:
+def _can_draw() -> bool:
+    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
+    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
+
+
+def _tell(table: Any, folder: Path, page: Path | None) -> None:
     from isogloss.report import verdict
 
+    missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
     for sentence in [*verdict(table), *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
-    typer.echo(f"\n{len(table):,} rows: {folder / 'rows.csv'}\nreport: {page}")
+    typer.echo(f"\n{len(table):,} rows: {folder / 'rows.csv'}\nreport: {page or missing}")
 
 
 @contextmanager
