@@ -1,0 +1,140 @@
+"""The documentation says what is true: names exist, commands parse, quoted errors are real, marked examples run."""
+
+import ast
+import doctest
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+import isogloss
+from isogloss.cli import app
+from isogloss.measures import MEASURES
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
+FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
+BLOCKS = [(name, *match.groups()) for name, text in TEXTS.items() for match in FENCE.finditer(text)]
+COMMANDS = [(name, line) for name, _, block in BLOCKS for line in block.splitlines() if line.startswith("isogloss ")]
+RUN = sorted({name for name, kind, _ in BLOCKS if kind == "python run"})
+
+
+def test_the_pages_are_there_and_fences_are_of_known_kinds():
+    assert {"index.md", "concepts.md", "map.md", "measures.md", "text.md", "extending.md", "errors.md"} <= set(TEXTS)
+    assert {kind for _, kind, _ in BLOCKS} <= {"", "python", "python run"}
+    assert all(text.count("\n```") == 2 * len(FENCE.findall(text)) for text in TEXTS.values())
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_public_name_that_is_mentioned_exists(name):
+    mentioned = set(re.findall(r"\big\.(\w+)", TEXTS[name]))
+    assert mentioned <= set(isogloss.__all__), mentioned - set(isogloss.__all__)
+
+
+@pytest.mark.parametrize(("name", "line"), COMMANDS, ids=[line for _, line in COMMANDS])
+def test_commands_parse(name, line):
+    words = shlex.split(line)[1:]
+    command = get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context(command.name, words)  # parses and does not run
+
+
+def test_every_option_of_map_is_in_its_table():
+    listed = set(re.findall(r"`(--[a-z-]+)`", TEXTS["map.md"].partition("## Options")[2].partition("## ")[0]))
+    parameters = get_command(app).commands["map"].params
+    assert listed == {each for one in parameters for each in one.opts + one.secondary_opts if each.startswith("--")} - {
+        "--help"
+    }
+
+
+@pytest.mark.parametrize(("name", "target"), [(n, t) for n in TEXTS for t in re.findall(r"\]\(([^)]+)\)", TEXTS[n])])
+def test_links_between_pages_lead_somewhere(name, target):
+    page, _, section = target.partition("#")
+    headings = re.findall(r"^#+ (.*)$", TEXTS[page], re.MULTILINE)
+    assert not section or section in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize(("name", "block"), [(name, block) for name, kind, block in BLOCKS if kind == "python"])
+def test_python_blocks_that_do_not_run_are_python(name, block):
+    ast.parse(block)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_marked_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    registered = dict(MEASURES)
+    space = {"__name__": "docs"}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    try:
+        for page, kind, block in BLOCKS:
+            if page != name or kind != "python run":
+                continue
+            if block.startswith(">>> "):
+                example = doctest.DocTestParser().get_doctest(block, space, name, name, 0)
+                runner.run(example, clear_globs=False)
+                space |= example.globs
+            else:
+                exec(compile(block, name, "exec"), space)
+    finally:
+        MEASURES.clear()
+        MEASURES.update(registered)
+    assert runner.summarize().failed == 0
+
+
+def signature_of(name):
+    """The signature without types, as the reference writes it."""
+    parameters = []
+    for one in inspect.signature(getattr(isogloss, name)).parameters.values():
+        default = one.default
+        if inspect.isfunction(default):
+            text = default.__name__
+        else:
+            text = "{}" if repr(default) == "<factory>" else repr(default)
+        shown = one.replace(annotation=one.empty, default=one.empty)
+        parameters.append((shown, "" if default is one.empty else f"={text}"))
+    plain = str(inspect.Signature([shown for shown, _ in parameters]))
+    for shown, text in parameters:
+        plain = re.sub(rf"(?<![\w*]){shown.name}(?=[,)])", lambda found, text=text: found[0] + text, plain, count=1)
+    return plain
+
+
+def test_the_reference_lists_exactly_the_public_names_with_their_signatures():
+    entries = dict(re.findall(r"^- `(\w+)(\([^`]*\))`:", TEXTS["reference.md"], re.MULTILINE))
+    assert set(entries) == set(isogloss.__all__)
+    del entries["InputError"]  # an exception has no signature to read
+    for name, written in entries.items():
+        assert written == signature_of(name), name
+
+
+def test_members_in_the_reference_exist():
+    owner = None
+    for line in TEXTS["reference.md"].splitlines():
+        if found := re.match(r"- `(\w+)\(", line):
+            owner = getattr(isogloss, found[1])
+        elif line.startswith("  - `."):
+            for member in re.findall(r"`\.(\w+)", line):
+                assert hasattr(owner, member), (owner, member)
+
+
+def sentences_in_the_source():
+    """Every text in the source, with a blank for what is filled in."""
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_quoted_errors_are_what_the_source_says():
+    known = "\n".join(sentences_in_the_source())
+    quoted = re.findall(r"^> (`+)(.+?)\1$", TEXTS["errors.md"], re.MULTILINE)
+    assert len(quoted) > 100
+    for _, sentence in quoted:
+        for part in re.split(r"<[^>]*>", sentence):
+            assert part.strip(" ;:,()") in known, sentence
