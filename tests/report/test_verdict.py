@@ -156,3 +156,18 @@ def test_pairs_on_several_data_sets_are_counted_apart():
 def test_seeds_are_not_called_data_sets():
     lines = say(curve("p@1", [0.1, 0.8, 0.2], seed=1), curve("p@1", [0.1, 0.6, 0.2], seed=2))
     assert "average over 2 curves (1 direction on 2 seeds)" in lines[1]
+
+
+def test_layers_compared_on_the_same_sentences_are_told_apart_where_intervals_overlap():
+    rows = curve("p@1", [0.1, 0.78, 0.8, 0.79], margin=0.05)
+    rows += curve("p@1_mean", [0.1, 0.78, 0.8, 0.79], source="", target="", margin=0.04)
+    behind = [(0.7, 0.6), (0.02, 0.01), (0.0, 0.0), (0.01, -0.01)]
+    rows += [
+        {**entry("p@1_behind", layer, value, source="", target=""), "low": low}
+        for layer, (value, low) in enumerate(behind)
+    ]
+    lines = say(rows)
+    assert "at layers 2 and 3, which cannot be told apart" in lines[0]
+    assert "0.800 [0.760, 0.840]" in lines[0]  # the interval of the mean itself
+    rows = [{**row, "low": 0.005} if row["measure"] == "p@1_behind" and row["layer"] == 3 else row for row in rows]
+    assert "at layer 2, better than any other layer on the same sentences" in say(rows)[0]

@@ -16,7 +16,7 @@ from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, n
 from isogloss.report.meanings import LOWER, meaning, variant_title
 from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
-from isogloss.report.summary import Curve, average, best_layer, central_language, curves, leading
+from isogloss.report.summary import Curve, best_layer, central_language, curves, leading, overall
 from isogloss.report.wordfigure import picture, write_map, write_sheet
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     if points is None:
         return []
     lead = leading(run.rows)
-    mean = average(curves(run.rows, *lead)) if lead else None
+    mean = overall(run.rows, *lead) if lead else None
     best = best_layer(mean) if mean is not None and best_layer(mean) in points.layers else points.layers[-1]
     shown = picture(points, run.languages, title=run.model, centre=central_language(run.rows))
     with drawing(shown.fonts.families):
@@ -71,7 +71,7 @@ def _write_curves(run: RunFolder, out: Path) -> list[Path]:
 def _draw_curves(axes: "Axes", run: RunFolder, measure: str, variant: str, *, alone: bool) -> str:
     """The average of a measure with its band and floor, members thin behind it; returns what was averaged."""
     parts = curves(run.rows, measure, variant)
-    mean = average(parts)
+    mean = overall(run.rows, measure, variant)
     if mean is None:
         return ""
     ink, dash = (DARK, "-") if alone else VARIANT_LOOKS.get(variant, (QUIET, "-."))

@@ -43,7 +43,7 @@ MEANINGS = {
     ),
     "word_agreement": Meaning(
         "Word agreement",
-        "Inside a pair of translated sentences, does a word lie nearest to the word that translates it?",
+        "Take a word and look for the nearest word of the other language: how often is that its translation?",
         span=(0.0, 1.0),
     ),
     "anisotropy": Meaning(
@@ -58,6 +58,19 @@ MEANINGS = {
         "people. Lower is better; the dashed line is a statistical aligner that learnt from the same text.",
         better=LOWER,
         span=(0.0, 1.0),
+    ),
+    "p@1_mean": Meaning("Mean P@1", "P@1 averaged over all directions; its interval counts each sentence once."),
+    "p@1_behind": Meaning(
+        "P@1 behind the best layer",
+        "How much less often than at the best layer a translation is found, on the same sentences. Where the interval "
+        "reaches 0 the layer cannot be told from the best.",
+        better=LOWER,
+    ),
+    "cka_mean": Meaning("Mean CKA", "CKA averaged over all pairs of languages; its interval counts each block once."),
+    "cka_behind": Meaning(
+        "CKA behind the best layer",
+        "How much lower CKA is than at the best layer, on the same sentences.",
+        better=LOWER,
     ),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""

@@ -16,7 +16,7 @@ from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
-from isogloss.report.summary import above_floor, average, best_layer, curves, leading
+from isogloss.report.summary import above_floor, best_layer, leading, overall
 from isogloss.report.verdict import measure_name, number, verdict
 from isogloss.report.writing import write_whole
 
@@ -133,7 +133,7 @@ def _variants_sentence(runs: Sequence[RunFolder]) -> str:
 
 def _run_text(run: RunFolder) -> dict[str, Any]:
     first = leading(run.rows)
-    lead = None if first is None else average(curves(run.rows, *first))
+    lead = None if first is None else overall(run.rows, *first)
     notes = run.record.get("notes") or []
     return {
         "name": run.name,
@@ -149,7 +149,7 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
 def _facts(run: RunFolder) -> list[dict[str, str]]:
     """The few numbers a reader takes away."""
     first = leading(run.rows)
-    lead = None if first is None else average(curves(run.rows, *first))
+    lead = None if first is None else overall(run.rows, *first)
     if lead is None:
         return []
     best = best_layer(lead)

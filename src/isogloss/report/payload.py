@@ -16,12 +16,23 @@ from isogloss.report.languages import COLOURS, colour, display_names, shape, tex
 from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
 from isogloss.report.points import WordMap, word_map
 from isogloss.report.scripts import characters_by_script
-from isogloss.report.summary import Curve, alike, average, best_layer, central_language, curves, leading, pairs_repeat
+from isogloss.report.summary import (
+    Curve,
+    alike,
+    average,
+    best_layer,
+    central_language,
+    curves,
+    leading,
+    overall,
+    pairs_repeat,
+)
 from isogloss.report.table import table_payload
 from isogloss.report.verdict import measure_name
 
 PANELS = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
-NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", "duplicates", "truncated"))
+COMPARED = ("p@1_mean", "p@1_behind", "cka_mean", "cka_behind")  # part of the curves of p@1 and cka
+NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", "duplicates", "truncated", *COMPARED))
 SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")
 VARIANT_ORDER = ("centred", "cosine", "csls", "debiased", "itermax")
 
@@ -106,7 +117,7 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
 def _curves(run: RunFolder, measure: str, variant: str) -> list[dict[str, Any]]:
     """The average first, then the averages of each data set where pairs occur in several, then the members."""
     parts = curves(run.rows, measure, variant)
-    mean = average(parts)
+    mean = overall(run.rows, measure, variant)
     if mean is None:
         return []
     found = [{**curve_payload(mean), "mean": True}]

@@ -2,12 +2,13 @@
 
 The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are what the
 mean would have if all pairs erred together; pairs share their sentences, so anything narrower would promise too much.
+A map measures the interval of the mean itself, and how far each layer is behind the best; `overall` prefers those.
 Only pairs measured at every layer enter an average: else the curve would move because its members changed.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,8 @@ class Curve:
     """One measure of one language pair over the layers, or the average of `members` of them.
 
     `value`, `low`, `high` and `floor` have one number a layer (nan where absent); `n` is the smallest and the largest
-    number of items behind a value, (0, 0) when unknown.
+    number of items behind a value, (0, 0) when unknown. `tied` holds the layers that cannot be told from the best one
+    when all are compared on the same sentences; None when the run did not compare them.
     """
 
     measure: str
@@ -46,6 +48,7 @@ class Curve:
     n: tuple[int, int]
     members: int = 1
     seed: str = ""
+    tied: tuple[int, ...] | None = None
 
     def place(self, layer: int) -> int:
         """Where a layer stands in the lists."""
@@ -125,6 +128,20 @@ def average(parts: Sequence[Curve]) -> Curve | None:
     )
 
 
+def overall(rows: pd.DataFrame, measure: str, variant: str | None = None) -> Curve | None:
+    """The average of a measure's curves, with the interval and the comparison of layers the run itself took.
+
+    Where the rows hold `MEASURE_mean` and `MEASURE_behind` of one data set, those stand for the average's interval and
+    for which layers cannot be told from the best; else the averaged ends do.
+    """
+    mean = average(curves(rows, measure, variant))
+    known, behind = (curves(rows, f"{measure}_{kind}", variant) for kind in ("mean", "behind"))
+    if mean is None or len(known) != 1 or len(behind) != 1 or not known[0].layers == behind[0].layers == mean.layers:
+        return mean
+    tied = tuple(layer for layer, low in zip(behind[0].layers, behind[0].low, strict=True) if not low > 0)
+    return replace(mean, low=known[0].low, high=known[0].high, tied=tied)
+
+
 def _shared(names: Sequence[str]) -> str:
     return names[0] if len(set(names)) == 1 else ""
 
@@ -146,7 +163,11 @@ def best_layer(curve: Curve) -> int:
 
 
 def alike(curve: Curve) -> list[int]:
-    """The layers whose interval overlaps the best layer's, the best included."""
+    """The layers that cannot be told from the best, itself included: by comparison where there is one, else because
+    their intervals overlap.
+    """  # noqa: D205
+    if curve.tied is not None:
+        return sorted({best_layer(curve), *curve.tied})
     place = curve.place(best_layer(curve))
     low, high = curve.low[place], curve.high[place]
     return [

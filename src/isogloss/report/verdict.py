@@ -18,6 +18,7 @@ from isogloss.report.summary import (
     central_language,
     curves,
     leading,
+    overall,
     pairs_repeat,
 )
 
@@ -46,9 +47,9 @@ def _verdict_of_one(rows: pd.DataFrame) -> list[str]:
     first = leading(rows)
     if first is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
-    lead = average(curves(rows, *first))
+    lead = overall(rows, *first)
     assert lead is not None
-    others = [average(curves(rows, measure, variant)) for measure, variant in LEADING[3:] if measure != first[0]]
+    others = [overall(rows, measure, variant) for measure, variant in LEADING[3:] if measure != first[0]]
     sentences = [_lead(lead), _basis(lead, curves(rows, *first)), *_partners(rows, lead)]
     sentences += [_second(other, lead) for other in others if other is not None]
     sentences += _alignment(rows)
@@ -64,12 +65,18 @@ def _lead(curve: Curve) -> str:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
         return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.layers) > 1:
-        opening = f"No layer stands out: from layer {same[0]} to {same[-1]} the intervals all overlap the best one's"
+        how = "none can be told from the best" if curve.tied else "the intervals all overlap the best one's"
+        opening = f"No layer stands out: from layer {same[0]} to {same[-1]} {how}"
         return f"{opening}, layer {best}, where {told} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
         return f"{opening}: {told} peaks at layer {best} with {numbers}."
-    sure = "" if unsure else ", whose interval overlaps no other layer's"
+    how = (
+        ", better than any other layer on the same sentences"
+        if curve.tied
+        else ", whose interval overlaps no other layer's"
+    )
+    sure = "" if unsure else how
     return f"The languages meet most closely at layer {best}{sure}: {told} is {numbers}."
 
 
@@ -79,6 +86,9 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     if curve.members == 1:
         pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
         return f"This is one curve, {pair}, {items}." if pair else f"This is one curve, {items}."
+    if curve.tied is not None:
+        members = _members(curve, parts)
+        return f"The value is the average over {members}, {items}; layers are compared on the same sentences."
     return (
         f"The value is the average over {_members(curve, parts)}, {items}; its interval is the average of theirs, no "
         "narrower one being safe for pairs that share their sentences."
