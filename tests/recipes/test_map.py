@@ -227,9 +227,9 @@ def test_layers_are_compared_on_the_same_sentences(stack, bitext):
         hits[layer] = torch.stack(found).double().mean(0).numpy()
     best = max(hits, key=lambda layer: hits[layer].mean())
     for layer in stack.cuts:
-        mean = only(table, measure="p@1_mean", layer=layer)
+        mean = only(table, measure="p@1_mean", variant="centred", layer=layer)
         assert mean.value.item() == pytest.approx(hits[layer].mean(), abs=0.01)
-        behind = only(table, measure="p@1_behind", layer=layer)
+        behind = only(table, measure="p@1_behind", variant="centred", layer=layer)
         if layer == best:
             assert behind.value.item() == behind.low.item() == behind.high.item() == 0
         elif mean.value.item() == hits[layer].mean():

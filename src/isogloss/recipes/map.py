@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
@@ -33,7 +34,6 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import embedded
 
 METHODS = ("cosine", "centred", "csls")
-LEADING = "centred"  # the method layers are compared by
 KS = (1, 5, 10)
 
 
@@ -164,7 +164,8 @@ def _map_one(
         if not run.has(last):
             yield list(_pool_rows(store, layer, pairs, words, keys, base))
         progress("comparing sentences and words", done + 1, len(store.layers))
-    yield list(compared("p@1", LEADING, store.hit_means(), n=len(pool), base=base))
+    for method in METHODS:
+        yield list(compared("p@1", method, store.hit_means(method), n=len(pool), base=base))
 
 
 def _pool_rows(
@@ -176,13 +177,12 @@ def _pool_rows(
     base: Mapping[str, Any],
 ) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
-    hits = []
+    hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in pairs:
         x, y = store.sentences(source, layer), store.sentences(target, layer)
         for method in METHODS:
             there, back = retrieve(x, y, method=method, ks=KS, keys_x=keys[source], keys_y=keys[target])
-            if method == LEADING:
-                hits += [(one.ranks == 1).double() for one in (there, back)]
+            hits[method] += [(one.ranks == 1).double() for one in (there, back)]
             for one, way in ((there, (source, target)), (back, (target, source))):
                 place = {**base, "layer": layer, "unit": "sentence", "variant": method, "n": one.n}
                 place |= {"source": way[0], "target": way[1]}
@@ -194,7 +194,8 @@ def _pool_rows(
                 if method == METHODS[0] and layer == store.layers[0]:
                     known = {**base, "source": way[0], "target": way[1], "unit": "sentence"}
                     yield row("duplicates", one.duplicates, n=one.m, **known)
-    store.put_hits(layer, torch.stack(hits).mean(dim=0))
+    for method, found in hits.items():
+        store.put_hits(method, layer, torch.stack(found).mean(dim=0))
     for (source, target), right in words.pairs.items():
         yield from _word_rows(store, layer, (source, target), right, base)
     for language in store.languages:

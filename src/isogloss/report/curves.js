@@ -262,6 +262,11 @@ function panelLegend(panel, lines, references) {
   return html("div", { class: "panel-legend" }, ...entries);
 }
 
+/* What the band of an average is: its own interval where the run took one, else the mean of its members'. */
+function bandWords(strong) {
+  return strong.some((curve) => curve.compared) ? "; the band is its interval" : "; the band averages their intervals";
+}
+
 /* What a line averages and how many items stand behind it. */
 function basis(lines) {
   const strong = lines.filter((line) => !line.faint).map((line) => line.curve);
@@ -274,7 +279,7 @@ function basis(lines) {
   const counts = strong.flatMap((curve) => curve.n).filter((count) => count > 0);
   const parts = [
     Math.max(...members) > 1
-      ? `Average over ${span(members)} ${kind}${strong.some((curve) => curve.low) ? "; the band averages their intervals" : ""}.`
+      ? `Average over ${span(members)} ${kind}${strong.some((curve) => curve.low) ? bandWords(strong) : ""}.`
       : "",
     counts.length ? `n\u00a0=\u00a0${span(counts)}.` : "",
   ];

@@ -117,7 +117,7 @@ def _describe(mean: Curve, *, thin: str) -> str:
     count = "" if high == 0 else f"n\u00a0=\u00a0{low:,}." if low == high else f"n\u00a0=\u00a0{low:,} to {high:,}."
     kind = {"anisotropy": "languages", "cka": "language pairs"}.get(mean.measure, "directions")
     members = "" if mean.members == 1 else f"Average over {mean.members} {kind}."
-    band = "Band: interval." if mean.members == 1 else "Band: the average of their intervals."
+    band = "Band: interval." if mean.members == 1 or mean.tied is not None else "Band: the average of their intervals."
     parts = (members, "" if isnan(mean.low[0]) else band, count, thin)
     return " ".join(filter(None, parts))
 

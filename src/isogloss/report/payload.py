@@ -148,6 +148,7 @@ def curve_payload(curve: Curve) -> dict[str, Any]:
         "members": curve.members,
         "best": best_layer(curve),
         "alike": alike(curve),
+        **({"compared": True} if curve.tied is not None else {}),
     }
 
 

@@ -84,16 +84,16 @@ class Store:
         means = self._open(f"{language}.types")
         return torch.from_numpy(np.array(means if layer is None else means[self.layers.index(layer)]))
 
-    def put_hits(self, layer: int, hits: Tensor) -> None:
+    def put_hits(self, method: str, layer: int, hits: Tensor) -> None:
         """Keep each sentence's share of directions in which its translation was found first, (pool,)."""
-        with whole(self._path(f"hits.{layer}")) as beside, beside.open("wb") as file:
+        with whole(self._path(f"hits.{method}.{layer}")) as beside, beside.open("wb") as file:
             np.save(file, hits.numpy())
 
-    def hit_means(self) -> dict[int, tuple[float, Tensor]]:
+    def hit_means(self, method: str) -> dict[int, tuple[float, Tensor]]:
         """For each layer the mean of its hits, and that mean without each sentence in turn, (pool,)."""
         found = {}
         for layer in self.layers:
-            hits = torch.from_numpy(np.array(self._open(f"hits.{layer}")))
+            hits = torch.from_numpy(np.array(self._open(f"hits.{method}.{layer}")))
             found[layer] = float(hits.mean()), (hits.sum() - hits) / (len(hits) - 1)
         return found
 
