@@ -169,8 +169,26 @@ def test_a_run_is_not_overwritten(isogloss, sides, tiny):
     before = (sides / "run" / "rows.csv").read_bytes()
     one_sentence(isogloss(*arguments), "already holds a run", "--resume")
     one_sentence(isogloss(*arguments, "--resume", "--seed", 5), "seed: 0 then, 5 now")
-    assert isogloss(*arguments, "--resume")[0] == 0
+    (sides / "run" / "report.html").unlink()
+    assert isogloss(*arguments, "--resume")[0] == 0  # a finished run is only reported again
     assert (sides / "run" / "rows.csv").read_bytes() == before
+    assert read_facts(sides / "run")["status"] == "finished"
+    assert (sides / "run" / "report.html").is_file()
+
+
+def test_resume_without_out_goes_on_with_the_last_run(isogloss, sides, tiny, monkeypatch):
+    monkeypatch.chdir(sides)
+    arguments = ("map", tiny("bert"), *given(sides, "--points", 0))
+    one_sentence(isogloss(*arguments, "--resume"), "no run at runs/map to resume")
+    assert isogloss(*arguments)[0] == isogloss(*arguments, "--resume")[0] == 0
+    assert [path.name for path in (sides / "runs").iterdir()] == ["map"]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--seed", -1), ("--perplexity", 0), ("--points", -1), ("--words", 0)])
+def test_numbers_out_of_range_are_one_sentence_and_no_folder(isogloss, sides, tiny, option, value):
+    answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", option, value))
+    one_sentence(answer, f"{option} must be at least")
+    assert not (sides / "run").exists()
 
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, monkeypatch):
@@ -230,12 +248,28 @@ def test_data_list_and_check(isogloss, tmp_path):
     (folder / "en-nl.tsv").write_text("en\tnl\nthe cat\tde kat\nyes\tja\n", encoding="utf-8")
     code, shown, _ = isogloss("data", "list", "--data", tmp_path)
     assert code == 0 and "mine" in shown and "en nl" in shown
-    assert isogloss("data", "check", "--data", tmp_path)[0] == 0
+    code, shown, _ = isogloss("data", "check", "--data", tmp_path)
+    assert code == 0 and "0 problems in 1 files" in shown
     (folder / "en-nl.tsv").write_text("en\tnl\nthe cat\n", encoding="utf-8")
     code, shown, _ = isogloss("data", "check", "--data", tmp_path)
     assert code == 1 and "en-nl.tsv" in shown and "2" in shown
     code, _, told = isogloss("data", "list")
     assert code == 2 and "ISOGLOSS_DATA" in told
+
+
+def test_a_node_without_opentsne_draws_everything_else(isogloss, sides, tiny, monkeypatch):
+    from isogloss.recipes.steps import wordmap
+
+    for module in (cli, wordmap):
+        monkeypatch.setattr(module, "find_spec", lambda name: None if name == "openTSNE" else object())
+    code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    assert code == 0, told
+    assert "the word map was not drawn here" in shown
+    assert (sides / "run" / "report.html").is_file()
+    monkeypatch.undo()
+    wordmap.draw_later(sides / "run")
+    assert (sides / "run" / "points.parquet").is_file()
+    assert not (sides / "run" / "words.safetensors").exists()
 
 
 def test_a_node_without_the_report_packages_still_measures(isogloss, sides, tiny, monkeypatch):

@@ -46,7 +46,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
         shared = {key: given.pop(key) for key in ("out", "resume", "quiet", "bitext", "languages", "data")}
         model = given.pop("model")
         arguments = {"model": model, **given, **{key: shared[key] for key in ("bitext", "languages", "data")}}
-        folder = Path(shared["out"]) if shared["out"] else _free(Path("runs") / name)
+        folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
         bitexts = _read(shared["bitext"], shared["languages"], shared["data"])
         job = recipe(model, *bitexts, **given)
         with _bars(shared["quiet"]) as bars:
@@ -73,7 +73,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="run folders", metavar="RUN...")],
     out: Annotated[Path | None, typer.Option(help="where the page goes; default: into the first run")] = None,
-    quiet: Annotated[bool, typer.Option(help="no progress bars")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bars")] = False,
 ) -> None:
     """Make the report of a run again, or one page over several runs.
 
@@ -116,7 +116,7 @@ def data_check(data: DataFolder = None) -> None:
         typer.echo(problem)
     if found.unchecked:
         typer.echo("not checked: " + ", ".join(str(one) for one in found.unchecked))
-    typer.echo(f"{len(found.problems)} problems in {found.checked} files")
+    typer.echo(f"{len(found.problems)} problems in {len(found.checked)} files")
     raise typer.Exit(1 if found.problems else 0)
 
 
@@ -205,12 +205,13 @@ def _read(paths: list[str] | None, languages: str | None, data: str | None) -> l
     return read_bitexts(*(resolve(path, data) for path in paths), languages=wanted)
 
 
-def _free(folder: Path) -> Path:
-    """`folder`, or the first of folder-2, folder-3 ... that is not there yet."""
-    number, found = 2, folder
-    while found.exists():
-        found, number = folder.with_name(f"{folder.name}-{number}"), number + 1
-    return found
+def _default_folder(folder: Path, *, resume: bool) -> Path:
+    """`folder`, or the first of folder-2, folder-3 ... that is not there yet; to resume, the last that is."""
+    numbered = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 10_000))]
+    free = next(place for place, one in enumerate(numbered) if not one.exists())
+    if resume and free == 0:
+        raise InputError(f"there is no run at {folder} to resume; name it with --out")
+    return numbered[free - 1 if resume else free]
 
 
 def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
@@ -218,7 +219,8 @@ def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
     from isogloss.report import write_figures, write_report
 
     for folder in runs:
-        draw_later(folder, progress=bars)
+        if find_spec("openTSNE") is not None:
+            draw_later(folder, progress=bars)
     for number, folder in enumerate(runs):
         write_figures(folder, folder / "figures")
         bars("drawing figures", number + 1, len(runs))

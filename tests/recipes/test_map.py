@@ -187,7 +187,7 @@ def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
     with pytest.raises(InputError, match="3 parallel sentences; debiased CKA needs at least 4"):
         ig.map(stack, few, out=tmp_path / "run")
     blank = ig.Bitext((ig.Corpus("en", ["a", "b", "c", "  "], name="e.txt"), ig.Corpus("nl", list("abcd"))))
-    with pytest.raises(InputError, match=r"e\.txt:4: nothing is left"):
+    with pytest.raises(InputError, match=r"e\.txt: nothing is left of sentence 4"):
         ig.map(stack, blank, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

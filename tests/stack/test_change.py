@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from conftest import DEPTH, ENCODERS, TEXT
 from isogloss.errors import InputError
 from isogloss.stack import freeze, load, reinitialise
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
+from tiny_models import DEPTH, ENCODERS, TEXT
 
 CORPUS = Corpus("en", TEXT)
 

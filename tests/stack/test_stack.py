@@ -2,12 +2,12 @@ import pytest
 import torch
 
 import isogloss.stack.stack as stack_module
-from conftest import DEPTH, ENCODERS, READ_ONLY, TEXT
 from isogloss.errors import InputError
 from isogloss.stack import chain, load
 from isogloss.stack.packing import packed
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
+from tiny_models import DEPTH, ENCODERS, READ_ONLY, TEXT
 
 CORPUS = Corpus("en", TEXT)
 

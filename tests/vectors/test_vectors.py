@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from conftest import DEPTH, ENCODERS, TEXT
 from isogloss.errors import InputError
 from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.corpora import Corpus
 from isogloss.vectors import extract, stream, vectors
 from isogloss.vectors.pool import first_of_group, mean_by_group
+from tiny_models import DEPTH, ENCODERS, TEXT
 
 CORPUS = Corpus("en", TEXT)
 
@@ -131,7 +131,7 @@ def test_long_sentences_are_cut_and_counted(tiny):
 
 def test_empty_sentence_is_named_by_line(tiny):
     stack = load(tiny("bert"))
-    with pytest.raises(InputError, match=r"lines\.txt:2: nothing is left"):
+    with pytest.raises(InputError, match=r"lines\.txt: nothing is left of sentence 2 \('  '\)"):
         vectors(stack, Corpus("en", ["cat", "  "], name="lines.txt"))
     with pytest.raises(InputError, match="the corpus is empty"):
         vectors(stack, Corpus("en", [], name="lines.txt"))

@@ -1,15 +1,16 @@
 """`isogloss map`: where, layer by layer, the languages of a model meet.
 
-One pass over the text feeds everything. Sentences come in a seeded random order; the first of them, the pool, also
-give word vectors and are kept for retrieval, the rest only enter the sums CKA is made of. So memory does not grow with
-the text, and blocks of consecutive sentences are random samples, as the jackknife needs.
+One pass over the text feeds everything (several where the sums of many languages would not fit). Sentences come in a
+seeded random order; the first of them, the pool, also give word vectors and are kept for retrieval, the rest only enter
+the sums CKA is made of. So memory does not grow with the text, and blocks of consecutive sentences are random samples,
+as the jackknife needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import Job, execute
-from isogloss.recipes.steps.layers import compared
+from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.reading import read_once
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
@@ -33,6 +34,7 @@ from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import embedded
 
+Number = TypeVar("Number", int, float)
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
 
@@ -81,8 +83,8 @@ def map_job(
         words=_at_least("words", words, 1),
         points=_at_least("points", points, 0),
         centre=centre,
-        perplexity=perplexity,
-        seed=seed,
+        perplexity=_at_least("perplexity", perplexity, 1),
+        seed=_at_least("seed", seed, 0),
     )
     for text in texts:
         if len(text.languages) < 2:
@@ -162,10 +164,10 @@ def _map_one(
     for done, layer in enumerate(store.layers):
         last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
         if not run.has(last):
-            yield list(_pool_rows(store, layer, pairs, words, keys, base))
+            yield list(_pool_rows(store, layer, pairs, words, keys, _fast(stack.device), base))
         progress("comparing sentences and words", done + 1, len(store.layers))
     for method in METHODS:
-        yield list(compared("p@1", method, store.hit_means(method), n=len(pool), base=base))
+        yield list(compared("p@1", method, _hit_means(run, store, method, base), n=len(pool), base=base))
 
 
 def _pool_rows(
@@ -174,12 +176,13 @@ def _pool_rows(
     pairs: list[Pair],
     words: Vocabulary,
     keys: Mapping[str, list[str]],
+    device: torch.device,
     base: Mapping[str, Any],
 ) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in pairs:
-        x, y = store.sentences(source, layer), store.sentences(target, layer)
+        x, y = (store.sentences(language, layer).to(device) for language in (source, target))
         for method in METHODS:
             there, back = retrieve(x, y, method=method, ks=KS, keys_x=keys[source], keys_y=keys[target])
             hits[method] += [(one.ranks == 1).double() for one in (there, back)]
@@ -203,6 +206,18 @@ def _pool_rows(
         yield row("anisotropy", anisotropy(x), n=len(x), layer=layer, unit="sentence", source=language, **base)
 
 
+def _hit_means(run: Run, store: Store, method: str, base: Mapping[str, Any]) -> dict[int, LayerMean]:
+    """P@1 of each layer averaged over all directions, with the mean of the floors its rows carry."""
+    here = [one for one in run.rows if one["measure"] == "p@1" and one["data"] == base["data"]]
+    found = {}
+    for layer in store.layers:
+        hits = store.hits(method, layer)
+        floors = [one["floor"] for one in here if one["layer"] == layer and one["variant"] == method]
+        without = (hits.sum() - hits) / (len(hits) - 1)
+        found[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
+    return found
+
+
 def _word_rows(
     store: Store, layer: int, pair: Pair, right: Sequence[tuple[int, int]], base: Mapping[str, Any]
 ) -> Iterator[Row]:
@@ -216,6 +231,11 @@ def _word_rows(
         low, high = one.p_interval[1]
         place = {**base, "layer": layer, "unit": "word", "variant": "centred", "source": way[0], "target": way[1]}
         yield row("word_agreement", one.p[1], low=low, high=high, floor=one.floor[1], n=one.n, **place)
+
+
+def _fast(device: torch.device) -> torch.device:
+    """Where measures run: on an NVIDIA GPU where the model is on one, else on the CPU, which has double precision."""
+    return device if device.type == "cuda" else torch.device("cpu")
 
 
 def _store(stack: Stack | Chain, bitext: Bitext, options: Options, folder: Path) -> Store:
@@ -270,7 +290,7 @@ def _one_of(name: str, value: str, choices: Sequence[str]) -> str:
     return value
 
 
-def _at_least(name: str, value: int, least: int) -> int:
-    if value < least:
+def _at_least(name: str, value: Number, least: int) -> Number:
+    if not value >= least:
         raise InputError(f"--{name} must be at least {least}, not {value}")
     return value

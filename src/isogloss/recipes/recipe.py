@@ -16,7 +16,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.runs.run import Run, start
-from isogloss.runs.table import Row
+from isogloss.runs.table import Row, frame
 
 Steps = Callable[[Run, Progress], Iterator[Sequence[Row]]]
 
@@ -53,6 +53,8 @@ def execute(
             )
     facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": job.hashes}
     run = start(out, facts, resume=resume)
+    if run.finished:
+        return frame(run.rows)
     try:
         for sentence in job.notes:
             run.note(sentence)

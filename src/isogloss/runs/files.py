@@ -14,6 +14,7 @@ def whole(path: Path) -> Iterator[Path]:
         yield beside
         with beside.open("rb") as file:
             os.fsync(file.fileno())
+        beside.chmod(0o644)  # some writers make files only their owner can read
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -33,6 +33,7 @@ class Run:
         self.folder = folder
         self.facts = facts
         self.new = True
+        self.finished = False
         self.rows: list[dict[str, Any]] = []
         self._keys: set[tuple[str, ...]] = set()
 
@@ -106,7 +107,8 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     else:
         path.mkdir(parents=True, exist_ok=True)
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
-    run._save()
+    if not run.finished:
+        run._save()
     return run
 
 
@@ -139,6 +141,7 @@ def _go_on(run: Run) -> None:
                 f"{run.folder} was begun differently ({what}); resume with the same, or choose another --out"
             )
     run.new = False
+    run.finished = before.get("status") == "finished"
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
     path = run.folder / "rows.csv"
     rows = _read_csv(path)

@@ -32,8 +32,9 @@ UNITS: tuple[Unit, ...] = ("sentence", "word", "token")
 class Vectors:
     """What one chunk of sentences gives.
 
-    values[unit]: (layers, items, width), float32. items[unit]: (items, 2), the sentence's row in the corpus and the
-    word's or content token's number in it (0 for sentences). shortened: rows of sentences cut to the model's length.
+    values[unit]: (layers, items, width), float32, on the stack's device. items[unit]: (items, 2), the sentence's row in
+    the corpus and the word's or content token's number in it (0 for sentences). shortened: rows of sentences cut to
+    the model's length.
     """
 
     rows: list[int]
@@ -102,7 +103,7 @@ def vectors(
 
     def compute() -> Tensor:
         found = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, progress=progress)
-        return torch.cat([one.values[unit] for one in found], dim=1)
+        return torch.cat([one.values[unit].cpu() for one in found], dim=1)
 
     if len(corpus) == 0:
         raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
@@ -142,7 +143,7 @@ def _pooled(
         }
 
     found = stack.read(batch, layers, reduce=reduce)
-    values = {unit: torch.stack([found[layer][unit] for layer in layers]).cpu() for unit in units}
+    values = {unit: torch.stack([found[layer][unit] for layer in layers]) for unit in units}
     return values, {unit: items[unit].cpu() for unit in units}
 
 
@@ -173,7 +174,8 @@ def _in_order(
             places.append(place)
         place = torch.cat(places)
         order = torch.argsort(place[:, 0], stable=True)
-        values[unit] = torch.cat([found[unit] for _, found, _ in parts], dim=1)[:, order]
+        whole_chunk = torch.cat([found[unit] for _, found, _ in parts], dim=1)
+        values[unit] = whole_chunk[:, order.to(whole_chunk.device)]
         place = place[order]
         items[unit] = torch.stack([torch.as_tensor(rows)[place[:, 0]], place[:, 1]], dim=1)
     return Vectors(rows, values, items, whole.rows[whole.shortened].tolist())
@@ -186,8 +188,8 @@ def _refuse_empty(batch: Batch, corpus: Corpus) -> None:
     if len(empty):
         row = int(batch.rows[empty[0]])
         raise InputError(
-            f"{corpus.name or corpus.language}:{row + 1}: nothing is left of this sentence after tokenisation; "
-            "remove the line on every side"
+            f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
+            "after tokenisation; remove it on every side"
         )
 
 

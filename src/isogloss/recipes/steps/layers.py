@@ -5,27 +5,40 @@ difference is plain. What counts is the interval of the difference.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from isogloss.measures import jackknife_interval
+from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.runs.table import Row, row
 
 
+@dataclass(frozen=True)
+class LayerMean:
+    """A score averaged over all pairs of languages; the same without each block or sentence in turn, (blocks,); and
+    what chance gives.
+    """  # noqa: D205
+
+    value: float
+    without: Tensor
+    floor: float
+
+
 def compared(
-    measure: str, variant: str, layers: Mapping[int, tuple[float, Tensor]], *, n: int, base: Mapping[str, Any]
+    measure: str, variant: str, layers: Mapping[int, LayerMean], *, n: int, base: Mapping[str, Any]
 ) -> Iterator[Row]:
     """Rows `MEASURE_mean` and `MEASURE_behind` of every layer.
 
-    layers: cut -> (mean over the pairs of languages, the same mean without each block or sentence in turn, (blocks,)).
     A layer whose `behind` interval reaches 0 cannot be told from the best one. n: sentences.
     """
-    best = max(layers, key=lambda layer: layers[layer][0])
-    for layer, (value, without) in layers.items():
+    least = MEASURES[measure].range[0]
+    best = layers[max(layers, key=lambda layer: layers[layer].value)]
+    for layer, one in layers.items():
         place = {**base, "layer": layer, "unit": "sentence", "variant": variant, "n": n}
-        low, high = jackknife_interval(value, without)
-        yield row(f"{measure}_mean", value, low=low, high=high, **place)
-        behind = layers[best][0] - value
-        low, high = jackknife_interval(behind, layers[best][1] - without)
+        low, high = jackknife_interval(one.value, one.without)
+        low, high = max(low, least), min(high, 1.0)
+        yield row(f"{measure}_mean", one.value, low=low, high=high, floor=one.floor, **place)
+        behind = best.value - one.value
+        low, high = jackknife_interval(behind, best.without - one.without)
         yield row(f"{measure}_behind", behind, low=low, high=high, **place)

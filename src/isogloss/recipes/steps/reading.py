@@ -13,7 +13,7 @@ from isogloss.measures import CkaStream
 from isogloss.measures.aligner import align
 from isogloss.measures.links import AER, alignment_error_rate, itermax_links
 from isogloss.progress import Progress
-from isogloss.recipes.steps.layers import compared
+from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
 from isogloss.runs.table import Row, row
@@ -45,7 +45,7 @@ def read_once(
     known, gold = _words(bitext, pool, words, progress)
     store.begin(known)
     shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
-    means: dict[int, tuple[float, Tensor]] = {}
+    means: dict[int, LayerMean] = {}
     for layers in _passes(store.layers, len(bitext.languages), len(pairs), stack.width):
         yield from _one_pass(stack, bitext, order, layers, pairs, gold, store, shortened, means, base, progress)
     yield from compared("cka", "debiased", means, n=len(order), base=base)
@@ -63,7 +63,7 @@ def _one_pass(
     gold: Links,
     store: Store,
     shortened: dict[str, set[int]],
-    means: dict[int, tuple[float, Tensor]],
+    means: dict[int, LayerMean],
     base: Mapping[str, Any],
     progress: Progress,
 ) -> Iterator[Row]:
@@ -76,7 +76,7 @@ def _one_pass(
     for part, units in parts:
         for chunks in _together(stack, bitext, part, layers, units, progress):
             for number, layer in enumerate(layers):
-                sums[layer].update({language: chunk.values["sentence"][number] for language, chunk in chunks.items()})
+                sums[layer].update({language: _doubled(chunk, number) for language, chunk in chunks.items()})
             for language, chunk in chunks.items():
                 shortened[language].update(chunk.shortened)
                 if "word" in units:
@@ -86,7 +86,8 @@ def _one_pass(
     for layer in layers:
         estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
         without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
-        means[layer] = sum(one.value for one in estimates.values()) / len(pairs), without.mean(dim=0)
+        value, floor = (sum(getattr(one, name) for one in estimates.values()) for name in ("value", "floor"))
+        means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), one in estimates.items():
             place = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             given = {"low": one.low, "high": one.high, "floor": one.floor, "n": one.n}
@@ -94,6 +95,12 @@ def _one_pass(
     for ((source, target), layer), judged in found.items():
         place = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, variant="itermax", **place)
+
+
+def _doubled(chunk: Vectors, number: int) -> Tensor:
+    """Sentence vectors of one layer where double precision can be computed: not on an Apple GPU."""
+    values = chunk.values["sentence"][number]
+    return values if values.device.type == "cuda" else values.cpu()
 
 
 def _together(
@@ -122,7 +129,7 @@ def _judge_links(
         for number in source.rows:
             ours = [one.items["word"][:, 0] == number for one in (source, target)]
             names = [one.items["word"][mine, 1].tolist() for one, mine in zip((source, target), ours, strict=True)]
-            x, y = (one.values["word"][:, mine] for one, mine in zip((source, target), ours, strict=True))
+            x, y = (one.values["word"][:, mine].cpu() for one, mine in zip((source, target), ours, strict=True))
             for at, layer in enumerate(layers):
                 linked = [(names[0][i], names[1][j]) for i, j in itermax_links(x[at], y[at])]
                 judged = alignment_error_rate([linked], [links[place[number]]])

@@ -52,8 +52,8 @@ class Store:
         file = np.lib.format.open_memmap(self._path(language), mode="r+")
         for number, layer in enumerate(layers):
             place, start = self.layers.index(layer), self._filled[language, layer]
-            file[place, start : start + len(chunk.rows)] = chunk.values["sentence"][number].numpy()
-            np.add.at(self._sums[language][place], kind[inside], chunk.values["word"][number].numpy()[inside])
+            file[place, start : start + len(chunk.rows)] = chunk.values["sentence"][number].cpu().numpy()
+            np.add.at(self._sums[language][place], kind[inside], chunk.values["word"][number].cpu().numpy()[inside])
             np.add.at(self._counts[language][place], kind[inside], 1)
             self._filled[language, layer] = start + len(chunk.rows)
 
@@ -89,13 +89,9 @@ class Store:
         with whole(self._path(f"hits.{method}.{layer}")) as beside, beside.open("wb") as file:
             np.save(file, hits.numpy())
 
-    def hit_means(self, method: str) -> dict[int, tuple[float, Tensor]]:
-        """For each layer the mean of its hits, and that mean without each sentence in turn, (pool,)."""
-        found = {}
-        for layer in self.layers:
-            hits = torch.from_numpy(np.array(self._open(f"hits.{method}.{layer}")))
-            found[layer] = float(hits.mean()), (hits.sum() - hits) / (len(hits) - 1)
-        return found
+    def hits(self, method: str, layer: int) -> Tensor:
+        """What `put_hits` kept, (pool,)."""
+        return torch.from_numpy(np.array(self._open(f"hits.{method}.{layer}")))
 
     def _open(self, name: str) -> NDArray[Any]:
         found: NDArray[Any] = np.load(self._path(name), mmap_mode="r")

@@ -68,6 +68,7 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
         seed=facts["seed"],
         progress=progress,
     )
+    path.unlink()
 
 
 def choose(store: Store, points: int) -> Chosen:

@@ -1,0 +1,35 @@
+"""Packed attention on a GPU against padded attention there and against float32 on the CPU."""
+
+import pytest
+import torch
+
+from isogloss.stack import load
+from isogloss.text.corpora import Corpus
+from isogloss.vectors import vectors
+from tiny_models import ENCODERS, TEXT
+
+HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
+
+pytestmark = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_on_a_gpu_stays_close_to_the_cpu(tiny, family, dtype):
+    corpus = Corpus("en", TEXT * 20)
+    reference = vectors(load(tiny(family), device="cpu"), corpus)
+    stack = load(tiny(family), device=torch.device("cuda"), dtype=dtype)
+    assert stack.packs == stack.family.packs
+    found = vectors(stack, corpus)
+    scale = reference.abs().mean(dim=(1, 2), keepdim=True)
+    assert ((found - reference).abs() / scale).mean() < (0.03 if dtype == torch.bfloat16 else 0.005)
+
+
+@pytest.mark.parametrize("family", [family for family in ENCODERS if family != "mpnet"])
+def test_float32_on_a_gpu_is_padded_and_exact(tiny, family):
+    corpus = Corpus("en", TEXT)
+    stack = load(tiny(family), device=torch.device("cuda"), dtype=torch.float32)
+    assert not stack.packs
+    torch.testing.assert_close(
+        vectors(stack, corpus), vectors(load(tiny(family), device="cpu"), corpus), atol=1e-3, rtol=0
+    )
