@@ -57,6 +57,22 @@ def test_map_prints_the_verdict_and_leaves_a_run(isogloss, sides, tiny):
     assert len(read_rows(sides / "run")) > 100
 
 
+def test_pharaoh_links_judge_the_vectors(isogloss, sides, tiny):
+    links = invented(("qaa", "qab"), sentences=30, seed=1).links["qaa", "qab"]
+    for corpus in invented(("qaa", "qab"), sentences=30, seed=1):  # links count words separated by spaces
+        words = [[text[a:b] for a, b in spans] for text, spans in zip(corpus.sentences, corpus.words, strict=True)]
+        (sides / f"{corpus.language}.txt").write_text("\n".join(map(" ".join, words)) + "\n", encoding="utf-8")
+    (sides / "links").write_text("\n".join(" ".join(f"{i}-{j}" for i, j in each) for each in links) + "\n")
+    options = ("--out", sides / "run", "--points", 0, "--links", sides / "links")
+    code, _, told = isogloss("map", tiny("bert"), *given(sides, *options))
+    assert code == 0, told
+    table = read_rows(sides / "run")
+    assert set(table[table.measure == "aer"].variant) == {"itermax", "statistical"}
+    (sides / "links").write_text("0-99\n" * 30)
+    options = ("--out", sides / "other", "--links", sides / "links")
+    one_sentence(isogloss("map", tiny("bert"), *given(sides, *options)), "links:1")
+
+
 def test_report_makes_the_page_again_and_one_over_several_runs(isogloss, sides, tiny):
     for name in ("bert", "roberta"):
         code, _, told = isogloss("map", tiny(name), *given(sides, "--out", sides / name, "--points", 0))

@@ -35,6 +35,8 @@ app.add_typer(data_app, name="data")
 out = Console()
 err = Console(stderr=True)
 
+RECIPES: dict[str, Callable[..., Job]] = {"map": map_job}
+TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
 READ = {"bitext"}  # parameters that are read from paths
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 
@@ -43,11 +45,11 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
     """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
 
     def run(**given: Any) -> None:
-        shared = {key: given.pop(key) for key in ("out", "resume", "quiet", "bitext", "languages", "data")}
+        shared = {key: given.pop(key) for key in ("out", "resume", "quiet", *TEXT)}
         model = given.pop("model")
-        arguments = {"model": model, **given, **{key: shared[key] for key in ("bitext", "languages", "data")}}
+        arguments = {"model": model, **given, **{key: shared[key] for key in TEXT}}
         folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
-        bitexts = _read(shared["bitext"], shared["languages"], shared["data"])
+        bitexts = _read(**{key: shared[key] for key in TEXT})
         job = recipe(model, *bitexts, **given)
         with _bars(shared["quiet"]) as bars:
             table = execute(
@@ -166,6 +168,7 @@ def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
         ("bitext", Annotated[list[str] | None, typer.Option(help="parallel text: once a language, or once for a table, "
          "a Tatoeba folder, or the name of a data set")], None),
         ("languages", Annotated[str | None, typer.Option(help="codes in order, as in en,nl")], None),
+        ("links", Annotated[str | None, typer.Option(help="word links of the two languages, a Pharaoh file")], None),
         ("data", DataFolder, None),
         ("out", Annotated[str | None, typer.Option(help="run folder; default runs/NAME")], None),
         ("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
@@ -195,14 +198,16 @@ def _parts(annotation: Any) -> tuple[Any, str]:
     return annotation, text
 
 
-def _read(paths: list[str] | None, languages: str | None, data: str | None) -> list[Any]:
+def _read(bitext: list[str] | None, languages: str | None, links: str | None, data: str | None) -> list[Any]:
     from isogloss.text import read_bitexts, resolve
     from isogloss.text.readers import embedded
 
     wanted = [one.strip() for one in languages.split(",")] if languages else None
-    if not paths:
+    if not bitext:
+        if links:
+            raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
         return [embedded(wanted)]
-    return read_bitexts(*(resolve(path, data) for path in paths), languages=wanted)
+    return read_bitexts(*(resolve(path, data) for path in bitext), languages=wanted, links=links)
 
 
 def _default_folder(folder: Path, *, resume: bool) -> Path:
@@ -250,5 +255,5 @@ def _bars(quiet: bool) -> Iterator[progress.Progress]:
             yield show
 
 
-for name, recipe in {"map": map_job}.items():
+for name, recipe in RECIPES.items():
     app.command(name)(recipe_command(name, recipe))

@@ -85,20 +85,7 @@ def _rows(folder: Path) -> pd.DataFrame:
         )
     if "measure" not in data or "value" not in data:
         raise InputError(f"the rows in {folder} have no columns measure and value; they have {', '.join(data.columns)}")
-    return _typed(data)
-
-
-def _typed(data: pd.DataFrame) -> pd.DataFrame:
-    """Every column in order and one type a column, as `table.frame` makes them, but for whole columns at once."""
-    data = data.reindex(columns=list(table.COLUMNS))
-    for name in table.COLUMNS:
-        if name in table.NUMBERS:
-            data[name] = pd.to_numeric(data[name]).astype("float64")
-        elif name in table.COUNTS:
-            data[name] = pd.to_numeric(data[name]).astype("Int64")
-        else:
-            data[name] = data[name].astype("object").fillna("").astype("str")
-    return data
+    return table.typed(data)
 
 
 def _points(path: Path) -> pd.DataFrame | None:

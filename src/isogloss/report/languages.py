@@ -7,41 +7,21 @@ the first seven differ in both.
 
 from collections.abc import Sequence
 
+from isogloss.text import languages
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 INK = "#1f2a33"
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
 
-_NAMES = """
-af afr Afrikaans|ar ara Arabic|bg bul Bulgarian|bn ben Bengali|ca cat Catalan|cs ces Czech|cy cym Welsh
-da dan Danish|de deu German|el ell Greek|en eng English|eo epo Esperanto|es spa Spanish|et est Estonian
-eu eus Basque|fa pes Persian|fi fin Finnish|fo fao Faroese|fr fra French|fy fry Frisian|ga gle Irish
-gl glg Galician|gu guj Gujarati|he heb Hebrew|hi hin Hindi|hr hrv Croatian|hu hun Hungarian|hy hye Armenian
-id ind Indonesian|is isl Icelandic|it ita Italian|ja jpn Japanese|jv jav Javanese|ka kat Georgian
-kk kaz Kazakh|kn kan Kannada|ko kor Korean|la lat Latin|lt lit Lithuanian|lv lvs Latvian|mk mkd Macedonian
-ml mal Malayalam|mn mon Mongolian|mr mar Marathi|ms zsm Malay|mt mlt Maltese|my mya Burmese|nb nob Norwegian
-nl nld Dutch|no nor Norwegian|pa pan Punjabi|pl pol Polish|pt por Portuguese|ro ron Romanian|ru rus Russian
-sk slk Slovak|sl slv Slovenian|sq sqi Albanian|sr srp Serbian|sv swe Swedish|sw swh Swahili|ta tam Tamil
-te tel Telugu|th tha Thai|tl tgl Tagalog|tr tur Turkish|uk ukr Ukrainian|ur urd Urdu|uz uzb Uzbek
-vi vie Vietnamese|zh cmn Chinese|zh zho Chinese|ar arb Arabic|fa fas Persian|sw swa Swahili|lv lav Latvian
-ms msa Malay
-"""
-
-NAMES = {
-    code: name
-    for entry in _NAMES.replace("\n", "|").split("|")
-    if entry
-    for short, long, name in [entry.split(" ", 2)]
-    for code in (short, long)
-}
-
 
 def language_name(code: str) -> str:
-    """The English name of a language code of two or three letters; an unknown code is its own name.
+    """The English name of a language code; an unknown code is its own name.
 
-    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("xx")
-    ('Dutch', 'Dutch', 'Chinese', 'xx')
+    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("??")
+    ('Dutch', 'Dutch', 'Chinese', '??')
     """
-    return NAMES.get(code) or NAMES.get(code.replace("_", "-").split("-")[0].lower(), code)
+    short = code.replace("_", "-").split("-")[0].lower()
+    return languages.name(short) if languages.is_code(short) else code
 
 
 def display_names(codes: Sequence[str]) -> dict[str, str]:

@@ -43,7 +43,12 @@ def row(measure: str, value: float, **rest: Any) -> dict[str, Any]:
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
     """Rows as a data frame with every column in order and one type a column."""
-    data = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    return typed(pd.DataFrame(list(rows), columns=list(COLUMNS)))
+
+
+def typed(data: pd.DataFrame) -> pd.DataFrame:
+    """Every column of the table in order and one type a column; absent ones are empty."""
+    data = data.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         if name in NUMBERS:
             data[name] = pd.to_numeric(data[name]).astype("float64")

@@ -51,7 +51,7 @@ def stream(
     units: Sequence[Unit] = ("sentence",),
     pool: Pool = "mean",
     rows: Sequence[int] | None = None,
-    chunk: int = 1024,
+    chunk: int = 2048,
     tokens: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Vectors]:
@@ -65,7 +65,7 @@ def stream(
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     wanted = list(stack.cuts if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
-    budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048)
+    budget = tokens or (65_536 if stack.device.type == "cuda" else 1_024)
     stage, done = f"reading {corpus.language}", 0
     for piece in chunks(order, chunk):
         whole = encode(stack.tokenizer, corpus, piece, max_length=stack.max_length, words="word" in units)

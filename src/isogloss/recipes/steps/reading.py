@@ -107,7 +107,7 @@ def _together(
     stack: Stack | Chain, bitext: Bitext, rows: list[int], layers: list[int], units: Sequence[Unit], progress: Progress
 ) -> Iterator[dict[str, Vectors]]:
     """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
-    size = 64 if "word" in units else 1024
+    size = 64 if "word" in units else 2048
     streams = [
         stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, progress=progress) for corpus in bitext
     ]
