@@ -12,10 +12,10 @@ from report_runs import HOSTILE, Shape, rows, write_run
 from isogloss.errors import InputError
 from isogloss.report import write_report
 from isogloss.report.folder import read_run
-from isogloss.report.languages import NAMES
 from isogloss.report.payload import script_safe_json
 from isogloss.report.table import thin_rows
 from isogloss.runs import table
+from isogloss.text.languages import known
 
 
 def page_of(folder, out):
@@ -42,7 +42,7 @@ def test_the_page_is_small_without_its_data(run, tmp_path):
 
 
 def test_many_languages_and_layers_stay_light(tmp_path):
-    languages = tuple(NAMES)[:20]
+    languages = tuple(known())[:20]
     shape = Shape(languages=languages, layers=24, meet=15, words=300)
     page = page_of(write_run(tmp_path / "big", shape), tmp_path)
     assert len(page.encode()) < 2_600_000
