@@ -48,6 +48,20 @@ def test_resume_drops_half_a_line_and_goes_on(tmp_path):
     pd.testing.assert_frame_equal(again.finish(), frame(ROWS))
 
 
+def test_a_run_killed_while_it_was_being_made_can_be_resumed(tmp_path):
+    for files in ([], [".run.json.77.part"], ["run.json"], ["run.json", ".rows.csv.77.part"]):
+        folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+        start(folder, FACTS)
+        kept = {name: (folder / name).read_bytes() if (folder / name).exists() else b"half" for name in files}
+        for path in folder.iterdir():
+            path.unlink()
+        for name, content in kept.items():
+            (folder / name).write_bytes(content)
+        run = start(folder, FACTS, resume=True)
+        run.append(ROWS)
+        pd.testing.assert_frame_equal(run.finish(), frame(ROWS))
+
+
 def test_a_folder_is_never_overwritten(tmp_path):
     start(tmp_path / "run", FACTS)
     with pytest.raises(InputError, match="already holds a run; add --resume"):

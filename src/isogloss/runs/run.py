@@ -102,14 +102,22 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
         if not resume:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         _go_on(run)
-    elif path.exists() and (not path.is_dir() or any(path.iterdir())):
+    elif path.exists() and (not path.is_dir() or any(not _left_over(one) for one in path.iterdir())):
         raise InputError(f"{path} exists and is no run folder; choose another --out")
     else:
         path.mkdir(parents=True, exist_ok=True)
-        write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
+    for one in filter(_left_over, path.iterdir()):
+        one.unlink()
     if not run.finished:
-        run._save()
+        run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
+    if not (path / "rows.csv").is_file():
+        write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
     return run
+
+
+def _left_over(path: Path) -> bool:
+    """Whether this is what a kill leaves of a file that was being written whole."""
+    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
@@ -144,7 +152,7 @@ def _go_on(run: Run) -> None:
     run.finished = before.get("status") == "finished"
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
     path = run.folder / "rows.csv"
-    rows = _read_csv(path)
+    rows = _read_csv(path) if path.is_file() else []
     run._remember(rows)
     # A kill may have left half a line behind; what was read back is written again, whole.
     with whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
