@@ -207,6 +207,19 @@ def test_numbers_out_of_range_are_one_sentence_and_no_folder(isogloss, sides, ti
     assert not (sides / "run").exists()
 
 
+def test_an_unknown_option_is_one_sentence(isogloss, sides):
+    one_sentence(isogloss("map", "--bitxt", "x"), "--bitxt", "--bitext")
+
+
+def test_an_interrupt_says_how_to_go_on(isogloss, sides, tiny, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "execute", interrupt)
+    code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    assert code == 130 and "run the same command with --resume" in told and "Traceback" not in told
+
+
 def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, monkeypatch):
     from isogloss.runs import run as run_module
 

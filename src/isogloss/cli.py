@@ -23,7 +23,7 @@ from rich.table import Table
 from isogloss import progress
 from isogloss.errors import InputError
 from isogloss.recipes import Job, execute, map_job
-from isogloss.runs import read_facts
+from isogloss.runs import check_folder, read_facts
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
@@ -49,6 +49,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
         model = given.pop("model")
         arguments = {"model": model, **given, **{key: shared[key] for key in TEXT}}
         folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
+        check_folder(folder, resume=shared["resume"])
         bitexts = _read(**{key: shared[key] for key in TEXT})
         job = recipe(model, *bitexts, **given)
         with _bars(shared["quiet"]) as bars:
@@ -136,7 +137,8 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)
     except OSError as error:
@@ -144,8 +146,16 @@ def main() -> None:
         _fail(
             f"could not read or write{where}: {error.strerror or error}; what was measured is kept, --resume goes on", 1
         )
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
+        if isinstance(stop, SystemExit) and stop.code != 130:  # 130 is how the parser ends an interrupted command
+            raise
         _fail("interrupted; run the same command with --resume to go on", 130)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        if not error.format_message():  # help was shown, as for no arguments at all
+            sys.exit(2)
+        _fail(error.format_message(), 2)  # the parser's own complaint, as about an unknown option
 
 
 def _fail(sentence: str, code: int) -> None:

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +10,7 @@ from scipy import stats
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.recipes.steps import reading
+from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.vocabulary import vocabulary
 from isogloss.text.invented import invented
 
@@ -157,12 +161,12 @@ def test_a_run_resumed_after_its_reading_does_not_read_again(stack, bitext, tmp_
 
 
 def test_long_sentences_are_said_in_a_note(stack, tmp_path):
-    long = ig.Bitext(
-        (ig.Corpus("en", ["the cat"] * 4 + ["cat " * 90]), ig.Corpus("nl", ["de kat"] * 4 + ["kat " * 90])), name="t"
-    )
+    english, dutch = (["the cat", "a cat", "man", "yes"], ["de kat", "een kat", "man", "ja"])
+    sides = (ig.Corpus("en", [*english, "cat " * 90]), ig.Corpus("nl", [*dutch, "kat " * 90]))
+    long = ig.Bitext(sides, name="t")
     table = ig.map(stack, long, out=tmp_path / "run", points=0)
     assert only(table, measure="truncated").value.tolist() == [1, 1]
-    notes = __import__("json").loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
     assert "1 of 5 sentences of en in t were longer than 64 tokens and were cut" in notes
 
 
@@ -178,7 +182,8 @@ def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
         ({"pool": "some"}, "--pool takes a number of sentences or 'all'"),
         ({"pool": 2}, "--pool must be at least 4"),
         ({"pairs": "none"}, "--pairs takes all or first"),
-        ({"layers": "7"}, "has cuts 0 to 3"),
+        ({"layers": "7"}, "has layers 0 to 3; --layers asks for 7"),
+        ({"layers": "3-1"}, "--layers 3-1 runs backwards; write 1-3"),
         ({"layers": "a"}, "--layers takes numbers"),
     ):
         with pytest.raises(InputError, match=sentence):
@@ -247,3 +252,40 @@ def test_mean_cka_is_the_mean_over_pairs_and_its_best_layer_is_behind_nothing(st
     assert behind.value[mean.value.idxmax()] == 0
     np.testing.assert_allclose(behind.value, mean.value.max() - mean.value, atol=1e-12)
     assert (behind.high - behind.low).max() > 0
+
+
+def test_rows_repeated_on_every_side_do_not_pass_for_agreement(stack, bitext, tmp_path):
+    twice = bitext.take([*range(60), *range(30)])
+    table = ig.map(stack, twice, pool="all", out=tmp_path / "run", points=0)
+    pd.testing.assert_frame_equal(table, ig.map(stack, bitext, pool="all"), check_exact=True)
+    notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    assert any(note.startswith("30 rows of") for note in notes)
+
+
+def test_a_language_with_one_linked_word_is_drawn(stack, bitext, tmp_path):
+    few = {("qaa", "qab"): bitext.links["qaa", "qab"], ("qaa", "qac"): [[(0, 0)], *[[]] * (bitext.rows - 1)]}
+    ig.map(stack, ig.Bitext(bitext.corpora, few, "few"), out=tmp_path / "run", points=12)
+    points = pd.read_parquet(tmp_path / "run" / "points.parquet")
+    assert np.isfinite(points[["x", "y"]]).all().all()
+
+
+def test_words_are_linked_from_the_language_the_links_were_given_with(stack, bitext):
+    turned = ig.Bitext(tuple(bitext[language] for language in ("qab", "qaa", "qac")), bitext.links, "turned")
+    gold = {pair for pair in bitext.links if pair[0] == "qaa"}
+    table = only(ig.map(stack, ig.Bitext(turned.corpora, {p: bitext.links[p] for p in gold}, "t")), measure="aer")
+    assert set(zip(table.source, table.target, strict=True)) == {("qaa", "qab"), ("qaa", "qac")}
+
+
+def test_a_layer_without_variation_hides_no_other(stack, bitext):
+    without = torch.tensor([0.5, 0.6, 0.7])
+    means = {
+        0: LayerMean(float("nan"), without, 0.0),
+        1: LayerMean(0.6, without, 0.0),
+        2: LayerMean(0.8, without + 0.2, 0.0),
+    }
+    rows = [one for one in compared("cka", "debiased", means, n=9, base={}) if one["measure"] == "cka_behind"]
+    assert [one["value"] for one in rows][1:] == pytest.approx([0.2, 0.0])
+
+
+def test_a_path_is_a_model_too(tiny, bitext):
+    assert len(ig.map(Path(tiny("bert")), bitext, pool=8, layers="0"))

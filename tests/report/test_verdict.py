@@ -43,7 +43,9 @@ def test_neighbours_whose_intervals_overlap_cannot_be_told_apart():
 
 
 def test_a_flat_curve_has_no_best_layer():
-    assert say(curve("p@1", [0.5, 0.51, 0.5]))[0].startswith("No layer stands out: from layer 0 to 2")
+    assert say(curve("p@1", [0.5, 0.51, 0.5]))[0].startswith(
+        "No layer stands out: of layers 0 to 2 all intervals overlap"
+    )
 
 
 def test_nothing_above_the_floor_is_said_first():

@@ -90,3 +90,11 @@ def test_all_blocks_and_embeddings_drawn_again_is_a_model_from_scratch(tiny):
     stack = load(tiny("bert"))
     scratch = reinitialise(stack, range(1, DEPTH + 1), seed=1, embeddings=True)
     assert all(not torch.equal(a[0], b[0]) for a, b in zip(parts(stack).values(), parts(scratch).values(), strict=True))
+
+
+@pytest.mark.parametrize("family", [*ENCODERS, "gpt2", "bloom"])
+def test_nothing_that_feeds_a_frozen_block_trains(tiny, family):
+    """Position tables, relative biases and embedding norms lie outside the blocks and outside `embeddings`."""
+    stack = freeze(load(tiny(family)), DEPTH)
+    trained = [name for name, weight in stack.model.named_parameters() if weight.requires_grad]
+    assert all(name.startswith(("pooler", stack.family.norm or "pooler")) for name in trained), trained

@@ -1,5 +1,10 @@
+import re
+import shutil
+
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel
 
 import isogloss.stack.stack as stack_module
 from isogloss.errors import InputError
@@ -130,8 +135,6 @@ def test_packed_sentences_equal_padded_ones(tiny, family, monkeypatch):
 
 
 def test_unknown_family_names_the_known_ones(tmp_path):
-    from transformers import AutoConfig, AutoModel
-
     config = AutoConfig.for_model("albert", vocab_size=50, hidden_size=16, num_attention_heads=2, intermediate_size=16)
     AutoModel.from_config(config).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="albert.*bert, roberta, xlm-roberta"):
@@ -143,3 +146,54 @@ def test_decoders_are_read_but_not_cut(tiny, family):
     stack = load(tiny(family))
     with pytest.raises(InputError, match="cannot be sliced"):
         stack[:1]
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "t5", "bart"])
+def test_missing_weights_are_refused_in_every_kind_of_model(tiny, family, tmp_path):
+    shutil.copytree(tiny(family), tmp_path / "model")
+    weights = load_file(tmp_path / "model" / "model.safetensors")
+    block = next(name for name in weights if re.search(r"(layer|layers|block)\.1\.", name) and "decoder" not in name)
+    del weights[block]
+    save_file(weights, tmp_path / "model" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match="would be random numbers"):
+        load(tmp_path / "model")
+
+
+def test_the_fingerprint_follows_the_weights_and_not_the_last_call(tiny):
+    stack = load(tiny("bert"))
+    before = stack.fingerprint
+    batch_of(stack)  # leaves truncation behind in the tokenizer
+    assert stack.fingerprint == before == load(tiny("bert")).fingerprint
+    with torch.no_grad():
+        next(stack.model.parameters()).add_(1)
+    assert stack.fingerprint != before
+
+
+@pytest.mark.parametrize("family", ["roberta", "mpnet", "bert"])
+def test_the_longest_sentence_fits_the_position_table(tiny, family):
+    stack = load(tiny(family))
+    stack.tokenizer.model_max_length = int(1e30)
+    batch = encode(stack.tokenizer, Corpus("en", ["cat " * 120]), [0], max_length=stack.max_length)
+    with torch.no_grad():
+        assert len(stack.states(batch)[DEPTH]) == stack.max_length
+
+
+def test_language_codes_are_no_content(tiny):
+    tokenizer = load(tiny("bert")).tokenizer
+    tokenizer.add_special_tokens({"additional_special_tokens": ["en_XX"]})
+    batch = encode(tokenizer, Corpus("en", ["en_XX the cat"]), [0], max_length=64)
+    assert tokenizer.convert_ids_to_tokens(batch.ids[batch.content].tolist()) == ["the", "cat"]
+
+
+def test_parts_of_a_chain_are_equally_wide(tiny, tmp_path):
+    wide = AutoConfig.from_pretrained(tiny("bert"), hidden_size=64)
+    AutoModel.from_config(wide).save_pretrained(tmp_path)
+    load(tiny("bert")).tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="equally wide, not 32 and 64"):
+        chain(load(tiny("bert"))[:1], load(tmp_path)[1:])
+
+
+@pytest.mark.parametrize("device", ["mps", "cuda", "cuda:9", "tpu"])
+def test_a_device_that_is_not_there_is_one_sentence(tiny, device):
+    with pytest.raises(InputError, match="--device"):
+        load(tiny("bert"), device=device)

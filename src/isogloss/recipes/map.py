@@ -7,7 +7,7 @@ as the jackknife needs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -54,7 +54,7 @@ class Options:
 
 
 def map_job(
-    model: str | Stack | Chain = "mini",
+    model: str | Path | Stack | Chain = "mini",
     *bitext: Bitext | Corpus,
     pool: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
     pairs: Annotated[str, "'all' pairs of languages, or 'first': the first language with each other"] = "all",
@@ -75,7 +75,7 @@ def map_job(
     Example: isogloss map ./my-encoder --bitext en.txt --bitext nl.txt --languages en,nl --out runs/mine
     """
     texts = _bitexts(bitext)
-    stack = load(model, revision, dtype=dtype, device=device) if isinstance(model, str) else model
+    stack = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
     options = Options(
         pool=_pool(pool),
         pairs=_one_of("pairs", pairs, ("all", "first")),
@@ -110,16 +110,21 @@ def map_job(
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their rows could not be told apart")
     hashes = {
-        "model": stack.fingerprint if isinstance(stack, Stack) else None,
+        "model": stack.fingerprint,
         "data": {name: text.fingerprint for name, text in zip(names, texts, strict=True)},
     }
-    notes = [f"{text.dropped} rows of {name} have an empty side and were left out" for name, text in
-             zip(names, texts, strict=True) if text.dropped]  # fmt: skip
-    return Job(Path(stack.name).name if Path(stack.name).is_dir() else stack.name, steps, hashes, notes)
+    notes = [
+        f"{text.dropped} rows of {name} were left out: they have an empty side, or repeat an earlier row on every "
+        "side, which CKA would take for agreement"
+        for name, text in zip(names, texts, strict=True)
+        if text.dropped
+    ]
+    name = Path(stack.name).name if Path(stack.name).is_dir() else stack.name
+    return Job(name, steps, hashes, notes, depth=stack.cuts[-1])
 
 
 def map_layers(
-    model: str | Stack | Chain = "mini",
+    model: str | Path | Stack | Chain = "mini",
     *bitext: Bitext | Corpus,
     out: str | Path | None = None,
     resume: bool = False,
@@ -253,7 +258,16 @@ def _bitexts(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
     texts = [one for one in given if isinstance(one, Bitext)]
     if corpora:
         texts.insert(0, Bitext(corpora))
-    return texts or [embedded()]
+    return [_without_repeats(text) for text in texts] or [embedded()]
+
+
+def _without_repeats(bitext: Bitext) -> Bitext:
+    """Rows that repeat an earlier one in every language are left out: a repeat is perfectly similar to itself."""
+    seen: dict[tuple[str, ...], int] = {}
+    for number, sentences in enumerate(zip(*(corpus.sentences for corpus in bitext), strict=True)):
+        seen.setdefault(sentences, number)
+    repeats = bitext.rows - len(seen)
+    return replace(bitext.take(list(seen.values())), dropped=bitext.dropped + repeats) if repeats else bitext
 
 
 def _pool(pool: int | str) -> int | None:
@@ -275,12 +289,18 @@ def _layers(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int
     try:
         for part in text.split(",") if isinstance(text, str) else map(str, text):
             first, _, last = part.partition("-")
+            if int(last or first) < int(first):
+                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
             found.update(range(int(first), int(last or first) + 1))
     except ValueError as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
     wrong = sorted(found - set(stack.cuts))
-    if wrong or not found:
-        raise InputError(f"{stack.name} has cuts 0 to {stack.cuts[-1]}; --layers asks for {wrong or 'none'}")
+    if wrong:
+        raise InputError(
+            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
+        )
     return tuple(sorted(found))
 
 

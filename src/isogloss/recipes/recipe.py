@@ -23,12 +23,13 @@ Steps = Callable[[Run, Progress], Iterator[Sequence[Row]]]
 
 @dataclass(frozen=True)
 class Job:
-    """Checked work: `steps(run, progress)` yields rows, a few at a time."""
+    """Checked work: `steps(run, progress)` yields rows, a few at a time. depth: the model's number of blocks."""
 
     model: str
     steps: Steps
     hashes: Mapping[str, Any]
     notes: Sequence[str] = field(default_factory=tuple)
+    depth: int | None = None
 
 
 def execute(
@@ -52,6 +53,7 @@ def execute(
                 job, command=command, arguments=arguments, seed=seed, out=Path(folder) / "run", progress=progress
             )
     facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": job.hashes}
+    facts["depth"] = job.depth
     run = start(out, facts, resume=resume)
     if run.finished:
         return frame(run.rows)

@@ -80,7 +80,10 @@ def _draw_curves(axes: "Axes", run: RunFolder, measure: str, variant: str, *, al
     if not any(isnan(low) for low in mean.low):
         axes.fill_between(mean.layers, mean.low, mean.high, color=ink, alpha=0.14, linewidth=0)
     label = meaning(measure).title if alone else variant_title(variant)
-    axes.plot(mean.layers, mean.value, color=ink, linestyle=dash, linewidth=2.0, label=label)
+    gaps = mean.layers[-1] - mean.layers[0] > len(mean.layers) - 1  # layers left out: show which were read
+    axes.plot(
+        mean.layers, mean.value, color=ink, linestyle=dash, linewidth=2.0, label=label, marker="o" if gaps else ""
+    )
     if not any(isnan(floor) for floor in mean.floor):
         known = any(line.get_label() == "chance" for line in axes.lines)
         look: dict[str, Any] = {"color": "#8a8577", "linewidth": 1.1, "label": "_" if known else "chance"}

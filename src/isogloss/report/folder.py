@@ -35,6 +35,12 @@ class RunFolder:
         models = [model for model in self.rows["model"].unique() if model]
         return str(named or ", ".join(models) or self.path.name)
 
+    @property
+    def depth(self) -> int | None:
+        """How many blocks the model has, where the record says so; not all of them need have been read."""
+        depth = self.record.get("depth")
+        return depth if isinstance(depth, int) else None
+
     @cached_property
     def data(self) -> list[str]:
         """Names of the data sets in order of appearance."""

@@ -226,7 +226,7 @@ function mapTransport(state, act) {
     readout.replaceChildren(
       html("span", { class: "quiet" }, "layer"),
       html("strong", {}, String(layer)),
-      html("span", { class: "quiet" }, `of ${state.run.map.layers.at(-1)}`),
+      html("span", { class: "quiet" }, `of ${state.run.depth ?? state.run.map.layers.at(-1)}`),
     );
     slider.setAttribute("aria-valuetext", `layer ${layer}`);
   }

@@ -155,7 +155,7 @@ def _facts(run: RunFolder) -> list[dict[str, str]]:
     best = best_layer(lead)
     place = lead.place(best)
     chance = above_floor(lead, best) is False
-    layer = ("highest at layer" if chance else "best layer", str(best), f"of {lead.layers[-1]}")
+    layer = ("highest at layer" if chance else "best layer", str(best), f"of {run.depth or lead.layers[-1]}")
     facts = [layer, (measure_name(lead), number(lead.value[place]), "")]
     if lead.floor[place] == lead.floor[place]:
         facts.append(("by chance", number(lead.floor[place]), ""))

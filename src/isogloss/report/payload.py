@@ -68,6 +68,7 @@ def run_payload(run: RunFolder) -> dict[str, Any]:
     return {
         "name": run.name,
         "model": run.model,
+        **({} if run.depth is None else {"depth": run.depth}),
         "data": run.data,
         "languages": run.languages,
         "centre": central_language(run.rows),

@@ -65,8 +65,8 @@ def _lead(curve: Curve) -> str:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
         return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.layers) > 1:
-        how = "none can be told from the best" if curve.tied else "the intervals all overlap the best one's"
-        opening = f"No layer stands out: from layer {same[0]} to {same[-1]} {how}"
+        how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
+        opening = f"No layer stands out: of {name_layers(same)} {how}"
         return f"{opening}, layer {best}, where {told} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
@@ -143,6 +143,8 @@ def _second(curve: Curve, lead: Curve) -> str:
         return f"By {name} no layer is better than chance: at best {_numbers(curve, best)}, at layer {best} ({told})."
     if above_floor(lead, best_layer(lead)) is False:
         opening = f"{capitalise(name)} does rise above chance"
+    elif len(alike(lead)) == len(lead.layers) or len(same) == len(curve.layers):  # nothing to agree with
+        return f"{capitalise(name)} is highest at {_where(curve)} with {_numbers(curve, best)} ({told})."
     else:
         opening = f"{capitalise(name)} {'agrees' if set(same) & set(alike(lead)) else 'differs'}"
     return f"{opening}: it is highest at {_where(curve)} with {_numbers(curve, best)} ({told})."
@@ -230,7 +232,7 @@ def name_layers(layers: Sequence[int]) -> str:
 
 def number(value: float) -> str:
     """Three decimals, enough to see an interval move."""
-    return f"{value:.3f}"
+    return f"{value:.3f}".replace("-0.000", "0.000")
 
 
 def capitalise(text: str) -> str:

@@ -7,6 +7,7 @@ would rather not compute again, and is removed at the end.
 
 import csv
 import datetime
+import io
 import json
 import os
 import platform
@@ -21,7 +22,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.runs.files import whole, write_text
-from isogloss.runs.table import COLUMNS, NUMBERS, Row, frame, key
+from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key
 
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
@@ -98,14 +99,10 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     """
     path = Path(folder)
     run = Run(path, {**facts, **_surroundings(), "started": _now(), "finished": None, "status": "running", "notes": []})
+    check_folder(path, resume=resume)
     if (path / "run.json").is_file():
-        if not resume:
-            raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         _go_on(run)
-    elif path.exists() and (not path.is_dir() or any(not _left_over(one) for one in path.iterdir())):
-        raise InputError(f"{path} exists and is no run folder; choose another --out")
-    else:
-        path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     for one in filter(_left_over, path.iterdir()):
         one.unlink()
     if not run.finished:
@@ -113,6 +110,15 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
     return run
+
+
+def check_folder(path: Path, *, resume: bool) -> None:
+    """Refuse a folder that holds a run already, unless it is to be resumed, or anything else."""
+    if (path / "run.json").is_file():
+        if not resume:
+            raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
+    elif path.exists() and (not path.is_dir() or any(not _left_over(one) for one in path.iterdir())):
+        raise InputError(f"{path} exists and is no run folder; choose another --out")
 
 
 def _left_over(path: Path) -> bool:
@@ -174,7 +180,7 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     lines = text[: text.rfind("\n") + 1]
     found = []
-    for number, cells in enumerate(csv.reader(lines.splitlines(keepends=True)), 1):
+    for number, cells in enumerate(csv.reader(io.StringIO(lines)), 1):
         if number == 1:
             if tuple(cells) != COLUMNS:
                 raise InputError(f"{path}:1: the columns are not those of a run")
@@ -192,8 +198,6 @@ def _text(name: str, value: Any) -> str:
 
 
 def _value(name: str, cell: str) -> Any:
-    from isogloss.runs.table import COUNTS
-
     return float(cell) if name in NUMBERS else int(cell) if name in COUNTS else cell
 
 

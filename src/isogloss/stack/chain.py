@@ -1,5 +1,6 @@
 """Slices of stacks, and maps between their spaces, run one after the other as if they were one stack."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,12 +57,18 @@ class Chain:
     @property
     def model(self) -> nn.Module:
         """All modules together, for switching modes."""
-        return nn.ModuleList([part.model for part in self.parts])
+        maps = [one for group in self.maps for one in group if isinstance(one, nn.Module)]
+        return nn.ModuleList([*(part.model for part in self.parts), *maps])
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the parts; the maps between them are part of it only by name, so a chain is not cached."""
-        raise InputError("vectors of a chain are not cached: its maps have no fingerprint")
+        """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
+        digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
+        for apply in (one for group in self.maps for one in group):
+            digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
+            for name, weight in apply.state_dict().items() if isinstance(apply, nn.Module) else ():
+                digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
     @property
     def cuts(self) -> range:
@@ -119,4 +126,7 @@ def chain(*parts: Stack | Callable[[Tensor], Tensor]) -> Chain:
             maps[-1].append(part)
     if not stacks or not stacks[0].embeds:
         raise InputError("a chain begins with a slice that takes text, as in chain(a[:4], rotation, b[4:])")
+    widths = {part.width for part in stacks}
+    if len(widths) > 1:
+        raise InputError(f"the parts of a chain must be equally wide, not {' and '.join(map(str, sorted(widths)))}")
     return Chain(tuple(stacks), tuple(tuple(group) for group in maps))

@@ -19,13 +19,11 @@ def freeze(stack: Stack, n: int) -> Stack:
     """
     if not -1 <= n <= stack.last:
         raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
-    stack.model.requires_grad_(True)
-    if n >= 0:
-        for path in stack.family.embeddings:
-            if hasattr(stack.model, path):
-                _module(stack.model, path).requires_grad_(False)
-    for block in _module(stack.model, stack.family.blocks)[: max(n, 0)]:
-        block.requires_grad_(False)
+    blocks = _module(stack.model, stack.family.blocks)
+    stack.model.requires_grad_(n < 0)
+    # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
+    for part in (*blocks[max(n, 0) :], *_above_the_blocks(stack)):
+        part.requires_grad_(True)
     return stack
 
 
@@ -42,9 +40,18 @@ def reinitialise(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: 
         torch.manual_seed(seed)
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
     model = copy.deepcopy(stack.model)
-    paths = [f"{stack.family.blocks}.{number - 1}" for number in numbers]
-    paths += [path for path in stack.family.embeddings if embeddings and hasattr(model, path)]
-    for path in paths:
-        old: nn.Module = _module(model, path)
-        old.load_state_dict(_module(fresh, path).state_dict())
+    kept, drawn = (dict(each.named_parameters()) for each in (model, fresh))
+    chosen = tuple(f"{stack.family.blocks}.{number - 1}." for number in numbers)
+    above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
+    with torch.no_grad():
+        for name, weight in kept.items():
+            below = not name.startswith((f"{stack.family.blocks}.", *above))
+            if name.startswith(chosen) or (embeddings and below):
+                weight.copy_(drawn[name])
     return replace(stack, model=model)
+
+
+def _above_the_blocks(stack: Stack) -> list[nn.Module]:
+    """The last norm and the pooler, where the model has them."""
+    names = (stack.family.norm, "pooler")
+    return [part for name in names if name and (part := getattr(stack.model, name, None)) is not None]

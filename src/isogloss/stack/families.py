@@ -54,7 +54,7 @@ FAMILIES: dict[str, Family] = {
     "electra": Family("encoder.layer", ("embeddings", "embeddings_project")),
     "distilbert": Family("transformer.layer", token_types=False),
     # Relative position biases are computed for one row of positions, so sentences cannot share a row.
-    "mpnet": Family("encoder.layer", packs=False, token_types=False),
+    "mpnet": Family("encoder.layer", packs=False, first_position="padding", token_types=False),
     "modernbert": Family("layers", norm="final_norm", token_types=False),
     "gpt2": Family("h", ("wte",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "bloom": Family("h", ("word_embeddings",), norm="ln_f", packs=False, token_types=False, kind="decoder"),

@@ -52,8 +52,9 @@ def load(
             raise InputError(_why_not(name, source, error)) from error
     if family.kind == "encoder-decoder":
         model = model.get_encoder()
-    missing = [key for key in information["missing_keys"] if "pooler" not in key]
-    if missing and family.kind == "encoder":
+    read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
+    missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
+    if missing:
         raise InputError(
             f"{name}: the weights of {len(missing)} tensors are missing, {missing[0]} among them; "
             "they would be random numbers, so the model is not loaded"
@@ -73,6 +74,11 @@ def choose_device(device: str | torch.device) -> torch.device:
         raise InputError(f"--device {device!r} is not known; choose auto, cpu, cuda or mps")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InputError("--device cuda was asked for, but this machine has no usable NVIDIA GPU; use --device cpu")
+    if device == "mps" and not torch.backends.mps.is_available():
+        raise InputError("--device mps was asked for, but this machine has no usable Apple GPU; use --device cpu")
+    number = device.removeprefix("cuda:")
+    if device.startswith("cuda:") and not (number.isdigit() and int(number) < torch.cuda.device_count()):
+        raise InputError(f"--device {device} is not there; this machine has {torch.cuda.device_count()} NVIDIA GPUs")
     return torch.device(device)
 
 

@@ -10,6 +10,7 @@ a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`.
 
 import copy
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from isogloss.text.batches import Batch
 Reduce = Callable[[int, Tensor], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
@@ -41,6 +42,10 @@ class Stack:
     first: int
     last: int
     embeds: bool = True
+
+    def __repr__(self) -> str:
+        """In one line: the whole model would fill the screen."""
+        return f"Stack({self.name!r}, cuts {self.first} to {self.last}, {self.width} wide, {self.dtype}, {self.device})"
 
     @property
     def width(self) -> int:
@@ -76,21 +81,31 @@ class Stack:
             getattr(self.model.config, "max_position_embeddings", None),
         ]
         if self.family.first_position == "padding" and limits[1] is not None:
-            limits[1] -= self.model.config.pad_token_id + 1
+            limits[1] -= self.first_position
         known = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]
         return min(known) if known else 512
+
+    @property
+    def first_position(self) -> int:
+        """The position of a sentence's first token: after the padding index in the families that reserve it."""
+        if self.family.first_position == "zero":
+            return 0
+        return int(_module(self.model, self.family.embeddings[0]).padding_idx) + 1
 
     @property
     def blocks(self) -> list[nn.Module]:
         """The blocks of this slice, in order."""
         return list(_module(self.model, self.family.blocks))[self.first : self.last]
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A hash of the configuration, the tokenizer and every weight."""
+        """A hash of the configuration, the tokenizer and every weight, as they are now: training changes it."""
         digest = hashlib.sha256(self.model.config.to_json_string().encode())
+        digest.update(str(self.max_length).encode())
         if self.tokenizer.is_fast:
-            digest.update(self.tokenizer.backend_tokenizer.to_str().encode())
+            known = json.loads(self.tokenizer.backend_tokenizer.to_str())
+            known |= {"truncation": None, "padding": None}  # what the last call asked for, no part of the tokenizer
+            digest.update(json.dumps(known, sort_keys=True).encode())
         for name, weight in sorted(self.model.state_dict().items()):
             digest.update(name.encode())
             digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
@@ -131,7 +146,8 @@ class Stack:
             raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
         if hidden is not None and self.family.kind != "encoder":
             raise InputError(f"{self.name} is a {self.family.kind}: it can be read from text only")
-        part = replace(self, last=max(wanted, default=self.first))
+        last = max(wanted, default=self.first)
+        part = self if last == self.last else replace(self, last=last)
         return part._run(batch, wanted, reduce, hidden)
 
     def states(self, batch: Batch, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
@@ -288,9 +304,8 @@ def _packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
     borders = torch.nn.functional.pad(torch.cumsum(batch.lengths, 0), (1, 0))
     places = torch.arange(int(borders[-1]), device=borders.device)
     places = places - torch.repeat_interleave(borders[:-1], batch.lengths)
-    start = stack.model.config.pad_token_id + 1 if stack.family.first_position == "padding" else 0
     inputs: dict[str, Any] = {
-        "position_ids": (places + start).unsqueeze(0),
+        "position_ids": (places + stack.first_position).unsqueeze(0),
         "cu_seq_lens_q": borders,
         "max_length_q": int(batch.lengths.max()),
     }

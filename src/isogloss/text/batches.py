@@ -109,10 +109,13 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
 
 
 def marks(tokenizer: Any) -> list[int]:
-    """Ids that only mark borders (start, end, separation, padding); an unknown or masked word is still content."""
+    """Ids that say nothing of the sentence: borders, padding, language codes; a masked or unknown word is content.
+
+    Some decoders have one token for border and unknown; it is a border there.
+    """
     names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
-    unknown = tokenizer.unk_token_id
-    return sorted({i for name in names if (i := getattr(tokenizer, name, None)) is not None and i != unknown})
+    borders = {i for name in names if (i := getattr(tokenizer, name, None)) is not None}
+    return sorted(borders | (set(tokenizer.all_special_ids) - {tokenizer.unk_token_id, tokenizer.mask_token_id}))
 
 
 def group(lengths: Sequence[int], *, tokens: int) -> Iterator[list[int]]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
@@ -94,7 +95,7 @@ def vectors(
 
     unit: sentence (mean of its content tokens), word (`pool`: mean of its subwords, or the first) or token (content
     tokens in order). cache: a folder; the same model, text and options are then computed once. A word of which
-    nothing is left after cutting a long sentence is nan.
+    nothing is left after cutting a long sentence has no vector; `stream` says which words its vectors are of.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
@@ -109,6 +110,8 @@ def vectors(
         raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
     if cache is None:
         return compute()
+    if isinstance(stack, Chain) and any(not isinstance(one, Module) for group in stack.maps for one in group):
+        raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
     return kept(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
 
 

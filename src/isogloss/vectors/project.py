@@ -53,8 +53,10 @@ def layers_on_a_plane(
     place: Array | None = None
     for number, raw in enumerate(layers):
         x = remove_means(raw, groups) if centre else np.asarray(raw, dtype=np.float64)
+        # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
+        rows = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         near = PerplexityBasedNN(
-            x, perplexity=min(perplexity, (points - 1) / 3), metric="cosine", method="exact", random_state=seed
+            rows, perplexity=min(perplexity, (points - 1) / 3), metric="euclidean", method="exact", random_state=seed
         )
         start = rescale(plane(x) if place is None else place)
         embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", random_state=seed, n_jobs=2)

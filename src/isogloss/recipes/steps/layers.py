@@ -33,7 +33,8 @@ def compared(
     A layer whose `behind` interval reaches 0 cannot be told from the best one. n: sentences.
     """
     least = MEASURES[measure].range[0]
-    best = layers[max(layers, key=lambda layer: layers[layer].value)]
+    known = [one for one in layers.values() if one.value == one.value]  # a side without variation has no value
+    best = max(known or layers.values(), key=lambda one: one.value)
     for layer, one in layers.items():
         place = {**base, "layer": layer, "unit": "sentence", "variant": variant, "n": n}
         low, high = jackknife_interval(one.value, one.without)

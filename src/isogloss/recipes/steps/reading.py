@@ -3,6 +3,7 @@
 That is CKA over all sentences, the error of links found by vectors, and the count of sentences cut short.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from isogloss.text.corpora import Bitext, Link
 from isogloss.vectors.extract import Unit, Vectors, stream
 
 Links = dict[Pair, list[Sequence[Link]]]
+CHUNK_BYTES = 400_000_000  # what the vectors of one chunk may take
 SUMS_BYTES = 1_000_000_000  # what the d x d sums of CKA may take before layers are read in several passes
 
 
@@ -69,12 +71,18 @@ def _one_pass(
 ) -> Iterator[Row]:
     # Blocks of at most 128 sentences, and at least ten of them where the text allows.
     block = max(4, min(128, len(order) // 10))
-    sums = {layer: CkaStream(pairs, block=block, seed=base["seed"]) for layer in layers}
+    shuffles = max(4, 400 // max(1, len(order) // block))  # few blocks need more shuffles for as steady a floor
+    sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     found: dict[tuple[Pair, int], AER] = {}
     pool, rest = order[: store.pool], order[store.pool :]
     parts: list[tuple[list[int], tuple[Unit, ...]]] = [(pool, ("sentence", "word")), (rest, ("sentence",))]
     for part, units in parts:
-        for chunks in _together(stack, bitext, part, layers, units, progress):
+        before = 0 if part is pool else len(pool)
+
+        def told(stage: str, done: int, _: int, before: int = before) -> None:
+            progress(stage, before + done, len(order))
+
+        for chunks in _together(stack, bitext, part, layers, units, told):
             for number, layer in enumerate(layers):
                 sums[layer].update({language: _doubled(chunk, number) for language, chunk in chunks.items()})
             for language, chunk in chunks.items():
@@ -90,7 +98,7 @@ def _one_pass(
         means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), one in estimates.items():
             place = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
-            given = {"low": one.low, "high": one.high, "floor": one.floor, "n": one.n}
+            given = {"low": max(one.low, -1.0), "high": min(one.high, 1.0), "floor": one.floor, "n": one.n}
             yield row("cka", one.value, variant="debiased", **given, **place)
     for ((source, target), layer), judged in found.items():
         place = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
@@ -107,7 +115,8 @@ def _together(
     stack: Stack | Chain, bitext: Bitext, rows: list[int], layers: list[int], units: Sequence[Unit], progress: Progress
 ) -> Iterator[dict[str, Vectors]]:
     """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
-    size = 64 if "word" in units else 2048
+    vectors = len(layers) * stack.width * 4 * len(bitext.languages)  # bytes for a sentence in every language
+    size = max(16, min(64 if "word" in units else 2048, CHUNK_BYTES // (vectors * (16 if "word" in units else 1))))
     streams = [
         stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, progress=progress) for corpus in bitext
     ]
@@ -141,13 +150,21 @@ def _words(bitext: Bitext, pool: list[int], limit: int, progress: Progress) -> t
     links: Links = {}
     gold: Links = {}
     at_least: dict[Pair, int] = {}
-    first = bitext.languages[0]
-    for other in bitext.languages[1:]:
+    first = _pivot(bitext)
+    for other in bitext.languages:
+        if other == first:
+            continue
         links[first, other], given = links_of(bitext, (first, other), pool, progress=progress)
         at_least[first, other] = 1 if given or len(pool) < 500 else 2
         if given:
             gold[first, other] = links[first, other]
     return vocabulary(bitext, links, pool, limit=limit, at_least=at_least), gold
+
+
+def _pivot(bitext: Bitext) -> str:
+    """The language words are linked from: the one most links were given with, else the first."""
+    ends = Counter(language for pair in bitext.links for language in pair)
+    return max(bitext.languages, key=lambda language: ends[language])
 
 
 def _statistical(bitext: Bitext, pool: list[int], gold: Links, base: Mapping[str, Any]) -> Iterator[Row]:

@@ -74,7 +74,7 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
 def choose(store: Store, points: int) -> Chosen:
     """The words of the first language with translations in most languages, most frequent first, and those."""
     words = store.words()
-    first = store.languages[0]
+    first = next(iter(words.pairs))[0]
     translations: dict[int, dict[str, int]] = {}
     for (_, target), found in words.pairs.items():
         for i, j in found:
