@@ -39,10 +39,11 @@ def plain(stack, sentences, batch=32):
     return torch.cat(found, dim=1)
 
 
-def premises(path):
-    """First sentences of a table of sentence pairs with a header."""
-    lines = path.read_text(encoding="utf-8").split("\n")[1:]
-    return ig.Corpus("en", [line.split("\t")[0] for line in lines if line])
+def pairs(path):
+    """Premise, hypothesis, premise, hypothesis ... of a table of sentence pairs, in file order."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = [line for line in lines if line and not line.startswith("sentence1")]
+    return ig.Corpus("en", [sentence for line in lines for sentence in line.split("\t")[:2]])
 
 
 def best(function, rounds, device):
@@ -77,8 +78,9 @@ def main():
         tokenizer.save_pretrained(place)
         stack = ig.load(place, device=given.device, dtype=given.dtype)
     texts = {
-        "XNLI": ig.read_bitext(resolve("xnli", folder), languages=("en", "de"))["en"],
-        "MultiNLI": premises(folder / "nli_en" / "mnli_train.tsv"),
+        "XNLI 15-way": ig.read_bitext(resolve("xnli", folder), languages=("en", "de"))["en"],
+        "XNLI test pairs": pairs(folder / "xnli" / "test-en.tsv"),
+        "MultiNLI pairs": pairs(folder / "nli_en" / "mnli_train.tsv"),
         "Tatoeba": ig.read_bitexts(resolve("tatoeba", folder), languages=("en", "de"))[0]["en"],
     }
     print(f"{given.sentences} sentences, {stack.device}, {stack.dtype}, {torch.get_num_threads()} threads\n")
