@@ -24,7 +24,7 @@ def bitext():
 
 @pytest.fixture(scope="module")
 def stack(tiny):
-    return ig.load(tiny("bert"))
+    return ig.load(tiny("bert"), device="cpu")  # made before a test can hide a GPU
 
 
 def only(table, **where):
