@@ -7,11 +7,12 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
 ORDER = [
-    {"errors", "progress"},
+    {"errors", "progress", "files"},
     {"measures"},
     {"text"},
     {"stack"},
     {"vectors"},
+    {"training"},
     {"runs"},
     {"recipes"},
     {"report"},

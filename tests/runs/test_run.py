@@ -5,7 +5,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.runs import COLUMNS, frame, read_facts, read_rows, row, start
-from isogloss.runs.files import whole, write_text
+from isogloss.files import whole, write_text
 
 FACTS = {"command": "map", "arguments": {"pool": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
 ROWS = [

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from isogloss.runs.files import whole
+from isogloss.files import whole
 
 
 def write_whole(path: Path, content: bytes) -> Path:

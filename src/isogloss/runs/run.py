@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.runs.files import whole, write_text
+from isogloss.files import whole, write_text
 from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key
 
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")

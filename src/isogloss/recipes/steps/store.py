@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.recipes.steps.vocabulary import Vocabulary, words_of
-from isogloss.runs.files import whole, write_text
+from isogloss.files import whole, write_text
 from isogloss.text.corpora import Corpus
 from isogloss.vectors.extract import Vectors
 

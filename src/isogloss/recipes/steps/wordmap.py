@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.store import Store
-from isogloss.runs.files import whole
+from isogloss.files import whole
 from isogloss.runs.run import Run
 from isogloss.vectors.project import layers_on_a_plane
 
