@@ -7,18 +7,19 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
 ORDER = [
-    {"errors", "progress", "files"},
+    {"errors", "progress", "files", "seeds"},
     {"measures"},
     {"text"},
     {"stack"},
     {"vectors"},
+    {"training"},
     {"training"},
     {"runs"},
     {"recipes"},
     {"report"},
     {"cli", "__init__", "__main__"},
 ]
-PURE = ["measures", "vectors/pool.py", "text/words.py"]
+PURE = ["measures", "vectors/pool.py", "text/words.py", "text/masking.py"]
 HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}
 RANK = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 

@@ -1,0 +1,199 @@
+"""Masking against explicit counts, and its shares by statistics on large draws."""
+
+import doctest
+
+import pytest
+import torch
+from scipy import stats
+
+from isogloss.errors import InputError
+from isogloss.text import masking
+from isogloss.text.masking import IGNORE, mask, slots
+
+MASK, PAD, BORDER = 4, 0, 2
+POOL = torch.arange(5, 1000)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def rows(count, length, *, seed=0, padded=False):
+    """Random content between two special tokens, with padding after it where asked."""
+    ids = POOL[torch.randint(len(POOL), (count, length), generator=generator(seed))]
+    content = torch.ones(count, length, dtype=torch.bool)
+    ids[:, 0], content[:, 0] = BORDER, False
+    if padded:
+        ends = torch.randint(1, length + 1, (count, 1), generator=generator(seed + 1))
+        content &= torch.arange(length) < ends
+        ids[torch.arange(length) >= ends] = PAD
+    return ids, content
+
+
+def taken(ids, content, seed=0, **options):
+    return mask(ids, content, mask_id=MASK, pool=POOL, generator=generator(seed), **options)
+
+
+def chosen(found, row):
+    """Places in use in one row."""
+    return [
+        place
+        for place, label in zip(found.places[row].tolist(), found.labels[row].tolist(), strict=True)
+        if label != IGNORE
+    ]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 33, 128])
+@pytest.mark.parametrize("share", [0.15, 0.5, 1.0])
+def test_every_row_against_an_explicit_loop(length, share):
+    ids, content = rows(200, length, padded=True)
+    found = taken(ids, content, share=share)
+    k = max(1, round(share * length))
+    assert found.places.shape == found.labels.shape == (200, k) == (200, slots(length, share))
+    for row in range(200):
+        allowed = content[row].nonzero().flatten().tolist()
+        places = chosen(found, row)
+        assert len(places) == (max(1, round(share * len(allowed))) if allowed else 0)
+        assert len(set(places)) == len(places)
+        assert set(places) <= set(allowed)
+        for place, label in zip(found.places[row].tolist(), found.labels[row].tolist(), strict=True):
+            assert label in (ids[row, place].item(), IGNORE)
+        for place in range(length):
+            if place not in places:
+                assert found.inputs[row, place] == ids[row, place]
+            else:
+                assert found.inputs[row, place].item() in {MASK, ids[row, place].item(), *POOL.tolist()}
+
+
+def test_all_counts_of_content_round_as_python_does():
+    """0.15 * 10 and 0.15 * 30 lie on the border of rounding."""
+    length = 200
+    content = torch.arange(length) < torch.arange(length + 1)[:, None]
+    found = taken(torch.full((length + 1, length), 7), content)
+    expected = [0] + [max(1, round(0.15 * count)) for count in range(1, length + 1)]
+    assert (found.labels != IGNORE).sum(dim=1).tolist() == expected
+
+
+def test_eighty_ten_ten():
+    ids, content = rows(4000, 128)
+    found = taken(ids, content)
+    used = found.labels != IGNORE
+    new, old = found.inputs.gather(1, found.places)[used], found.labels[used]
+    n = len(new)
+    same_by_chance = 0.1 / len(POOL)
+    for count, share in (
+        ((new == MASK).sum(), 0.8),
+        ((new == old).sum(), 0.1 + same_by_chance),
+        (((new != MASK) & (new != old)).sum(), 0.1 - same_by_chance),
+    ):
+        assert abs(count.item() - n * share) < 4 * (n * share * (1 - share)) ** 0.5
+    # What a token becomes does not hang on which slot it sits in.
+    table = torch.stack([(found.inputs.gather(1, found.places) == MASK).sum(0), used.sum(0)])
+    assert stats.chi2_contingency(torch.stack([table[0], table[1] - table[0]]).numpy()).pvalue > 1e-4
+
+
+def test_random_words_are_uniform_over_the_pool():
+    ids = torch.full((3000, 64), 3)
+    pool = torch.tensor([11, 22, 33, 44, 55])
+    found = mask(ids, ids == 3, mask_id=MASK, pool=pool, generator=generator(), masked=0.0, random=1.0)
+    counts = [int((found.inputs == word).sum()) for word in pool.tolist()]
+    assert sum(counts) == int((found.labels != IGNORE).sum())
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_places_are_uniform_over_content():
+    ids, content = rows(1, 40)
+    content[0, 10:15] = False
+    many = ids.expand(30000, -1), content.expand(30000, -1)
+    found = taken(*many)
+    counts = torch.bincount(found.places[found.labels != IGNORE], minlength=40)
+    assert counts[~content[0]].sum() == 0
+    assert stats.chisquare(counts[content[0]].numpy()).pvalue > 1e-4
+
+
+def test_pairs_of_places_are_uniform_too():
+    """Without replacement: each of the 15 pairs of six tokens comes equally often."""
+    ids = torch.full((30000, 6), 9)
+    found = taken(ids, ids == 9, share=1 / 3)
+    low, high = found.places.sort(dim=1).values.T
+    counts = torch.bincount(low * 6 + high)
+    assert stats.chisquare(counts[counts > 0].numpy()).pvalue > 1e-4
+    assert int((counts > 0).sum()) == 15
+
+
+def test_a_row_without_content_is_left_alone():
+    ids, content = rows(5, 20)
+    content[2] = False
+    found = taken(ids, content)
+    assert torch.equal(found.inputs[2], ids[2])
+    assert (found.labels[2] == IGNORE).all()
+    assert ((found.places >= 0) & (found.places < 20)).all()
+
+
+def test_unused_slots_never_overwrite_used_ones():
+    """One content token among a hundred, fifteen slots: it is always the one that is masked."""
+    ids, content = torch.full((500, 100), 9), torch.zeros(500, 100, dtype=torch.bool)
+    where = torch.arange(500) % 100
+    content[torch.arange(500), where] = True
+    found = taken(ids, content, masked=1.0, random=0.0)
+    expected = ids.clone()
+    expected[content] = MASK
+    assert torch.equal(found.inputs, expected)
+    assert torch.equal(found.places[:, 0], where)
+    assert (found.labels[:, 0] == 9).all()
+    assert (found.labels[:, 1:] == IGNORE).all()
+
+
+def test_one_seed_one_mask_and_arguments_are_left_as_they_were():
+    ids, content = rows(50, 64, padded=True)
+    copies = ids.clone(), content.clone()
+    first, second, other = taken(ids, content), taken(ids, content), taken(ids, content, seed=1)
+    for name in ("inputs", "places", "labels"):
+        assert torch.equal(getattr(first, name), getattr(second, name))
+    assert not torch.equal(first.inputs, other.inputs)
+    assert torch.equal(ids, copies[0])
+    assert torch.equal(content, copies[1])
+
+
+def test_the_global_generator_is_not_touched():
+    before = torch.get_rng_state()
+    taken(*rows(10, 16))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_nothing_is_read_back_to_the_host():
+    """On the meta device there is nothing to read, so any .item() or boolean index would raise."""
+    ids = torch.zeros(4, 32, dtype=torch.long, device="meta")
+    found = mask(ids, ids == 0, mask_id=MASK, pool=torch.zeros(9, dtype=torch.long, device="meta"), generator=None)
+    assert found.inputs.shape == (4, 32)
+    assert found.labels.shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": 0.0}, "share of tokens"),
+        ({"share": 1.5}, "share of tokens"),
+        ({"masked": 0.9, "random": 0.2}, "no shares"),
+        ({"masked": -0.1}, "no shares"),
+    ],
+)
+def test_shares_that_are_none_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        taken(*rows(2, 8), **changes)
+
+
+def test_wrong_shapes_and_an_empty_pool_are_refused():
+    ids, content = rows(2, 8)
+    with pytest.raises(InputError, match="same shape"):
+        taken(ids, content[:, :4])
+    with pytest.raises(InputError, match="same shape"):
+        taken(ids, content.long())
+    with pytest.raises(InputError, match="pool of at least one"):
+        mask(ids, content, mask_id=MASK, pool=POOL[:0], generator=generator())
+
+
+def test_docstring_examples():
+    result = doctest.testmod(masking)
+    assert result.attempted > 0
+    assert result.failed == 0
