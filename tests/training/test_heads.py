@@ -1,0 +1,93 @@
+"""The head at the asked places gives what the whole model gives there, for every family."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import AutoModelForMaskedLM, GPT2Config
+
+from isogloss.errors import InputError
+from isogloss.stack.families import FAMILIES
+from isogloss.training.heads import HEADS, base, head_of, masked_scores, output, part, scores
+from tiny_models import ENCODERS, tiny_config
+
+VOCABULARY = 97
+LENGTHS = (11, 7, 11, 5)
+
+
+def tiny_model(family):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        model = AutoModelForMaskedLM.from_config(tiny_config(family, VOCABULARY))
+        for weight in model.parameters():  # also biases and norms, whose default draw is constant
+            torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 else 0.0, std=0.2)
+    return model.eval()
+
+
+def tiny_text(padded):
+    draw = torch.Generator().manual_seed(5)
+    ids = torch.randint(5, VOCABULARY, (4, 11), generator=draw)
+    places = torch.randint(0, 5, (4, 3), generator=draw)
+    labels = torch.randint(5, VOCABULARY, (4, 3), generator=draw)
+    attention = (torch.arange(11)[None] < torch.tensor(LENGTHS)[:, None]).long() if padded else None
+    return (ids if attention is None else ids * attention), attention, places, labels
+
+
+def picked(logits, places):
+    """Row by row, place by place."""
+    rows = [[logits[row, place] for place in chosen.tolist()] for row, chosen in enumerate(places)]
+    return torch.stack([torch.stack(row) for row in rows])
+
+
+def test_the_table_knows_the_encoders():
+    assert tuple(HEADS) == ENCODERS
+    assert set(HEADS) <= set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"])
+def test_scores_and_gradients_equal_those_of_the_full_logits(family, padded):
+    model = tiny_model(family)
+    twin = copy.deepcopy(model)
+    ids, attention, places, labels = tiny_text(padded)
+
+    found = masked_scores(model, ids, places, attention)
+    expected = picked(twin(input_ids=ids, attention_mask=attention).logits, places)
+    assert found.shape == (4, 3, VOCABULARY)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    assert expected.std() > 0.1, "scores that hardly differ would prove nothing"
+
+    cross_entropy(found.flatten(0, 1), labels.flatten()).backward()
+    cross_entropy(expected.flatten(0, 1), labels.flatten()).backward()
+    wanted = dict(twin.named_parameters())
+    for name, weight in model.named_parameters():
+        assert (weight.grad is None) == (wanted[name].grad is None), name
+        if weight.grad is not None:
+            torch.testing.assert_close(
+                weight.grad, wanted[name].grad, atol=1e-5, rtol=1e-5, msg=lambda m, n=name: n + m
+            )
+    assert output(model).weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_rows_point_at_the_right_modules(family):
+    model = tiny_model(family)
+    row = head_of(model.config)
+    assert base(model) is model.base_model
+    assert output(model) is model.get_output_embeddings()
+    assert output(model).weight is model.get_input_embeddings().weight
+    if row.bias is not None:
+        assert part(model, row.bias) is output(model).bias
+    outside = [name for name, _ in model.named_parameters() if not name.startswith(f"{row.base}.")]
+    named = (*(f"{path}." for path in row.transform), f"{row.output}.", row.bias or "\0")
+    assert all(name.startswith(named) for name in outside), outside
+    states = torch.randn(2, 32, generator=torch.Generator().manual_seed(0))
+    assert scores(model, states).shape == (2, VOCABULARY)
+
+
+def test_an_unknown_family_is_refused_with_the_known_ones():
+    model = torch.nn.Module()
+    model.config = GPT2Config()
+    with pytest.raises(InputError, match="'gpt2'.*bert.*modernbert"):
+        base(model)
