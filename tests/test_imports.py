@@ -13,7 +13,6 @@ ORDER = [
     {"stack"},
     {"vectors"},
     {"training"},
-    {"training"},
     {"runs"},
     {"recipes"},
     {"report"},
