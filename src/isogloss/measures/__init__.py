@@ -13,6 +13,7 @@ from isogloss.measures.blocks import (
 )
 from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
 from isogloss.measures.intervals import mean_interval, wilson
+from isogloss.measures.language import Likelihood, perplexity, perplexity_interval
 from isogloss.measures.neighbours import METHODS, mutual, nearest
 from isogloss.measures.registry import MEASURES, Measure, measure
 from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
@@ -33,6 +34,7 @@ __all__ = [
     "METHODS",
     "CkaStream",
     "Estimate",
+    "Likelihood",
     "Measure",
     "PairSums",
     "Retrieval",
@@ -61,6 +63,8 @@ __all__ = [
     "nearest",
     "neighbourhood_overlap",
     "pair_sums",
+    "perplexity",
+    "perplexity_interval",
     "retrieval",
     "retrieve",
     "shift",
