@@ -1,0 +1,219 @@
+"""One model for each language, any part of which may be the same object in all of them.
+
+Wu et al. (2020), section 4, ask what lets languages meet in one encoder by giving each language parts of its own:
+
+    separate           each language's own                                         shared by all
+    nothing            -                                                           one model
+    embeddings         embeddings (word, position, type, norm) and output layer    all blocks, head's transform
+    1-3                blocks 1 to 3                                               the rest
+    embeddings+1-3     both                                                        blocks from 4, head's transform
+
+A shared part is the very same module in every language's model, so a step on one language moves it for all, an
+optimiser over `Languages.parameters()` holds it once, and each language's model is still a plain `...ForMaskedLM`
+that runs, saves and loads by itself. The output layer is tied to the word embeddings and goes with them.
+"""
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from isogloss.errors import InputError
+from isogloss.seeds import seed_of
+from isogloss.stack.families import family_of
+from isogloss.stack.load import _quiet
+from isogloss.stack.stack import Stack
+from isogloss.training.heads import base, head_of, part
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Whether the embeddings are shared, and how many of the lowest blocks are not."""
+
+    embeddings: bool = True
+    blocks: int = 0
+
+    @property
+    def everything(self) -> bool:
+        """Whether one model serves every language."""
+        return self.embeddings and self.blocks == 0
+
+    def __str__(self) -> str:
+        """What is separate, as `parse` reads it."""
+        parts = ([] if self.embeddings else ["embeddings"]) + ([f"1-{self.blocks}"] if self.blocks else [])
+        return "+".join(parts) or "nothing"
+
+
+def parse(text: str) -> Sharing:
+    """What is separate: `nothing`, `embeddings`, `1-3` (blocks 1 to 3, any last number) or `embeddings+1-3`.
+
+    >>> parse("embeddings+1-3")
+    Sharing(embeddings=False, blocks=3)
+    """
+    if text == "nothing":
+        return Sharing()
+    if text == "embeddings":
+        return Sharing(embeddings=False)
+    found = re.fullmatch(r"(embeddings\+)?1-([1-9][0-9]*)", text)
+    if found is None:
+        raise InputError(
+            f"{text!r} does not say what is separate; write nothing, embeddings, 1-3 (the blocks from 1 to any number) "
+            "or embeddings+1-3"
+        )
+    return Sharing(embeddings=found[1] is None, blocks=int(found[2]))
+
+
+class Languages(nn.Module):
+    """A `...ForMaskedLM` for each language; `of(language)` gives it.
+
+    `models` holds one model under `all` where everything is shared, otherwise one for each language. `parameters()`
+    gives every weight once, while `state_dict()` names a shared one once for each language.
+    """
+
+    def __init__(self, models: Mapping[str, nn.Module], languages: Sequence[str], *, sharing: Sharing) -> None:
+        """Hold models by language, or one under `all`."""
+        super().__init__()
+        self.models = nn.ModuleDict({_key(language): model for language, model in models.items()})
+        self.languages = tuple(languages)
+        self.sharing = sharing
+
+    def of(self, language: str) -> Any:
+        """The masked-LM model of a language."""
+        if language not in self.languages:
+            raise InputError(f"there is no model for {language!r}; the languages are {', '.join(self.languages)}")
+        return self.models[ALL if self.sharing.everything else _key(language)]
+
+
+def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int) -> Languages:
+    """Fresh models that share what `sharing` says.
+
+    config: a `transformers` configuration of a family with a masked-LM head, or one for each language by its code;
+    they may differ in vocabulary alone, and that only with separate embeddings. Every language's weights are drawn by
+    the model's own initialiser from (seed, language); shared parts are the first language's. The global random state
+    is left as it was.
+
+    >>> both = build(config, ["en", "nl"], sharing=parse("embeddings"), seed=0)  # doctest: +SKIP
+    >>> both.of("nl").bert.encoder.layer[0] is both.of("en").bert.encoder.layer[0]  # doctest: +SKIP
+    True
+    """
+    if not languages or len({_key(language) for language in languages}) < len(languages):
+        raise InputError(f"languages must be named once each, and at least one: {', '.join(languages) or 'none given'}")
+    configs = _configs(config, languages, sharing)
+    first = languages[0]
+    if sharing.everything:
+        return Languages({ALL: _draw(configs[first], first, seed)}, languages, sharing=sharing)
+    models = {language: _draw(configs[language], language, seed) for language in languages}
+    for language in languages[1:]:
+        _share(models[first], models[language], sharing)
+    return Languages(models, languages, sharing=sharing)
+
+
+def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, half: bool = False) -> None:
+    """Write the models in `from_pretrained` format, each folder complete with its tokenizer.
+
+    tokenizers: by language; everything shared with one tokenizer object for all makes `folder` itself the model,
+    otherwise there is `folder/nl` for `nl`. half: weights in float16. To have all or nothing on disk, write into the
+    folder that `files.whole_folder` gives.
+    """
+    missing = [language for language in languages.languages if language not in tokenizers]
+    if missing:
+        raise InputError(f"there is no tokenizer for {', '.join(missing)}")
+    different = {id(tokenizers[language]) for language in languages.languages}
+    if languages.sharing.everything and len(different) == 1:
+        _write(languages.of(languages.languages[0]), tokenizers[languages.languages[0]], folder, half)
+        return
+    for language in languages.languages:
+        _write(languages.of(language), tokenizers[language], folder / language, half)
+
+
+def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> Stack:
+    """The encoder of a language as a Stack, for measuring while it trains: its weights are these, not a copy.
+
+    The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
+    """
+    model = languages.of(language)
+    family = family_of(model.config, name)
+    encoder = base(model)
+    return Stack(encoder, family, tokenizer, name, 0, len(part(encoder, family.blocks)))
+
+
+def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[str, Any]:
+    """A configuration for each language, refused where shared parts could not fit all of them."""
+    if isinstance(config, Mapping):
+        missing = [language for language in languages if language not in config]
+        if missing:
+            raise InputError(f"there is no model configuration for {', '.join(missing)}")
+        configs = {language: config[language] for language in languages}
+    else:
+        configs = dict.fromkeys(languages, config)
+    first = configs[languages[0]]
+    head_of(first)
+    for language, one in configs.items():
+        if sharing.embeddings and one.vocab_size != first.vocab_size:
+            raise InputError(
+                f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
+                f"{language} {one.vocab_size}; use a joint tokenizer or separate embeddings"
+            )
+        if _shape(one) != _shape(first):
+            raise InputError(
+                f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
+            )
+    if sharing.blocks > first.num_hidden_layers:
+        raise InputError(
+            f"blocks {sharing} are to be separate, but the model has {first.num_hidden_layers}; name a smaller number"
+        )
+    return configs
+
+
+def _shape(config: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = config.to_dict()
+    return {key: value for key, value in facts.items() if key != "vocab_size" and not key.endswith("_token_id")}
+
+
+def _draw(config: Any, language: str, seed: int) -> Any:
+    from transformers import AutoModelForMaskedLM
+
+    with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would also seed every GPU, which this fork does not put back.
+        torch.default_generator.manual_seed(seed_of(seed, "weights", language))
+        return AutoModelForMaskedLM.from_config(copy.deepcopy(config), dtype=torch.float32)
+
+
+def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
+    """Put the giver's modules into the taker wherever they are to be one."""
+    row, family = head_of(taker.config), family_of(taker.config, taker.config.model_type)
+    blocks = [f"{row.base}.{family.blocks}.{k}" for k in range(taker.config.num_hidden_layers)]
+    above = [*row.transform, *([f"{row.base}.{family.norm}"] if family.norm else [])]
+    taken = blocks[sharing.blocks :] + above
+    if sharing.embeddings:
+        # Whatever else holds weights is embeddings or output: a module with position biases, the tied bias's owner.
+        inside = tuple(f"{path}." for path in (*blocks, *above))
+        taken += [
+            path
+            for path, module in taker.named_modules()
+            if any(True for _ in module.parameters(recurse=False)) and not f"{path}.".startswith(inside)
+        ]
+    for path in taken:
+        owner, _, name = path.rpartition(".")
+        setattr(part(taker, owner) if owner else taker, name, part(giver, path))
+
+
+def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
+    # Saving writes the precision into the configuration, and half precision would change the weights: save a copy.
+    kept = copy.deepcopy(model).cpu()
+    with _quiet():
+        (kept.half() if half else kept).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+def _key(language: str) -> str:
+    """A name the module dictionary takes: no dot, and no method's name (`to` is Tongan)."""
+    key = language.replace(".", "_")
+    return f"{key}_" if hasattr(nn.ModuleDict, key) else key
