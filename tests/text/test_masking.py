@@ -12,6 +12,7 @@ from isogloss.text.masking import IGNORE, mask, slots
 
 MASK, PAD, BORDER = 4, 0, 2
 POOL = torch.arange(5, 1000)
+GPU = torch.cuda.is_available()
 
 
 def generator(seed=0):
@@ -167,6 +168,25 @@ def test_nothing_is_read_back_to_the_host():
     found = mask(ids, ids == 0, mask_id=MASK, pool=torch.zeros(9, dtype=torch.long, device="meta"), generator=None)
     assert found.inputs.shape == (4, 32)
     assert found.labels.shape == (4, 5)
+
+
+@pytest.mark.skipif(not GPU, reason="needs a CUDA device")
+def test_a_gpu_draws_without_waiting_and_keeps_the_same_rules():
+    ids, content = (one.cuda() for one in rows(500, 128, padded=True))
+    pool, draw = POOL.cuda(), torch.Generator("cuda").manual_seed(0)
+    mask(ids, content, mask_id=MASK, pool=pool, generator=draw)  # the first call loads kernels
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = mask(ids, content, mask_id=MASK, pool=pool, generator=draw)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    used = found.labels != IGNORE
+    counts = content.sum(dim=1).tolist()
+    assert used.sum(dim=1).tolist() == [max(1, round(0.15 * count)) if count else 0 for count in counts]
+    assert content.gather(1, found.places)[used].all()
+    assert torch.equal(ids.gather(1, found.places)[used], found.labels[used])
+    changed = (found.inputs != ids).nonzero().tolist()
+    assert {tuple(one) for one in changed} <= {(row, place) for row in range(500) for place in chosen(found, row)}
 
 
 @pytest.mark.parametrize(
