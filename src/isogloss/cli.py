@@ -22,8 +22,9 @@ from rich.table import Table
 
 from isogloss import progress
 from isogloss.errors import InputError
-from isogloss.recipes import Job, execute, map_job
+from isogloss.recipes import Job, execute, map_job, pretrain_job
 from isogloss.runs import check_folder, read_facts
+from isogloss.training.processes import launched
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
@@ -35,7 +36,7 @@ app.add_typer(data_app, name="data")
 out = Console()
 err = Console(stderr=True)
 
-RECIPES: dict[str, Callable[..., Job]] = {"map": map_job}
+RECIPES: dict[str, Callable[..., Job]] = {"map": map_job, "pretrain": pretrain_job}
 TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
 READ = {"bitext"}  # parameters that are read from paths
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
@@ -45,14 +46,16 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
     """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
 
     def run(**given: Any) -> None:
+        arguments = {key: value for key, value in given.items() if key not in ("out", "resume", "quiet")}
         shared = {key: given.pop(key) for key in ("out", "resume", "quiet", *TEXT)}
-        model = given.pop("model")
-        arguments = {"model": model, **given, **{key: shared[key] for key in TEXT}}
+        model = [given.pop("model")] if "model" in given else []
         folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
-        check_folder(folder, resume=shared["resume"])
+        first = launched()[0] == 0
+        if first:
+            check_folder(folder, resume=shared["resume"])
         bitexts = _read(**{key: shared[key] for key in TEXT})
-        job = recipe(model, *bitexts, **given)
-        with _bars(shared["quiet"]) as bars:
+        job = recipe(*model, *bitexts, **given)
+        with _bars(shared["quiet"] or not first) as bars:
             table = execute(
                 job,
                 command=name,
@@ -62,8 +65,9 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
                 resume=shared["resume"],
                 progress=bars,
             )
-            page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        _tell(table, folder, page)
+            page = _report([folder], folder / "report.html", bars) if first and _can_draw() else None
+        if first:
+            _tell(table, folder, page)
 
     run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in _parameters(recipe)}
@@ -216,7 +220,7 @@ def _read(bitext: list[str] | None, languages: str | None, links: str | None, da
     if not bitext:
         if links:
             raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
-        return [embedded(wanted)]
+        return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
     return read_bitexts(*(resolve(path, data) for path in bitext), languages=wanted, links=links)
 
 

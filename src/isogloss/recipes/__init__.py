@@ -1,6 +1,7 @@
 """Recipes: one file a command."""
 
 from isogloss.recipes.map import map_job, map_layers
+from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job, execute
 
-__all__ = ["Job", "execute", "map_job", "map_layers"]
+__all__ = ["Job", "execute", "map_job", "map_layers", "pretrain", "pretrain_job"]

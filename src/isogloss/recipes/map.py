@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
 from isogloss.progress import Progress, silent
+from isogloss.recipes.arguments import at_least, one_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.reading import read_once
@@ -34,7 +35,6 @@ from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import embedded
 
-Number = TypeVar("Number", int, float)
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
 
@@ -78,13 +78,13 @@ def map_job(
     stack = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
     options = Options(
         pool=_pool(pool),
-        pairs=_one_of("pairs", pairs, ("all", "first")),
+        pairs=one_of("pairs", pairs, ("all", "first")),
         layers=_layers(layers, stack),
-        words=_at_least("words", words, 1),
-        points=_at_least("points", points, 0),
+        words=at_least("words", words, 1),
+        points=at_least("points", points, 0),
         centre=centre,
-        perplexity=_at_least("perplexity", perplexity, 1),
-        seed=_at_least("seed", seed, 0),
+        perplexity=at_least("perplexity", perplexity, 1),
+        seed=at_least("seed", seed, 0),
     )
     for text in texts:
         if len(text.languages) < 2:
@@ -274,7 +274,7 @@ def _pool(pool: int | str) -> int | None:
     if pool == "all":
         return None
     try:
-        return _at_least("pool", int(pool), 4)
+        return at_least("pool", int(pool), 4)
     except ValueError as error:
         if isinstance(error, InputError):
             raise
@@ -302,15 +302,3 @@ def _layers(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int
             f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
         )
     return tuple(sorted(found))
-
-
-def _one_of(name: str, value: str, choices: Sequence[str]) -> str:
-    if value not in choices:
-        raise InputError(f"--{name} takes {' or '.join(choices)}, not {value!r}")
-    return value
-
-
-def _at_least(name: str, value: Number, least: int) -> Number:
-    if not value >= least:
-        raise InputError(f"--{name} must be at least {least}, not {value}")
-    return value

@@ -15,8 +15,9 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.runs.run import Run, start
+from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame
+from isogloss.training.processes import launched
 
 Steps = Callable[[Run, Progress], Iterator[Sequence[Row]]]
 
@@ -54,7 +55,8 @@ def execute(
             )
     facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": job.hashes}
     facts["depth"] = job.depth
-    run = start(out, facts, resume=resume)
+    rank, _ = launched()
+    run = start(out, facts, resume=resume) if rank == 0 else follow(out, facts)
     if run.finished:
         return frame(run.rows)
     try:

@@ -30,8 +30,9 @@ PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn
 class Run:
     """An open run folder. It has identity over time: rows and notes gather in it until it is finished."""
 
-    def __init__(self, folder: Path, facts: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool = True) -> None:
         self.folder = folder
+        self.writes = writes
         self.facts = facts
         self.new = True
         self.finished = False
@@ -42,7 +43,8 @@ class Run:
     def scratch(self) -> Path:
         """A folder for what only this run needs; gone when the run is finished."""
         path = self.folder / "scratch"
-        path.mkdir(exist_ok=True)
+        if self.writes:
+            path.mkdir(exist_ok=True)
         return path
 
     def has(self, entry: Row) -> bool:
@@ -54,12 +56,8 @@ class Run:
         fresh = [dict(one) for one in rows if key(one) not in self._keys]
         if not fresh:
             return
-        with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            for one in fresh:
-                writer.writerow([_text(name, one.get(name)) for name in COLUMNS])
-            file.flush()
-            os.fsync(file.fileno())
+        if self.writes:
+            self._write(fresh)
         self._remember(fresh)
 
     def note(self, sentence: str) -> None:
@@ -71,6 +69,8 @@ class Run:
     def finish(self) -> pd.DataFrame:
         """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
         table = frame(self.rows)
+        if not self.writes:
+            return table
         with whole(self.folder / "rows.parquet") as beside:
             table.to_parquet(beside, index=False)
         self.facts |= {"finished": _now(), "status": "finished"}
@@ -80,8 +80,16 @@ class Run:
 
     def discard(self) -> None:
         """Remove a folder this run made, if nothing has been measured yet: a mistake leaves no trace."""
-        if self.new and not self.rows:
+        if self.new and self.writes and not self.rows:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            for one in rows:
+                writer.writerow([_text(name, one.get(name)) for name in COLUMNS])
+            file.flush()
+            os.fsync(file.fileno())
 
     def _remember(self, rows: Iterable[dict[str, Any]]) -> None:
         for one in rows:
@@ -89,7 +97,9 @@ class Run:
             self._keys.add(key(one))
 
     def _save(self) -> None:
-        write_text(self.folder / "run.json", json.dumps(self.facts, indent=2, ensure_ascii=False, default=str) + "\n")
+        if self.writes:
+            text = json.dumps(self.facts, indent=2, ensure_ascii=False, default=str)
+            write_text(self.folder / "run.json", text + "\n")
 
 
 def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False) -> Run:
@@ -109,6 +119,14 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
         run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
+    return run
+
+
+def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
+    """The run as the other processes of a launch see it: the same folder, in which only the first of them writes."""
+    path = Path(folder)
+    run = Run(path, {**facts, **_surroundings(), "notes": []}, writes=False)
+    run.finished = (path / "run.json").is_file() and read_facts(path).get("status") == "finished"
     return run
 
 

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.recipes.steps.vocabulary import Vocabulary, words_of
 from isogloss.files import whole, write_text
+from isogloss.recipes.steps.vocabulary import Vocabulary, words_of
 from isogloss.text.corpora import Corpus
 from isogloss.vectors.extract import Vectors
 

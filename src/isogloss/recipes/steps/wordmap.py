@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from isogloss.files import whole
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.store import Store
-from isogloss.files import whole
 from isogloss.runs.run import Run
 from isogloss.vectors.project import layers_on_a_plane
 

@@ -1,0 +1,33 @@
+"""Checks that recipes share: an argument that cannot be used is named the way the command line spells it."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from isogloss.errors import InputError
+
+Number = TypeVar("Number", int, float)
+
+
+def one_of(name: str, value: str, choices: Sequence[str]) -> str:
+    """The value, if it is one of the choices."""
+    if value not in choices:
+        raise InputError(f"--{_dashed(name)} takes {' or '.join(choices)}, not {value!r}")
+    return value
+
+
+def at_least(name: str, value: Number, least: float) -> Number:
+    """The value, if it is not below `least`."""
+    if not value >= least:
+        raise InputError(f"--{_dashed(name)} must be at least {least}, not {value}")
+    return value
+
+
+def share_of(name: str, value: float) -> float:
+    """The value, if it is a share of a whole: from 0 to below 1."""
+    if not 0 <= value < 1:
+        raise InputError(f"--{_dashed(name)} must be from 0 to below 1, not {value}")
+    return value
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,92 @@
+"""The card of a pretrained model: what it was made from, how, and how far it came, beside its weights."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isogloss.files import write_text
+from isogloss.recipes.steps.texts import Packed
+from isogloss.runs.run import Run
+from isogloss.text.languages import name as language_name
+
+
+def write_cards(folder: Path, run: Run, packed: Packed, *, facts: Mapping[str, Any], licence: str | None) -> None:
+    """Write README.md into every model folder at or below `folder`.
+
+    facts: what was trained and how, shown as a table: name -> value.
+    """
+    for config in sorted(folder.rglob("config.json")):
+        own = config.parent.name if config.parent != folder else None
+        write_text(config.parent / "README.md", _card(run, packed, facts, licence, own))
+
+
+def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | None, own: str | None) -> str:
+    languages = [own] if own else packed.languages
+    front = ["---", "language:", *(f"- {one}" for one in languages)]
+    front += [f"license: {licence}"] if licence else []
+    front += ["library_name: transformers", "pipeline_tag: fill-mask", "tags:", "- isogloss", "---", ""]
+    names = ", ".join(language_name(one) for one in packed.languages)
+    lines = [f"# {run.facts['model']}", ""]
+    lines += [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`.", ""]
+    if own:
+        lines += [f"This folder is its {language_name(own)} side; the other languages are beside it.", ""]
+    lines += ["## Training", "", *_table(("", ""), [(name, _shown(value)) for name, value in facts.items()])]
+    lines += ["", "## Text", "", *_text(packed)]
+    lines += ["", "## Held-out text", "", *_perplexities(run.rows)]
+    versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
+    hardware = ", ".join(str(value) for value in run.facts["hardware"].values())
+    lines += ["", "## Made with", "", f"{versions}; {hardware}.", ""]
+    return "\n".join(front + lines)
+
+
+def _text(packed: Packed) -> list[str]:
+    rows = []
+    for language in packed.languages:
+        files = ", ".join(one["name"] for one in packed.facts["text"][language])
+        train, held = packed.train[language], packed.held.get(language)
+        size = sum(one["bytes"] for one in packed.facts["text"][language]) / 1e6
+        rows.append((language, files, f"{size:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}",
+                     f"{held.tokens:,}" if held else "none"))  # fmt: skip
+    return _table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)
+
+
+def _perplexities(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Perplexity of each language at the last reading, and from where it rose, if it did."""
+    found: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for one in rows:
+        if one["measure"] == "perplexity":
+            curve = found.setdefault(one["target"], {}).setdefault(one["unit"], [])
+            curve.append((int(one["step"]), float(one["value"])))
+    if not found:
+        return ["None was kept."]
+    table, rising = [], []
+    for language, units in found.items():
+        last = {unit: sorted(curve)[-1] for unit, curve in units.items()}
+        table.append((language, *(f"{last[unit][1]:.2f}" if unit in last else "" for unit in UNITS)))
+        lowest = min(units["character"], key=lambda point: point[1])
+        if lowest[1] < last["character"][1]:
+            rising.append(
+                f"{language} was lowest at step {lowest[0]:,} ({lowest[1]:.3f} a character) and rose from there"
+            )
+    steps = max(step for units in found.values() for curve in units.values() for step, _ in curve)
+    lines = [
+        f"Perplexity of masked tokens after step {steps:,}; only per word and character do vocabularies compare.",
+        "",
+    ]
+    lines += _table(("language", *(f"per {unit}" for unit in UNITS)), table)
+    lines += ["", ("; ".join(rising) if rising else "No language's perplexity had risen by the end") + "."]
+    return lines
+
+
+UNITS = ("token", "word", "character")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [" | ".join(("", *cells, "")).strip() for cells in (head, ["---"] * len(head), *rows)]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value)

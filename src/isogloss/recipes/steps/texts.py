@@ -1,0 +1,199 @@
+"""Text for pretraining: which files a language has, its tokenizer, and its text packed into token ids.
+
+Packed text is a folder of its own: `streams.json` says what it was made from, `tokenizers/` and the arrays beside it
+are all that training needs. So text can be packed on one machine and trained on another that never sees it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.files import whole_folder, write_text
+from isogloss.progress import Progress, silent
+from isogloss.text.languages import code
+from isogloss.text.readers.names import language_of
+from isogloss.text.split import held_out
+from isogloss.text.streams import Stream, open_stream, pack, paragraphs
+from isogloss.text.tokenizers import train_tokenizers
+
+Texts = Mapping[str, Sequence[Path]]
+Change = Callable[[str, Iterable[str]], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What training reads: a tokenizer, training ids and held-out ids for each language, and what they came from."""
+
+    tokenizers: Mapping[str, Any]
+    train: Mapping[str, Stream]
+    held: Mapping[str, Stream]
+    facts: Mapping[str, Any]
+
+    @property
+    def languages(self) -> list[str]:
+        """Language codes in the order given."""
+        return list(self.train)
+
+
+def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text") -> dict[str, list[Path]]:
+    """Files of each language from `LANG=FILE[,FILE...]`, or from a folder of files named `*.LANG.txt`.
+
+    A language given twice, a file that is missing or empty, and a code that is none are refused.
+    """
+    found: dict[str, list[Path]] = {}
+    for language, files in _entries(given, option):
+        if language in found:
+            raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
+        found[language] = files
+    for language, files in found.items():
+        for path in files:
+            if not path.is_file():
+                raise InputError(f"--{option} {language}: there is no file {path}")
+            if not any(True for _ in islice(paragraphs([path]), 1)):
+                raise InputError(f"--{option} {language}: {path} is empty")
+    return found
+
+
+def describe(texts: Texts, progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
+    """Name, size and hash of every file: what a run records of its text."""
+    total, done = sum(path.stat().st_size for files in texts.values() for path in files), 0
+    facts: dict[str, list[dict[str, Any]]] = {}
+    for language, files in texts.items():
+        for path in files:
+            digest = hashlib.sha256()
+            with path.open("rb") as file:
+                while block := file.read(2**22):
+                    digest.update(block)
+                    done += len(block)
+                    progress("hashing the text", done, total)
+            one = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+            facts.setdefault(language, []).append(one)
+    return facts
+
+
+def pack_texts(
+    texts: Texts,
+    folder: Path,
+    *,
+    facts: Mapping[str, Any],
+    held: float,
+    evaluate: Texts,
+    tokenizer: Mapping[str, Any],
+    change: Change = lambda _, lines: lines,
+    progress: Progress = silent,
+) -> Packed:
+    """Train the tokenizers and pack the text into `folder`, or go on with what is there.
+
+    facts: what tells this packed text from any other, kept in `streams.json`. held: share of the paragraphs, by their
+    hash, set aside for evaluation, unless `evaluate` names files for it. tokenizer: arguments of `train_tokenizers`,
+    or {"folder": ...} for one that exists. change(language, paragraphs): what is done to training text first.
+    """
+    if (folder / "streams.json").is_file():
+        return open_packed(folder, facts)
+    folder.mkdir(parents=True, exist_ok=True)
+    share = 0.0 if evaluate else held
+
+    def lines(language: str) -> Iterator[str]:
+        return paragraphs(texts[language], keep=lambda one: not held_out(one, share))
+
+    def aside(language: str) -> Iterator[str]:
+        if evaluate:
+            return paragraphs(evaluate[language])
+        return paragraphs(texts[language], keep=lambda one: held_out(one, share))
+
+    tokenizers = _tokenizers(list(texts), lines, folder / "tokenizers", tokenizer, progress)
+    for language in texts:
+        sides = [("train", change(language, lines(language)))]
+        sides += [("held", aside(language))] if share or language in evaluate else []
+        for side, text in sides:
+            path = folder / f"{side}.{language}.npy"
+            if not path.is_file():
+                pack(tokenizers[language], text, path, language=language, progress=progress)
+    write_text(folder / "streams.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
+    return open_packed(folder)
+
+
+def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> Packed:
+    """What `pack_texts` left; with `facts`, only if it was made from the same text in the same way."""
+    known = read_packed_facts(folder)
+    if facts is not None and known != json.loads(json.dumps(dict(facts))):
+        raise InputError(f"{folder} was packed from other text or with other options; choose another --streams")
+    languages = list(known["text"])
+    train = {one: open_stream(folder / f"train.{one}.npy") for one in languages}
+    held = {one: open_stream(at) for one in languages if (at := folder / f"held.{one}.npy").is_file()}
+    return Packed(_read_tokenizers(folder / "tokenizers", languages), train, held, known)
+
+
+def read_packed_facts(folder: Path) -> dict[str, Any]:
+    """What `streams.json` says the packed text was made from."""
+    path = folder / "streams.json"
+    if not path.is_file():
+        raise InputError(f"{folder} holds no packed text: it has no streams.json; give --text to make it")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _tokenizers(
+    languages: list[str],
+    lines: Callable[[str], Iterator[str]],
+    folder: Path,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> dict[str, Any]:
+    """The tokenizers in `folder`, made now if they are not there."""
+    if not folder.is_dir():
+        if "folder" in options:
+            found = dict.fromkeys(languages, _read_tokenizers(Path(options["folder"]), languages[:1])[languages[0]])
+        else:
+            texts = {one: partial(lines, one) for one in languages}
+            found = train_tokenizers(texts, progress=progress, **options)
+        joint = len({id(one) for one in found.values()}) == 1
+        with whole_folder(folder) as beside:
+            for language, tokenizer in found.items():
+                tokenizer.save_pretrained(beside if joint else beside / language)
+    return _read_tokenizers(folder, languages)
+
+
+def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
+    """A tokenizer a language from its own folder below, or one for all."""
+    from transformers import AutoTokenizer
+
+    places = {one: folder / one if (folder / one).is_dir() else folder for one in languages}
+    try:
+        read = {place: AutoTokenizer.from_pretrained(place) for place in dict.fromkeys(places.values())}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error
+    return {one: read[places[one]] for one in languages}
+
+
+def _entries(given: Sequence[str] | Mapping[str, Any], option: str) -> Iterator[tuple[str, list[Path]]]:
+    if isinstance(given, Mapping):
+        for language, files in given.items():
+            several = [files] if isinstance(files, str | Path) else list(files)
+            yield code(language), [Path(one) for one in several]
+        return
+    for entry in given:
+        language, equals, files = entry.partition("=")
+        if equals:
+            yield code(language), [Path(one.strip()) for one in files.split(",") if one.strip()]
+        elif Path(entry).is_dir():
+            yield from _folder(Path(entry), option)
+        else:
+            raise InputError(f"--{option} takes LANG=FILE or a folder of files named *.LANG.txt, not {entry!r}")
+
+
+def _folder(folder: Path, option: str) -> Iterator[tuple[str, list[Path]]]:
+    """Files of a folder by the language in their names: europarl.nl.txt, nl.txt."""
+    groups: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.txt")):
+        language = language_of(path)
+        if language is not None:
+            groups.setdefault(language, []).append(path)
+    if not groups:
+        raise InputError(f"--{option}: {folder} has no files named *.LANG.txt, as in europarl.nl.txt")
+    yield from groups.items()

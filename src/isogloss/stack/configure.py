@@ -1,0 +1,79 @@
+"""Configurations for new encoders of any known family, from the few numbers that give one its shape."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.stack.families import FAMILIES
+
+# How a family spells what BERT calls intermediate_size, hidden_dropout_prob, attention_probs_dropout_prob.
+_BERT = {"feedforward": ("intermediate_size",), "dropout": ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+_SPELLED: dict[str, dict[str, tuple[str, ...]]] = {
+    "distilbert": {"feedforward": ("hidden_dim",), "dropout": ("dropout", "attention_dropout")},
+    "modernbert": {
+        "feedforward": ("intermediate_size",),
+        "dropout": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
+    },
+}
+# Global attention in every layer: streams are short, and layers of one kind can be compared with each other.
+_EXTRA: dict[str, dict[str, Any]] = {"modernbert": {"global_attn_every_n_layers": 1}}
+
+
+def configure(
+    architecture: str,
+    *,
+    vocabulary: int,
+    depth: int,
+    width: int,
+    heads: int,
+    feedforward: int | None = None,
+    length: int = 128,
+    dropout: float = 0.0,
+    tokenizer: Any = None,
+    more: str | Path | None = None,
+) -> Any:
+    """The configuration of a new encoder; special tokens are the tokenizer's, or BERT's order from 0 on.
+
+    length: the longest input the encoder learns positions for; rotary families take 512 at least. more: a JSON file
+    whose entries override anything.
+    """
+    from transformers import AutoConfig
+
+    known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
+    if architecture not in known:
+        raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
+    if width % heads:
+        raise InputError(f"--width {width} is no multiple of --heads {heads}")
+    spelled = _SPELLED.get(architecture, _BERT)
+    gated = rotary = architecture == "modernbert"  # a gated layer has three matrices where others have two
+    after_padding = FAMILIES[architecture].first_position == "padding"
+    sizes = {
+        "vocab_size": vocabulary,
+        "hidden_size": width,
+        "num_hidden_layers": depth,
+        "num_attention_heads": heads,
+        "max_position_embeddings": max(512, length) if rotary else length + 2 * after_padding,
+        **dict.fromkeys(spelled["feedforward"], feedforward or (8 * width // 3 if gated else 4 * width)),
+        **dict.fromkeys(spelled["dropout"], dropout),
+        **_EXTRA.get(architecture, {}),
+    }
+    ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
+    if tokenizer is not None:
+        ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
+    for border, mark in (("bos", "cls"), ("eos", "sep")):
+        ids[border] = ids[mark] if ids[border] is None else ids[border]
+    marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
+    if architecture == "electra":
+        sizes["embedding_size"] = width
+    return AutoConfig.for_model(architecture, **(sizes | marks | (_read(Path(more)) if more else {})))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--config {path} cannot be read as JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InputError(f"--config {path} must hold one JSON object")
+    return found

@@ -1,0 +1,245 @@
+"""The one training loop: draw, loss, update; every so often a probe, a checkpoint, a word on the loss.
+
+A step is a pure function of the seed and its number: the rows it sees, their masks, the dropout. So a run that was
+killed goes on to the same weights, and several processes that share a batch follow the curve of one.
+
+The objective says what is learned; the loop knows nothing of language. Losses are sums over targets, and their number
+is known for the whole batch before the first of its parts is run: splitting a batch over parts, passes or processes
+changes nothing but rounding.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isogloss.errors import InputError
+from isogloss.measures.registry import MEASURES
+from isogloss.progress import Progress, silent
+from isogloss.seeds import seed_of
+from isogloss.training import checkpoints as kept
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.optimisation import Optimisation, adamw, rate_at
+from isogloss.training.probes import Probe, Reading
+from isogloss.training.processes import Processes
+
+Rows = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a step that run through the model together.
+
+    rows: tensors whose first dimension is the row. name: which model or task they are for.
+    """
+
+    rows: Rows
+    name: str = ""
+
+    def pieces(self, processes: Processes, size: int | None) -> Iterator[Rows]:
+        """Rows of this process, at most `size` at a time."""
+        mine = {key: value[processes.rank :: processes.count] for key, value in self.rows.items()}
+        total = len(next(iter(mine.values())))
+        for start in range(0, total, size or max(1, total)):
+            yield {key: value[start : start + (size or total)] for key, value in mine.items()}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is learned.
+
+    draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
+    rows, summed over their targets. count(rows): how many targets they have.
+    """
+
+    draw: Callable[[int], Sequence[Part]]
+    loss: Callable[[Rows, str], Tensor]
+    count: Callable[[Rows], Tensor | int]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How it is learned.
+
+    report: the mean loss is read every so many steps. piece: rows of one forward pass, where a batch does not fit.
+    half: bfloat16 arithmetic, weights stay float32. compiled: the loss is compiled for the device.
+    """
+
+    steps: int
+    seed: int
+    optimisation: Optimisation
+    report: int = 50
+    piece: int | None = None
+    half: bool = False
+    compiled: bool = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which reading decides the best checkpoint: its measure, whose declared direction is used, and its coordinates."""
+
+    measure: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def value(self, readings: Sequence[Reading]) -> float | None:
+        """The reading this selection is about, if it is among these."""
+        for one in readings:
+            if one["measure"] == self.measure and all(one.get(name) == value for name, value in self.where.items()):
+                return float(one["value"])
+        return None
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Whether a value beats the best so far, in the measure's own direction."""
+        if old is None or math.isnan(new):
+            return not math.isnan(new)
+        return new > old if MEASURES[self.measure].higher_is_better else new < old
+
+
+class Training:
+    """A model in training: the step it is in, its optimiser, and the losses since they were last read."""
+
+    def __init__(self, model: nn.Module, objective: Objective, settings: Settings, processes: Processes) -> None:
+        self.model, self.objective, self.settings, self.processes = model, objective, settings, processes
+        self.optimiser = adamw(model, settings.optimisation)
+        self.step = 0
+        self.best: float | None = None
+        self.best_step: int | None = None
+        self._loss = torch.compile(objective.loss) if settings.compiled else objective.loss
+        wide = torch.float32 if processes.device.type == "mps" else torch.float64
+        self._total = torch.zeros((), dtype=wide, device=processes.device)  # of this process
+        self._count = torch.zeros((), dtype=wide, device=processes.device)  # of all together
+
+    def update(self) -> None:
+        """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
+        parts = self.objective.draw(self.step)
+        count = torch.as_tensor(sum(self.objective.count(part.rows) for part in parts), device=self.processes.device)
+        with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
+            for part in parts:
+                for rows in part.pieces(self.processes, self.settings.piece):
+                    with self._arithmetic():
+                        total = self._loss(rows, part.name)
+                    (total / count).backward()  # type: ignore[no-untyped-call]
+                    self._total += total.detach()
+        self._count += count
+        weights = [one for one in self.model.parameters() if one.requires_grad]
+        if self.processes.count > 1:
+            for one in weights:  # a process without rows of some part has no gradient of its own there
+                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+            self.processes.add(one.grad for one in weights if one.grad is not None)
+        optimisation = self.settings.optimisation
+        if optimisation.clip:
+            nn.utils.clip_grad_norm_(weights, optimisation.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate_at(self.step, steps=self.settings.steps, optimisation=optimisation)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def losses(self) -> tuple[float, float]:
+        """Sum of the losses and number of targets since they were last cleared, over all processes."""
+        total = self._total.clone()
+        self.processes.add([total])
+        return float(total), float(self._count)
+
+    def read_loss(self) -> Reading:
+        """The mean loss of a target since it was last read; a loss that is no number ends the training."""
+        total, count = self.losses()
+        if not math.isfinite(total):
+            raise InputError(
+                f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
+                "again in another folder (the last checkpoint is from before and intact)"
+            )
+        self._total.zero_(), self._count.zero_()
+        return {"measure": "loss", "value": total / count, "n": int(count), "unit": "token"}
+
+    def save(self, place: Checkpoints) -> None:
+        """Write a checkpoint of this step; only the first process writes, all wait for it."""
+        total, count = self.losses()
+        state = {"step": self.step, "total": total, "count": count, "best": self.best, "best_step": self.best_step}
+        if self.processes.first:
+            kept.save(place, self.model, self.optimiser, state=state)
+        self.processes.wait()
+
+    def restore(self, checkpoint: Path) -> None:
+        """Go on from a checkpoint."""
+        state = kept.restore(checkpoint, self.model, self.optimiser)
+        self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
+        self._total.fill_(state["total"] if self.processes.first else 0.0)
+        self._count.fill_(state["count"])
+
+    def _arithmetic(self) -> AbstractContextManager[Any]:
+        kind = self.processes.device.type
+        return torch.autocast(kind, dtype=torch.bfloat16) if self.settings.half else nullcontext()
+
+
+def train(
+    training: Training,
+    *,
+    probes: Sequence[Probe] = (),
+    plan: Callable[[int], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+    selection: Selection | None = None,
+    progress: Progress = silent,
+) -> Iterator[list[Reading]]:
+    """Train to the last step; yields readings as they come, each with the number of updates it was taken after.
+
+    Probes are taken before the first update, every so often, and after the last. plan(step) is called before each
+    update and says what trains, by `requires_grad`. selection: the model with the best such reading is kept as
+    `best` beside the checkpoints.
+    """
+    settings, model = training.settings, training.model
+    begun, mode = training.step, model.training
+    model.train()
+    try:
+        while True:
+            step, last = training.step, training.step == settings.steps
+            due = [probe for probe in probes if last or step % probe.every == 0]
+            readings = [reading for probe in due for reading in probe.take()]
+            if selection is not None:
+                _keep_best(training, selection, readings, checkpoints)
+            if step > begun and (last or step % settings.report == 0):
+                readings.append(training.read_loss())
+            if readings:
+                yield [{**reading, "step": step} for reading in readings]
+            if last:
+                return
+            if checkpoints is not None and step > begun and step % checkpoints.every == 0:
+                training.save(checkpoints)
+            if plan is not None:
+                plan(step)
+            training.update()
+            progress("training", training.step, settings.steps)
+    finally:
+        model.train(mode)
+
+
+def _keep_best(
+    training: Training, selection: Selection, readings: Sequence[Reading], checkpoints: Checkpoints | None
+) -> None:
+    value = selection.value(readings)
+    if value is not None and selection.better(value, training.best):
+        training.best, training.best_step = value, training.step
+        if checkpoints is not None and training.processes.first:
+            kept.save_best(checkpoints)
+
+
+class _drawing:
+    """Draws inside the block come from `seed`; the global random state is as before afterwards."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.seed, self.device = seed, device
+        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+    def __enter__(self) -> None:
+        self.fork.__enter__()
+        torch.default_generator.manual_seed(self.seed)
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(self.seed)
+
+    def __exit__(self, *what: Any) -> None:
+        self.fork.__exit__(*what)

@@ -1,0 +1,97 @@
+"""What can be learned: an objective draws the rows of a step and says their loss."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from isogloss.seeds import seed_of
+from isogloss.text.masking import IGNORE, mask
+from isogloss.text.sampling import Sampler
+from isogloss.training.heads import masked_scores
+from isogloss.training.loop import Objective, Part, Rows
+from isogloss.training.sharing import Languages
+
+RESIDENT = 2**31  # bytes of text that are worth a place in a GPU's memory
+
+
+def masked_lm(
+    models: Languages,
+    streams: Mapping[str, np.ndarray],
+    *,
+    batch: int,
+    length: int,
+    mask_id: int,
+    marks: Sequence[int],
+    pools: Mapping[str, Tensor],
+    device: torch.device,
+    seed: int,
+    exponent: float = 0.7,
+    share: float = 0.15,
+) -> Objective:
+    """Masked language modelling on streams of text in one or many languages.
+
+    streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, languages in
+    proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. marks:
+    special ids, never masked; pools: the ids each language's random words are drawn from. Languages that share one
+    model run through it together, others each through its own.
+    """
+    names = list(streams)
+    sampler = Sampler({name: len(ids) for name, ids in streams.items()}, length=length, exponent=exponent, seed=seed)
+    text = _Text([streams[name] for name in names], length, device)
+    size = max(models.of(name).config.vocab_size for name in names)
+    special = torch.zeros(size, dtype=torch.bool, device=device)
+    special[list(marks)] = True
+    pools = {name: pool.to(device) for name, pool in pools.items()}
+
+    def draw(step: int) -> list[Part]:
+        numbers, starts = sampler.rows(step, batch)
+        generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
+        parts = []
+        for name, chosen in _together(models, names, numbers):
+            ids = text.rows(numbers[chosen], starts[chosen])
+            found = mask(ids, ~special[ids], mask_id=mask_id, pool=pools[name], generator=generator, share=share)
+            rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
+            parts.append(Part(rows, name))
+        return parts
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        return masked_loss(models.of(name), rows)
+
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
+
+
+def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
+    """Cross entropy of the masked tokens in nats, summed; rows: inputs, places, labels and, if padded, attention."""
+    found = masked_scores(model, rows["inputs"], rows["places"], rows.get("attention"))
+    return cross_entropy(found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Which rows run together: all of them where there is one model, else language by language."""
+    if all(models.of(name) is models.of(names[0]) for name in names):
+        return [(names[0], np.arange(len(numbers)))]
+    groups = [(name, np.flatnonzero(numbers == number)) for number, name in enumerate(names)]
+    return [(name, chosen) for name, chosen in groups if len(chosen)]
+
+
+class _Text:
+    """Token ids of all languages: on the GPU where they fit, else read from disk row by row."""
+
+    def __init__(self, ids: list[np.ndarray], length: int, device: torch.device) -> None:
+        self.ids, self.length, self.device = ids, length, device
+        self.begins = np.cumsum([0, *(len(one) for one in ids)])
+        self.resident: Tensor | None = None
+        if device.type == "cuda" and 4 * int(self.begins[-1]) <= RESIDENT:
+            self.resident = torch.cat([torch.from_numpy(one.astype(np.int32)) for one in ids]).to(device)
+        self.steps = torch.arange(length, device=device)
+
+    def rows(self, numbers: np.ndarray, starts: np.ndarray) -> Tensor:
+        """Streams of these languages from these places on, (rows, length), int64."""
+        if self.resident is not None:
+            begins = torch.from_numpy(self.begins[numbers] + starts).to(self.device, non_blocking=True)
+            return self.resident[begins[:, None] + self.steps].long()
+        found = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
+        return torch.from_numpy(found.astype(np.int64)).to(self.device)
