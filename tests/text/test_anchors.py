@@ -77,15 +77,17 @@ CHINESE = {
         ("他喜 欢北 京", "他喜 欢北 京"),
         ("2024年", "2024 year"),
         ("我北京大Hello", "I Beijing大Hello"),
+        ("野猫 猫我 我他 他我他 他北京我喜欢", "野猫 猫我 我他 他我他 他Beijing I like"),
+        ("猫 我,猫", "cat I,cat"),
     ],
 )
 def test_chinese_words_are_the_longest_matches(text, expected):
     assert all_replaced("zh", text, CHINESE) == expected
 
 
-def test_chinese_into_english_text_and_unspaced_text_needs_no_space():
+def test_an_ideograph_needs_no_space_beside_it():
     assert all_replaced("en", "The cat.", {"cat": ["猫"]}) == "The 猫."
-    assert all_replaced("zh", "猫狗", {"猫": ["貓"]}) == "貓狗"
+    assert all_replaced("zh", "他喜欢狗", {"喜欢": ["喜歡"]}) == "他喜歡狗"
 
 
 VOCABULARY = [f"word{chr(97 + number)}" for number in range(20)]
@@ -134,7 +136,7 @@ def test_punctuation_marks_are_words_of_the_batch():
 
 def test_one_of_several_translations_is_drawn_uniformly():
     lines = ["cat " * 30] * 100
-    (done) = " ".join(add_anchors("en", lines, dictionaries={"en": {"cat": ["x", "y", "z"]}}, seed=0, most=1)).split()
+    done = " ".join(add_anchors("en", lines, dictionaries={"en": {"cat": ["x", "y", "z"]}}, seed=0, most=1)).split()
     drawn = [done.count(one) for one in "xyz"]
     assert all(abs(one - sum(drawn) / 3) < 4 * math.sqrt(sum(drawn) * 2 / 9) for one in drawn)
 

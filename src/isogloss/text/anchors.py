@@ -13,8 +13,14 @@ What differs here from the paper:
 
 Words are those of `isogloss.text.words`, punctuation marks included, with one addition: a dictionary word may cover
 several of them that stand with nothing between (`北京` is two ideographs, `well-known` three words), and then counts
-as one. At each place the longest dictionary word that begins there is taken. For Chinese this is segmentation by
-longest match: without it only words of one character would ever be found, and those mostly inside longer words.
+as one. At each place the longest dictionary word that begins there is taken.
+
+For Chinese this is segmentation by longest match, with one rule more: an ideograph of its own is a word only where no
+other ideograph outside dictionary words stands beside it, for otherwise it is mostly part of a word the dictionary
+lacks (the `家` of `国家杯` is no home). Against the word boundaries of the treebank GSDSimp (dev), with MUSE's 5,000
+English words, 91% of the longer matches are words and 99% of the ideographs that stand alone, but only 32% of the
+others. A dictionary in traditional characters finds little in simplified text: none is turned into the other here.
+Thai, Lao, Khmer and Burmese get almost no anchors, a whole run between spaces being one word.
 """
 
 import random
@@ -84,11 +90,11 @@ def add_anchors(
     """The paragraphs with some words replaced by translations; a language without a dictionary passes unchanged.
 
     Each word that has a translation is drawn with `probability`; where that makes more than the share `most` of the
-    words of `batch` paragraphs, a random subset of just so many is kept. MUSE dictionaries know most running words,
-    so that with the paper's numbers the cap usually decides. Translations of several words and those spelled like
-    the word itself are no replacements. A translation takes the capitals of the word: Title -> Title,
-    UPPER -> UPPER, otherwise as in the dictionary. All between words stays as it is; only where a translation would
-    grow together with its neighbour (Chinese has no spaces, French has `l'eau`) a space is put between them.
+    words of `batch` paragraphs, a random subset of just so many is kept. (The 5,000 commonest words of MUSE are about
+    half of English text: with the paper's numbers the draw is close to the cap.) Translations of several words and
+    those spelled like the word itself are no replacements. A translation takes the capitals of the word (Title ->
+    Title, UPPER -> UPPER, otherwise as in the dictionary). All between words stays as it is; only where a translation
+    would grow together with its neighbour (Chinese has no spaces, French has `l'eau`) a space is put between them.
 
     A pure function of seed, language and text, a batch being read at a time.
 
@@ -169,13 +175,22 @@ def _find(text: str, finder: _Finder, language: str) -> tuple[int, list[Span]]:
     """How many words a text has, and the spans of those the dictionary has, the longest at each place."""
     places = spans(text, language)
     translations, reach = finder.translations, finder.reach
-    count, found, at = 0, [], 0
+    found: list[Span] = []
+    count = at = 0
+    bare = -1  # where the last ideograph outside longer dictionary words ended
     while at < len(places):
         start, end = places[at]
         word = text[start:end].lower()
         taken = _longest(text, places, at, finder) if word in reach else 1
         if taken > 1:
             found.append((start, places[at + taken - 1][1]))
+        elif end - start == 1 and _is_ideograph(word, language):
+            if start == bare:  # two side by side: neither is surely a word
+                if found and found[-1][1] == start:
+                    found.pop()
+            elif word in translations:
+                found.append((start, end))
+            bare = end
         elif word in translations:
             found.append((start, end))
         at += taken
@@ -215,6 +230,12 @@ def _put(text: str, chosen: list[tuple[Span, str]], language: str) -> str:
     parts = [part for part in [*parts, text[done:]] if part]
     joints = [" " if _grow_together(left[-1], right[0], language) else "" for left, right in pairwise(parts)]
     return parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
+
+
+@lru_cache(maxsize=2**16)
+def _is_ideograph(character: str, language: str) -> bool:
+    """Whether this letter is a word by itself even beside another one."""
+    return character.isalnum() and spans(2 * character, language) == [(0, 1), (1, 2)]
 
 
 @lru_cache(maxsize=2**16)
