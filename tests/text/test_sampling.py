@@ -1,0 +1,132 @@
+"""Rows of training text: the wanted mixture, every stretch once an epoch, and the same answer however it is reached."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss.errors import InputError
+from isogloss.text.sampling import _STRIDE, Sampler, _count_below, _floor_sum, shares
+
+TOKENS = {"en": 52_345, "nl": 9_000, "ru": 2_600, "zh": 130}
+
+
+def sampler(seed=0, **changes):
+    return Sampler(TOKENS, **{"length": 128, "exponent": 0.7, **changes}, seed=seed)
+
+
+def test_shares_by_hand():
+    assert shares({"en": 900, "nl": 100}, exponent=0.5) == {"en": 0.75, "nl": 0.25}
+    assert shares({"en": 900, "nl": 100}, exponent=1) == {"en": 0.9, "nl": 0.1}
+    assert shares({"en": 900, "nl": 100, "ru": 1}, exponent=0) == dict.fromkeys(("en", "nl", "ru"), 1 / 3)
+    # 8^0.7 = 4.2871, 1^0.7 = 1
+    assert shares({"en": 8, "nl": 1}, exponent=0.7)["en"] == pytest.approx(0.81086, abs=1e-5)
+
+
+@given(st.integers(0, 60), st.integers(1, 50), st.integers(0, 80), st.integers(0, 200))
+def test_sum_of_floors(n, m, a, b):
+    assert _floor_sum(n, m, a, b) == sum((a * i + b) // m for i in range(n))
+
+
+@given(st.integers(0, 300), st.integers(0, 2**64 - 1), st.integers(0, 2**64))
+def test_places_below_a_limit(count, start, limit):
+    places = [(start + number * _STRIDE) % 2**64 for number in range(count)]
+    assert _count_below(count, start, limit) == sum(place < limit for place in places)
+
+
+def test_the_mixture_is_as_wanted():
+    one, batch = sampler(), 256
+    found = np.concatenate([one.rows(step, batch)[0] for step in range(1_000)])
+    for number, share in enumerate(shares(TOKENS, exponent=0.7).values()):
+        assert abs((found == number).mean() - share) < 0.001
+    for step in (0, 17, 999):  # and in every single batch
+        counts = np.bincount(one.rows(step, batch)[0], minlength=len(TOKENS))
+        assert np.abs(counts - batch * np.array(list(one.shares.values()))).max() < 4
+
+
+def test_rows_lie_within_the_text():
+    one = sampler()
+    sizes = np.array(list(TOKENS.values()))
+    for step in range(200):
+        languages, starts = one.rows(step, 64)
+        assert languages.dtype == starts.dtype == np.int64
+        assert languages.shape == starts.shape == (64,)
+        assert (starts >= 0).all()
+        assert (starts + 128 <= sizes[languages]).all()
+
+
+def test_every_epoch_visits_every_row_once_and_cuts_elsewhere():
+    one = sampler()
+    drawn = [one.rows(step, 50) for step in range(400)]
+    languages, starts = (np.concatenate(part) for part in zip(*drawn, strict=True))
+    for number, tokens in enumerate(TOKENS.values()):
+        size = max(1, tokens // 128 - 1)
+        mine = starts[languages == number]
+        epochs = [mine[start : start + size] for start in range(0, len(mine) - size + 1, size)]
+        assert len(epochs) >= 2
+        for epoch in epochs:
+            offset = epoch.min()
+            assert sorted(epoch) == list(range(offset, offset + size * 128, 128))
+            assert offset < 128
+        if tokens >= 256:
+            assert len({epoch.min() for epoch in epochs}) > 1
+            assert not np.array_equal(epochs[0] - epochs[0].min(), epochs[1] - epochs[1].min()) or size < 3
+        else:
+            assert {int(epoch.min()) for epoch in epochs} == {0}
+
+
+def test_a_step_is_the_same_however_it_is_reached():
+    one = sampler(seed=3)
+    reached = [one.rows(step, 48) for step in range(120)]
+    jumping = sampler(seed=3)
+    for step in (119, 0, 60, 60, 61, 7):
+        for part, expected in zip(jumping.rows(step, 48), reached[step], strict=True):
+            assert np.array_equal(part, expected)
+    for step in (5, 90):
+        for part, expected in zip(sampler(seed=3).rows(step, 48), reached[step], strict=True):
+            assert np.array_equal(part, expected)
+
+
+def test_rows_are_numbered_through_whatever_the_batch():
+    """Two processes with half the batch each, or one with all of it, see the same rows."""
+    whole = [np.concatenate(part) for part in zip(*(sampler().rows(step, 64) for step in range(4)), strict=True)]
+    halves = [np.concatenate(part) for part in zip(*(sampler().rows(step, 32) for step in range(8)), strict=True)]
+    assert all(np.array_equal(one, other) for one, other in zip(whole, halves, strict=True))
+
+
+def test_a_far_step_is_quick():
+    began = time.perf_counter()
+    languages, starts = sampler().rows(20_000_000, 512)
+    assert time.perf_counter() - began < 1
+    assert len(languages) == len(starts) == 512
+
+
+def test_seeds_differ_and_nothing_global_is_drawn():
+    before = np.random.get_state()  # noqa: NPY002
+    drawn = [sampler(seed=seed).rows(0, 64) for seed in (0, 1)]
+    after = np.random.get_state()  # noqa: NPY002
+    assert not np.array_equal(drawn[0][1], drawn[1][1])
+    assert np.array_equal(before[1], after[1])
+    assert before[2:] == after[2:]
+
+
+def test_epochs_seen():
+    one, batch = sampler(), 32
+    assert one.epochs(0, batch) == dict.fromkeys(TOKENS, 0.0)
+    counts = np.zeros(len(TOKENS))
+    for step in range(30):
+        counts += np.bincount(one.rows(step, batch)[0], minlength=len(TOKENS))
+    sizes = [max(1, tokens // 128 - 1) for tokens in TOKENS.values()]
+    assert one.epochs(30, batch) == dict(zip(TOKENS, (counts / sizes).tolist(), strict=True))
+    assert sampler().epochs(30, batch) == one.epochs(30, batch)
+
+
+def test_one_language_and_too_little_text():
+    languages, _ = Sampler({"en": 1_000}, length=128, seed=0).rows(5, 16)
+    assert not languages.any()
+    with pytest.raises(InputError, match="nl has only 127 tokens, fewer than one stream of 128"):
+        Sampler({"en": 1_000, "nl": 127}, length=128, seed=0)
+    with pytest.raises(InputError, match="seed"):
+        Sampler({"en": 1_000}, length=128, seed=-1)

@@ -1,0 +1,131 @@
+"""Text as token ids on disk: every paragraph once and whole, and only files that were written whole are opened."""
+
+import json
+
+import numpy as np
+import pytest
+
+from isogloss.errors import InputError
+from isogloss.text.streams import open_stream, pack, paragraphs
+from isogloss.text.words import spans
+from tiny_models import TEXT, tiny_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tiny_tokenizer()
+
+
+def test_paragraphs_are_stripped_lines_of_all_files(tmp_path):
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_bytes("\ufeffone \r\n\n  two\u2028three\n \t\n".encode())
+    second.write_text("four", encoding="utf-8")
+    assert list(paragraphs([first, second])) == ["one", "two\u2028three", "four"]
+    assert list(paragraphs([first, second], keep=lambda text: "o" in text[0])) == ["one"]
+
+
+def test_paragraphs_come_one_at_a_time(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"fine\n\xff\n")
+    lines = paragraphs([path])
+    assert next(lines) == "fine"
+    with pytest.raises(InputError, match=r"a\.txt:2: not valid UTF-8"):
+        next(lines)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.txt does not exist"):
+        list(paragraphs([tmp_path / "none.txt"]))
+
+
+def test_packed_ids_are_the_tokenizers_own_end_to_end(tokenizer, tmp_path):
+    texts = TEXT * 700  # more than one chunk
+    stream = pack(tokenizer, iter(texts), tmp_path / "en.npy", language="en")
+    expected = [number for text in texts for number in tokenizer(text)["input_ids"]]
+    assert stream.ids.tolist() == expected
+    assert stream.tokens == len(expected)
+    assert stream.paragraphs == len(texts) == int((stream.ids == tokenizer.cls_token_id).sum())
+    assert stream.characters == sum(len(text) for text in texts)
+    assert stream.words == sum(len(spans(text, "en")) for text in texts)
+    assert stream.ids.dtype == np.uint16
+    assert isinstance(stream.ids, np.memmap)
+
+
+def test_nothing_is_cut_whatever_the_tokenizer_did_before(tokenizer, tmp_path):
+    tokenizer(["a", "b c"], truncation=True, padding=True, max_length=4)  # leaves its settings behind
+    long = " ".join(TEXT[:4] * 40)
+    stream = pack(tokenizer, [long], tmp_path / "en.npy", language="en")
+    assert stream.tokens == len(tokenizer(long, verbose=False)["input_ids"]) > tokenizer.model_max_length
+    assert stream.ids[0] == tokenizer.cls_token_id
+    assert stream.ids[-1] == tokenizer.sep_token_id
+
+
+def test_special_tokens_written_in_the_text_are_text(tokenizer, tmp_path):
+    stream = pack(tokenizer, ["the [MASK] [SEP] cat"], tmp_path / "en.npy", language="en")
+    assert tokenizer.mask_token_id not in stream.ids
+    assert (stream.ids == tokenizer.sep_token_id).sum() == 1
+
+
+def test_a_large_vocabulary_takes_four_bytes(tmp_path):
+    large = tiny_tokenizer()
+    large.add_tokens([f"extra{number}" for number in range(2**16)])
+    stream = pack(large, ["the cat extra65535"], tmp_path / "en.npy", language="en")
+    assert stream.ids.dtype == np.uint32
+    assert stream.ids.tolist() == large("the cat extra65535")["input_ids"]
+    assert stream.ids.max() >= 2**16
+
+
+def test_opened_again_it_is_the_same(tokenizer, tmp_path):
+    path = tmp_path / "zh.npy"
+    stream, again = pack(tokenizer, TEXT, path, language="zh"), open_stream(path)
+    assert np.array_equal(stream.ids, again.ids)
+    assert np.array_equal(np.load(path), again.ids)
+    facts = ("language", "tokens", "paragraphs", "characters", "words")
+    assert [getattr(stream, name) for name in facts] == [getattr(again, name) for name in facts]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["zh.json", "zh.npy"]
+
+
+def test_no_text_is_an_empty_stream(tokenizer, tmp_path):
+    stream = pack(tokenizer, [], tmp_path / "en.npy", language="en")
+    assert (stream.tokens, stream.paragraphs) == (0, 0)
+
+
+def test_an_error_half_way_leaves_the_old_stream(tokenizer, tmp_path):
+    path = tmp_path / "en.npy"
+    before = pack(tokenizer, TEXT, path, language="en").ids.tolist()
+
+    def broken():
+        yield from TEXT * 400
+        raise InputError("en.txt:3201: not valid UTF-8")
+
+    with pytest.raises(InputError, match="3201"):
+        pack(tokenizer, broken(), path, language="en")
+    assert open_stream(path).ids.tolist() == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["en.json", "en.npy"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign", "numbers", "counts", "list", "gone", "no counts"])
+def test_a_damaged_or_foreign_file_is_named(tokenizer, tmp_path, damage):
+    path, facts = tmp_path / "en.npy", tmp_path / "en.json"
+    pack(tokenizer, TEXT, path, language="en")
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-10])
+    elif damage == "foreign":
+        path.write_bytes(b"something else")
+    elif damage == "numbers":
+        np.save(path, np.zeros(5))
+    elif damage == "counts":
+        facts.write_text(json.dumps({**json.loads(facts.read_text()), "tokens": 7}))
+    elif damage == "list":
+        facts.write_text("[1, 2]")
+    else:
+        (path if damage == "gone" else facts).unlink()
+    with pytest.raises(InputError, match=r"en\.(npy|json).*pack the text again"):
+        open_stream(path)
+
+
+def test_progress_counts_bytes(tokenizer, tmp_path):
+    told = []
+    size = sum(len(text.encode()) + 1 for text in TEXT)
+    pack(tokenizer, TEXT, tmp_path / "en.npy", language="en", total=size, progress=lambda *one: told.append(one))
+    assert told == [("packing en", size, size)]
