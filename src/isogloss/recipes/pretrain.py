@@ -4,6 +4,8 @@ Text is packed once into token ids on disk; training takes streams of a fixed le
 and memory does not grow with the text. What languages share is an option: vocabulary, embeddings, layers.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -87,8 +89,8 @@ class Source:
         facts: dict[str, Any] = {"text": describe(self.texts, progress), "tokenizer": dict(self.tokenizer)}
         facts["held out"] = describe(self.evaluate) if self.evaluate else self.held
         if self.dictionaries:
-            pairs = {one: sum(map(len, words.values())) for one, words in self.dictionaries.items()}
-            facts["extra anchors"] = {"word pairs": pairs, "seed": self.seed}
+            words = json.dumps(self.dictionaries, sort_keys=True, ensure_ascii=False).encode()
+            facts["extra anchors"] = {"sha256": hashlib.sha256(words).hexdigest(), "seed": self.seed}
         return facts
 
     def packed(self, scratch: Path, facts: Mapping[str, Any], progress: Progress) -> Packed:
@@ -177,8 +179,11 @@ def pretrain_job(
     languages = list(facts["text"])
     if len(languages) < 2 and (anchors != "default" or separate != "nothing"):
         raise InputError("--anchors and --separate are about what languages share; the text has one language only")
-    if anchors == "extra" and not set(source.dictionaries) & set(languages):
-        raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE for languages of the text")
+    if anchors == "extra" and not source.dictionaries:
+        raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
+    foreign = sorted(set(source.dictionaries) - set(languages))
+    if foreign:
+        raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
     configure(architecture, vocabulary=vocabulary, **model.shape)
     settings = Settings(
         steps=at_least("steps", steps, 0),
@@ -342,7 +347,10 @@ def _half(dtype: str | None, place: torch.device) -> bool:
 def _spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
     """How pieces are shared between languages, in the words of `train_tokenizers`."""
     one_of("vocabularies", vocabularies, ("joint", "separate"))
-    one_of("anchors", anchors, ("default", "none", "extra"))
+    if one_of("anchors", anchors, ("default", "none", "extra")) == "extra" and (
+        vocabularies == "separate" or not sharing.embeddings
+    ):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
     if not sharing.embeddings:
         return "own"
     if anchors == "none":
