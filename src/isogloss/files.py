@@ -1,6 +1,7 @@
 """Files and folders that appear whole or not at all: written beside their place, flushed to disk, then moved there."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,8 @@ def write_text(path: Path, text: str) -> None:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill inside the block; afterwards it is moved to `path`, in place of what was there.
 
-    On any error, a full disk among them, `path` stays as it was and nothing is left beside it.
+    On any error `path` stays as it was and nothing is left beside it. A full disk is an OSError, whichever library
+    met it: safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)".
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     old = path.with_name(f".{path.name}.{os.getpid()}.old.part")
@@ -45,6 +47,22 @@ def whole_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             path.replace(old)
         beside.replace(path)
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if isinstance(error, OSError) or number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether this is what a kill leaves of a file or folder that was being written whole."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a kill left half-written in this folder."""
+    for path in filter(is_leftover, folder.iterdir() if folder.is_dir() else ()):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.files import whole, write_text
+from isogloss.files import clear_leftovers, is_leftover, whole, write_text
 from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key
 
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
@@ -79,8 +79,8 @@ class Run:
         return table
 
     def discard(self) -> None:
-        """Remove a folder this run made, if nothing has been measured yet: a mistake leaves no trace."""
-        if self.new and self.writes and not self.rows:
+        """Remove a folder this run made, if it holds no row and no checkpoint: a mistake leaves no trace."""
+        if self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
@@ -113,8 +113,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     if (path / "run.json").is_file():
         _go_on(run)
     path.mkdir(parents=True, exist_ok=True)
-    for one in filter(_left_over, path.iterdir()):
-        one.unlink()
+    clear_leftovers(path)
     if not run.finished:
         run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
     if not (path / "rows.csv").is_file():
@@ -135,13 +134,8 @@ def check_folder(path: Path, *, resume: bool) -> None:
     if (path / "run.json").is_file():
         if not resume:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
-    elif path.exists() and (not path.is_dir() or any(not _left_over(one) for one in path.iterdir())):
+    elif path.exists() and (not path.is_dir() or any(not is_leftover(one) for one in path.iterdir())):
         raise InputError(f"{path} exists and is no run folder; choose another --out")
-
-
-def _left_over(path: Path) -> bool:
-    """Whether this is what a kill leaves of a file that was being written whole."""
-    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:

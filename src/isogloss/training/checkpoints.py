@@ -81,12 +81,6 @@ def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> d
     return dict(state)
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Remove what a kill left half-written."""
-    for part in folder.glob(".*.part") if folder.is_dir() else ():
-        shutil.rmtree(part, ignore_errors=True)
-
-
 def _all(folder: Path) -> list[Path]:
     return sorted(one for one in folder.glob("step-*") if (one / "training.json").is_file())
 

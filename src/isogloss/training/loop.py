@@ -86,6 +86,10 @@ class Selection:
     measure: str
     where: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.measure.removesuffix("_mean") not in MEASURES:
+            raise InputError(f"{self.measure!r} has no declared direction; choose {', '.join(MEASURES)}")
+
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The reading this selection is about, if it is among these."""
         for one in readings:
@@ -97,7 +101,8 @@ class Selection:
         """Whether a value beats the best so far, in the measure's own direction."""
         if old is None or math.isnan(new):
             return not math.isnan(new)
-        return new > old if MEASURES[self.measure].higher_is_better else new < old
+        measure = MEASURES[self.measure.removesuffix("_mean")]  # a mean over directions has the direction of its parts
+        return new > old if measure.higher_is_better else new < old
 
 
 class Training:
@@ -117,20 +122,18 @@ class Training:
     def update(self) -> None:
         """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
         parts = self.objective.draw(self.step)
-        count = torch.as_tensor(sum(self.objective.count(part.rows) for part in parts), device=self.processes.device)
+        counts = sum(self.objective.count(part.rows) for part in parts)
+        count = torch.as_tensor(counts, device=self.processes.device)
         with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
                     with self._arithmetic():
                         total = self._loss(rows, part.name)
-                    (total / count).backward()  # type: ignore[no-untyped-call]
+                    (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
         self._count += count
         weights = [one for one in self.model.parameters() if one.requires_grad]
-        if self.processes.count > 1:
-            for one in weights:  # a process without rows of some part has no gradient of its own there
-                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
-            self.processes.add(one.grad for one in weights if one.grad is not None)
+        self._share_gradients(weights, least=min(len(next(iter(part.rows.values()))) for part in parts))
         optimisation = self.settings.optimisation
         if optimisation.clip:
             nn.utils.clip_grad_norm_(weights, optimisation.clip)
@@ -149,17 +152,14 @@ class Training:
     def read_loss(self) -> Reading:
         """The mean loss of a target since it was last read; a loss that is no number ends the training."""
         total, count = self.losses()
-        if not math.isfinite(total):
-            raise InputError(
-                f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
-                "again in another folder (the last checkpoint is from before and intact)"
-            )
+        self._refuse_no_number(total)
         self._total.zero_(), self._count.zero_()
-        return {"measure": "loss", "value": total / count, "n": int(count), "unit": "token"}
+        return {"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"}
 
     def save(self, place: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
         total, count = self.losses()
+        self._refuse_no_number(total)
         state = {"step": self.step, "total": total, "count": count, "best": self.best, "best_step": self.best_step}
         if self.processes.first:
             kept.save(place, self.model, self.optimiser, state=state)
@@ -171,6 +171,32 @@ class Training:
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
+
+    def _share_gradients(self, weights: Sequence[Tensor], *, least: int) -> None:
+        """Sum gradients over the processes; a weight that has none in any of them stays without.
+
+        least: rows of the smallest part. With fewer rows than processes, some of these have no gradient where others
+        have one, and each must know which; otherwise every process ran every part, and all agree.
+        """
+        if self.processes.count == 1:
+            return
+        if least < self.processes.count:
+            held = torch.tensor([one.grad is not None for one in weights], dtype=torch.int32)
+            held = held.to(self.processes.device)
+            self.processes.add([held])
+            for one, processes in zip(weights, held.tolist(), strict=True):
+                if processes and one.grad is None:
+                    one.grad = torch.zeros_like(one)
+        self.processes.add(one.grad for one in weights if one.grad is not None)
+
+    def _refuse_no_number(self, total: float) -> None:
+        """Refuse a loss or a weight that is no number; an update can spoil weights after a last good loss."""
+        sound = torch.stack([torch.isfinite(one).all() for one in self.model.parameters()]).all()
+        if not math.isfinite(total) or not bool(sound):
+            raise InputError(
+                f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
+                "again in another folder (the last checkpoint is from before and intact)"
+            )
 
     def _arithmetic(self) -> AbstractContextManager[Any]:
         kind = self.processes.device.type

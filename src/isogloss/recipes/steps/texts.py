@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.files import whole_folder, write_text
+from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.text.languages import code
 from isogloss.text.readers.names import language_of
@@ -52,6 +52,8 @@ def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text"
             raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
         found[language] = files
     for language, files in found.items():
+        if not files:
+            raise InputError(f"--{option} {language}: no file is named; give {language}=FILE")
         for path in files:
             if not path.is_file():
                 raise InputError(f"--{option} {language}: there is no file {path}")
@@ -96,7 +98,7 @@ def pack_texts(
     """
     if (folder / "streams.json").is_file():
         return open_packed(folder, facts)
-    folder.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(folder)
     share = 0.0 if evaluate else held
 
     def lines(language: str) -> Iterator[str]:
@@ -107,13 +109,13 @@ def pack_texts(
             return paragraphs(evaluate[language])
         return paragraphs(texts[language], keep=lambda one: held_out(one, share))
 
-    tokenizers = _tokenizers(list(texts), lines, folder / "tokenizers", tokenizer, progress)
+    tokenizers = _tokenizers(list(texts), lines, folder / "tokenizers", tokenizer, facts, progress)
     for language in texts:
         sides = [("train", change(language, lines(language)))]
         sides += [("held", aside(language))] if share or language in evaluate else []
         for side, text in sides:
             path = folder / f"{side}.{language}.npy"
-            if not path.is_file():
+            if not (path.is_file() and path.with_suffix(".json").is_file()):
                 pack(tokenizers[language], text, path, language=language, progress=progress)
     write_text(folder / "streams.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
     return open_packed(folder)
@@ -122,8 +124,8 @@ def pack_texts(
 def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> Packed:
     """What `pack_texts` left; with `facts`, only if it was made from the same text in the same way."""
     known = read_packed_facts(folder)
-    if facts is not None and known != json.loads(json.dumps(dict(facts))):
-        raise InputError(f"{folder} was packed from other text or with other options; choose another --streams")
+    if facts is not None:
+        _refuse_other(folder, known, facts)
     languages = list(known["text"])
     train = {one: open_stream(folder / f"train.{one}.npy") for one in languages}
     held = {one: open_stream(at) for one in languages if (at := folder / f"held.{one}.npy").is_file()}
@@ -143,10 +145,14 @@ def _tokenizers(
     lines: Callable[[str], Iterator[str]],
     folder: Path,
     options: Mapping[str, Any],
+    facts: Mapping[str, Any],
     progress: Progress,
 ) -> dict[str, Any]:
-    """The tokenizers in `folder`, made now if they are not there."""
-    if not folder.is_dir():
+    """The tokenizers in `folder`, made now if they are not there; `made.json` there says of which text."""
+    if folder.is_dir():
+        # Packing was begun here and not finished: what there is may be of other text.
+        _refuse_other(folder.parent, json.loads((folder / "made.json").read_text(encoding="utf-8")), facts)
+    else:
         if "folder" in options:
             found = dict.fromkeys(languages, _read_tokenizers(Path(options["folder"]), languages[:1])[languages[0]])
         else:
@@ -156,7 +162,13 @@ def _tokenizers(
         with whole_folder(folder) as beside:
             for language, tokenizer in found.items():
                 tokenizer.save_pretrained(beside if joint else beside / language)
+            write_text(beside / "made.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
     return _read_tokenizers(folder, languages)
+
+
+def _refuse_other(folder: Path, known: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    if known != json.loads(json.dumps(dict(facts))):
+        raise InputError(f"{folder} was packed from other text or with other options; choose another --streams")
 
 
 def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
