@@ -22,10 +22,10 @@ def at_least(name: str, value: Number, least: float) -> Number:
     return value
 
 
-def share_of(name: str, value: float) -> float:
-    """The value, if it is a share of a whole: from 0 to below 1."""
-    if not 0 <= value < 1:
-        raise InputError(f"--{_dashed(name)} must be from 0 to below 1, not {value}")
+def share_of(name: str, value: float, *, zero: bool = True) -> float:
+    """The value, if it is a share of a whole: from 0, or with `zero=False` above it, to below 1."""
+    if not 0 <= value < 1 or (value == 0 and not zero):
+        raise InputError(f"--{_dashed(name)} must be {'from' if zero else 'above'} 0 to below 1, not {value}")
     return value
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from isogloss.errors import InputError
-from isogloss.files import whole_folder
+from isogloss.files import clear_leftovers, whole_folder
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
@@ -82,6 +82,8 @@ class Source:
         if not self.texts:
             if self.streams is None:
                 raise InputError("--text is missing: give LANG=FILE for each language, or --streams with packed text")
+            if self.evaluate:
+                raise InputError("--evaluate goes with --text; packed text brings its own held-out part")
             return read_packed_facts(self.streams)
         missing = [one for one in self.evaluate if one not in self.texts]
         if missing:
@@ -166,12 +168,13 @@ def pretrain_job(
         ),
         parse(separate),
     )
+    spaces = _spaces(vocabularies, anchors, model.sharing)
     source = Source(
         read_texts(text) if text else {},
         read_texts(evaluate, option="evaluate") if evaluate else {},
         Path(streams) if streams else None,
         share_of("held_out", held_out),
-        _tokenizer(tokenizer, vocabulary, _spaces(vocabularies, anchors, model.sharing), exponent, lowercase, length),
+        _tokenizer(tokenizer, vocabulary, spaces, exponent, lowercase, length),
         read_dictionaries(lexicon or []) if anchors == "extra" else {},
         seed,
     )
@@ -179,7 +182,9 @@ def pretrain_job(
     languages = list(facts["text"])
     if len(languages) < 2 and (anchors != "default" or separate != "nothing"):
         raise InputError("--anchors and --separate are about what languages share; the text has one language only")
-    if anchors == "extra" and not source.dictionaries:
+    if not source.texts:
+        _agree(facts, spaces, anchors)
+    if anchors == "extra" and source.texts and not source.dictionaries:
         raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
     foreign = sorted(set(source.dictionaries) - set(languages))
     if foreign:
@@ -201,7 +206,7 @@ def pretrain_job(
         batch=at_least("batch", batch, 1),
         length=at_least("length", length, 8),
         exponent=at_least("exponent", exponent, 0),
-        share=share_of("mask_share", mask_share),
+        share=share_of("mask_share", mask_share, zero=False),
         seed=seed,
     )
     half_stored = one_of("store", store, ("float32", "float16")) == "float16"
@@ -226,6 +231,8 @@ def pretrain_job(
             save(models, packed.tokenizers, folder, half=half_stored)
 
         checkpoints = Checkpoints(run.folder / "checkpoints", export, **rhythm)
+        if processes.first:
+            clear_leftovers(checkpoints.folder)
         last = _together(processes, lambda: kept.latest(checkpoints.folder))
         if last is not None:
             training.restore(last)
@@ -358,6 +365,15 @@ def _spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
     return "joint" if vocabularies == "joint" else "union"
 
 
+def _agree(facts: Mapping[str, Any], spaces: str, anchors: str) -> None:
+    """Refuse packed text whose pieces are shared otherwise than the options say: ids would mean other pieces."""
+    packed = facts["tokenizer"].get("spaces", "joint")
+    if len(facts["text"]) > 1 and (packed != spaces or ("extra anchors" in facts) != (anchors == "extra")):
+        raise InputError(
+            "--streams was packed with other --vocabularies, --anchors or --separate; give the ones it was packed with"
+        )
+
+
 def _tokenizer(tokenizer: str, size: int, spaces: str, exponent: float, lowercase: bool, length: int) -> dict[str, Any]:
     if tokenizer in ("wordpiece", "unigram"):
         return {"kind": tokenizer, "size": size, "spaces": spaces, "exponent": exponent, "lowercase": lowercase,
@@ -378,4 +394,6 @@ def _known(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[B
         both = [one for one in text.languages if one in languages]
         if len(both) > 1:
             found.append(Bitext(tuple(text[one] for one in both), name=text.name))
+    if texts and not found:
+        raise InputError(f"--bitext has no two of the languages of the text, {', '.join(languages)}")
     return found

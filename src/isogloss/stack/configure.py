@@ -43,6 +43,11 @@ def configure(
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
     if architecture not in known:
         raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
+    for name, value in (("depth", depth), ("width", width), ("heads", heads), ("feedforward", feedforward or 1)):
+        if value < 1:
+            raise InputError(f"--{name} must be at least 1, not {value}")
+    if not 0 <= dropout < 1:
+        raise InputError(f"--dropout must be from 0 to below 1, not {dropout}")
     if width % heads:
         raise InputError(f"--width {width} is no multiple of --heads {heads}")
     spelled = _SPELLED.get(architecture, _BERT)
