@@ -1,11 +1,13 @@
-"""Attention over sentences that lie end to end, so that no padding is computed.
+"""Attention where no padding is computed: over sentences that lie end to end, and over rows of one length.
 
-Registered with `transformers`' attention interface under the name `NAME`. The borders of the sentences arrive as the
+Both are registered with `transformers`' attention interface. `NAME`: the borders of the sentences arrive as the
 keyword arguments `transformers` itself uses for packed input (`cu_seq_lens_q`, `max_length_q`). Half precision on a
-GPU runs the variable-length flash kernel; anything else runs sentence by sentence and is exact, if slow.
+GPU runs the variable-length flash kernel; anything else runs sentence by sentence and is exact, if slow. `WHOLE`: no
+mask at all. `transformers` makes one while a model is being compiled, even if nothing is padded, and with a mask the
+fused kernels are out: attention then takes three times as long.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 NAME = "isogloss_packed"
+WHOLE = "isogloss_whole"
 
 
 def packed_attention(
@@ -53,18 +56,54 @@ def packed_attention(
     return torch.cat(pieces, dim=2).transpose(1, 2), None  # (1, tokens, heads, width)
 
 
+def whole_attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Bidirectional attention within rows that are full of text: (rows, heads, length, width of a head) each."""
+    length = query.shape[2]
+    window = None if sliding_window is None or sliding_window > length else sliding_window - 1
+    mask = None if window is None else _band(length, window, query.device)
+    query, key = query.to(value.dtype), key.to(value.dtype)  # rotated in float32 by some models
+    out = scaled_dot_product_attention(query, key, value, mask, dropout, scale=scaling)
+    return out.transpose(1, 2).contiguous(), None  # (rows, length, heads, width)
+
+
 @contextmanager
 def packed(model: Any) -> Iterator[None]:
     """Run a model's attention packed inside the block, and as before after it."""
+    with _attending([model], NAME, packed_attention):
+        yield
+
+
+@contextmanager
+def unpadded(*models: Any) -> Iterator[None]:
+    """Run the models' attention without masks inside the block: every row is full of text."""
+    with _attending(models, WHOLE, whole_attention):
+        yield
+
+
+@contextmanager
+def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None]:
     from transformers import AttentionInterface
 
-    AttentionInterface.register(NAME, packed_attention)
-    before = model.config._attn_implementation
-    model.config._attn_implementation = NAME
+    AttentionInterface.register(name, function)
+    before = [model.config._attn_implementation for model in models]
+    for model in models:
+        model.config._attn_implementation = name
     try:
         yield
     finally:
-        model.config._attn_implementation = before
+        for model, kept in zip(models, before, strict=True):
+            model.config._attn_implementation = kept
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:

@@ -54,12 +54,13 @@ class Objective:
     """What is learned.
 
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
-    rows, summed over their targets. count(rows): how many targets they have.
+    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in.
     """
 
     draw: Callable[[int], Sequence[Part]]
     loss: Callable[[Rows, str], Tensor]
     count: Callable[[Rows], Tensor | int]
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Training:
         with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with self._arithmetic():
+                    with self._arithmetic(), self.objective.around():
                         total = self._loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()

@@ -1,6 +1,7 @@
 """What can be learned: an objective draws the rows of a step and says their loss."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -8,6 +9,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.seeds import seed_of
+from isogloss.stack.families import FAMILIES
+from isogloss.stack.packing import unpadded
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import Sampler
 from isogloss.training.heads import masked_scores
@@ -60,7 +63,9 @@ def masked_lm(
     def loss(rows: Rows, name: str) -> Tensor:
         return masked_loss(models.of(name), rows)
 
-    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
+    own = [models.of(name) for name in names]
+    encoders = [model for model in own if FAMILIES[model.config.model_type].packs]
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), partial(unpadded, *encoders))
 
 
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
