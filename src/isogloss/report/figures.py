@@ -12,10 +12,11 @@ from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.fonts import choose_fonts
 from isogloss.report.gridfigure import write_grids
 from isogloss.report.languages import colour, display_names, language_name
-from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, new_figure, printable, save
+from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, file_name, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning, variant_title
 from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
+from isogloss.report.stepfigures import write_step_figures
 from isogloss.report.summary import Curve, best_layer, central_language, curves, leading, overall
 from isogloss.report.wordfigure import picture, write_map, write_sheet
 
@@ -23,21 +24,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_THIN = 24
-FILE_NAMES = {"p@1": "retrieval"}
 
 
 def write_figures(run: Path, out_dir: Path) -> list[Path]:
     """Draw every figure the run's rows and points allow into `out_dir` and return the files.
 
     `curve-*.png` and `.svg` (one a measure), `heat-map`, `language-matrix`, `word-map`, `word-map-layers`, and
-    `layers.gif`, the word map moving through the layers. What a run does not hold is not drawn.
+    `layers.gif`, the word map moving through the layers. A training gives `steps-*` instead: loss, perplexity and
+    retrieval over the steps. What a run does not hold is not drawn.
     """
     folder, out = read_run(Path(run)), Path(out_dir)
     names = display_names(folder.languages)
     with drawing():
         families = choose_fonts([folder.model, *folder.data, *names.values()]).families
     with drawing(families):
-        written = _write_curves(folder, out) + write_grids(folder, names, out=out)
+        written = write_step_figures(folder, names, out=out)
+        written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 
 
@@ -45,10 +47,10 @@ def _write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     points = None if run.points is None else word_map(run.points)
     if points is None:
         return []
-    lead = leading(run.rows)
-    mean = overall(run.rows, *lead) if lead else None
+    lead = leading(run.mapped)
+    mean = overall(run.mapped, *lead) if lead else None
     best = best_layer(mean) if mean is not None and best_layer(mean) in points.layers else points.layers[-1]
-    shown = picture(points, run.languages, title=run.model, centre=central_language(run.rows))
+    shown = picture(points, run.languages, title=run.model, centre=central_language(run.mapped))
     with drawing(shown.fonts.families):
         return [*write_map(shown, best, out), *write_sheet(shown, best, out), write_animation(shown, out)]
 
@@ -63,15 +65,14 @@ def _write_curves(run: RunFolder, out: Path) -> list[Path]:
         notes = [_draw_curves(axes, run, measure, variant, alone=len(variants) == 1) for variant in variants]
         _finish(axes, run, measure)
         caption(figure, f"{printable(run.model)}. {notes[0]} Layer 0 is the embedding output.")
-        plain = "".join(letter if letter.isalnum() else "-" for letter in measure).strip("-")
-        written += save(figure, out, f"curve-{FILE_NAMES.get(measure, plain)}")
+        written += save(figure, out, f"curve-{file_name(measure)}")
     return written
 
 
 def _draw_curves(axes: "Axes", run: RunFolder, measure: str, variant: str, *, alone: bool) -> str:
     """The average of a measure with its band and floor, members thin behind it; returns what was averaged."""
-    parts = curves(run.rows, measure, variant)
-    mean = overall(run.rows, measure, variant)
+    parts = curves(run.mapped, measure, variant)
+    mean = overall(run.mapped, measure, variant)
     if mean is None:
         return ""
     ink, dash = (DARK, "-") if alone else VARIANT_LOOKS.get(variant, (QUIET, "-."))
@@ -96,7 +97,7 @@ def _draw_curves(axes: "Axes", run: RunFolder, measure: str, variant: str, *, al
 
 
 def _draw_members(axes: "Axes", run: RunFolder, parts: Sequence[Curve]) -> None:
-    centre = central_language(run.rows)
+    centre = central_language(run.mapped)
     many = len(parts) > MOST_THIN
     for part in parts:
         if many and part.target and part.source != centre:
@@ -110,7 +111,7 @@ def _thin_words(run: RunFolder, parts: Sequence[Curve]) -> str:
     if len(parts) < 2:
         return ""
     if parts[0].target and len(parts) > MOST_THIN:
-        return f"Thin: pairs with {language_name(central_language(run.rows))}."
+        return f"Thin: pairs with {language_name(central_language(run.mapped))}."
     return "Thin: single pairs." if parts[0].target else "Thin: single languages."
 
 
@@ -129,7 +130,7 @@ def _finish(axes: "Axes", run: RunFolder, measure: str) -> None:
     """Reference lines, title, axes and legend."""
     from matplotlib.ticker import MaxNLocator
 
-    references = run.rows[(run.rows["measure"] == measure) & run.rows["layer"].isna()]
+    references = run.mapped[(run.mapped["measure"] == measure) & run.mapped["layer"].isna()]
     for variant, value in references.groupby("variant")["value"].mean().items():
         look: dict[str, Any] = {"color": "#CC79A7", "linewidth": 1.3, "label": variant_title(str(variant))}
         axes.axhline(float(value), linestyle=(0, (7, 4)), **look)

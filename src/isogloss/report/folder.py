@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
+from isogloss.report.steps import POOLED, with_steps, without_steps
 from isogloss.runs import table
 
 POINT_COLUMNS = ("layer", "language", "word", "pair", "x", "y")
@@ -35,6 +36,21 @@ class RunFolder:
         models = [model for model in self.rows["model"].unique() if model]
         return str(named or ", ".join(models) or self.path.name)
 
+    @cached_property
+    def trained(self) -> pd.DataFrame:
+        """The rows of a training: those with a step."""
+        return with_steps(self.rows)
+
+    @cached_property
+    def mapped(self) -> pd.DataFrame:
+        """The rows of a map: those without a step, which are all rows of a run that trained nothing."""
+        return without_steps(self.rows)
+
+    @cached_property
+    def has_map(self) -> bool:
+        """Whether there is anything of a map: every run that trained nothing counts as one."""
+        return self.trained.empty or self.points is not None or bool(self.mapped["layer"].notna().any())
+
     @property
     def depth(self) -> int | None:
         """How many blocks the model has, where the record says so; not all of them need have been read."""
@@ -50,7 +66,8 @@ class RunFolder:
     def languages(self) -> list[str]:
         """Language codes in order of appearance, in the rows and then in the points."""
         codes: dict[str, None] = {}
-        for source, target in self.rows[["source", "target"]].drop_duplicates().itertuples(index=False):
+        pooled = self.rows["step"].notna() & (self.rows["source"] == "") & (self.rows["target"] == POOLED)
+        for source, target in self.rows[~pooled][["source", "target"]].drop_duplicates().itertuples(index=False):
             codes |= {code: None for code in (source, target) if code}
         if self.points is not None:
             codes |= dict.fromkeys(self.points["language"].unique())

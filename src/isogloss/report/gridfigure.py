@@ -24,8 +24,8 @@ LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 
 def write_grids(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[Path]:
     """`heat-map` and `language-matrix` of the leading measure; nothing without one."""
-    lead = leading(run.rows)
-    parts = [] if lead is None else curves(run.rows, *lead)
+    lead = leading(run.mapped)
+    parts = [] if lead is None else curves(run.mapped, *lead)
     mean = average(parts)
     if lead is None or mean is None:
         return []
@@ -36,7 +36,7 @@ def write_grids(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[
 def _write_heat_map(
     run: RunFolder, parts: Sequence[Curve], names: Mapping[str, str], title: str, out: Path
 ) -> list[Path]:
-    centre = central_language(run.rows)
+    centre = central_language(run.mapped)
     layers = max((part.layers for part in parts), key=len)
     told = f"Each language with {names.get(centre, centre)}, both directions averaged."
     rows = {names[code]: curve for code, curve in by_partner(parts, centre).items()}

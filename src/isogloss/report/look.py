@@ -29,6 +29,7 @@ MARKERS = {
 }
 MARKER_SIZES = {"*": 2.4, "P": 1.5, "^": 1.25, "v": 1.25, "D": 0.8, "h": 1.2}  # areas that look as large as a circle's
 DPI = 160
+FILE_NAMES = {"p@1": "retrieval"}
 
 
 @contextmanager
@@ -91,6 +92,16 @@ def save(figure: "Figure", folder: Path, name: str) -> list[Path]:
         figure.savefig(content, format=kind, dpi=DPI, metadata=metadata, bbox_inches="tight", pad_inches=0.15)
         written.append(write_whole(folder / f"{name}.{kind}", content.getvalue()))
     return written
+
+
+def file_name(measure: str) -> str:
+    """A measure's name in the name of a file.
+
+    >>> file_name("p@1"), file_name("word_agreement")
+    ('retrieval', 'word-agreement')
+    """
+    plain = "".join(letter if letter.isalnum() else "-" for letter in measure).strip("-")
+    return FILE_NAMES.get(measure, plain)
 
 
 def printable(text: str) -> str:

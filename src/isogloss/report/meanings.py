@@ -11,13 +11,15 @@ class Meaning:
     """How a measure is presented.
 
     `title` heads a figure, `words` explains it to a reader who never met it, `better` is "higher", "lower" or ""
-    (neither is better), `span` the axis it is drawn on where the measure has a natural one.
+    (neither is better), `span` the axis it is drawn on where the measure has a natural one, `log` whether that axis
+    counts in factors.
     """
 
     title: str
     words: str
     better: str = HIGHER
     span: tuple[float, float] | None = None
+    log: bool = False
 
 
 MEANINGS = {
@@ -71,6 +73,19 @@ MEANINGS = {
         "CKA behind the best layer",
         "How much lower CKA is than at the best layer, on the same sentences.",
         better=LOWER,
+    ),
+    "loss": Meaning(
+        "Training loss",
+        "How surprised the model is by the words hidden from it, on the text it learns from: the mean since the "
+        "reading before.",
+        better=LOWER,
+    ),
+    "perplexity": Meaning(
+        "Held-out perplexity",
+        "How surprised the model is by hidden words of text it never learns from, under the same masks each time. Read "
+        "each language against itself: a Chinese character says more than a letter.",
+        better=LOWER,
+        log=True,
     ),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""

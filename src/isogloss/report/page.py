@@ -16,8 +16,9 @@ from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
+from isogloss.report.phrases import measure_name, number
 from isogloss.report.summary import above_floor, best_layer, leading, overall
-from isogloss.report.verdict import measure_name, number, verdict
+from isogloss.report.verdict import verdict
 from isogloss.report.writing import write_whole
 
 HERE = Path(__file__).parent

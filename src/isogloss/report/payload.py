@@ -14,6 +14,7 @@ import pandas as pd
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import COLOURS, colour, display_names, shape, text_colour
 from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
+from isogloss.report.phrases import measure_name
 from isogloss.report.points import WordMap, word_map
 from isogloss.report.scripts import characters_by_script
 from isogloss.report.summary import (
@@ -28,7 +29,6 @@ from isogloss.report.summary import (
     pairs_repeat,
 )
 from isogloss.report.table import table_payload
-from isogloss.report.verdict import measure_name
 
 PANELS = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
 COMPARED = ("p@1_mean", "p@1_behind", "cka_mean", "cka_behind")  # part of the curves of p@1 and cka
@@ -62,9 +62,9 @@ def payload(runs: Sequence[RunFolder]) -> dict[str, Any]:
 
 def run_payload(run: RunFolder) -> dict[str, Any]:
     """One run: its curves, their averages, its references without a layer, its word map and its table."""
-    first = leading(run.rows)
+    first = leading(run.mapped)
     points = None if run.points is None else word_map(run.points)
-    layers = [int(layer) for layer in run.rows["layer"].dropna().unique()] + list(points.layers if points else ())
+    layers = [int(layer) for layer in run.mapped["layer"].dropna().unique()] + list(points.layers if points else ())
     return {
         "name": run.name,
         "model": run.model,
@@ -75,7 +75,7 @@ def run_payload(run: RunFolder) -> dict[str, Any]:
         "last_layer": max(layers, default=0),
         "lead": None if first is None else {"measure": first[0], "variant": first[1]},
         "curves": [entry for measure, variant in drawn(run) for entry in _curves(run, measure, variant)],
-        "references": _references(run.rows),
+        "references": _references(run.mapped),
         "map": None if points is None else map_payload(points),
         "table": table_payload(run.rows),
     }
@@ -83,7 +83,7 @@ def run_payload(run: RunFolder) -> dict[str, Any]:
 
 def drawn(run: RunFolder) -> list[tuple[str, str]]:
     """The measures and variants with a value at two layers or more, the known ones first."""
-    layered = run.rows[run.rows["layer"].notna() & ~run.rows["measure"].isin(NOT_DRAWN)]
+    layered = run.mapped[run.mapped["layer"].notna() & ~run.mapped["measure"].isin(NOT_DRAWN)]
     known = layered[["measure", "variant", "layer"]].drop_duplicates()
     counts = Counter(zip(known["measure"].astype(str), known["variant"].astype(str), strict=True))
     pairs = [pair for pair, count in counts.items() if count > 1]
@@ -117,8 +117,8 @@ def _panels(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
 
 def _curves(run: RunFolder, measure: str, variant: str) -> list[dict[str, Any]]:
     """The average first, then the averages of each data set where pairs occur in several, then the members."""
-    parts = curves(run.rows, measure, variant)
-    mean = overall(run.rows, measure, variant)
+    parts = curves(run.mapped, measure, variant)
+    mean = overall(run.mapped, measure, variant)
     if mean is None:
         return []
     found = [{**curve_payload(mean), "mean": True}]
