@@ -1,0 +1,345 @@
+"""Pretraining: the loop of `isogloss pretrain` beside a `run_mlm` recipe on transformers' Trainer, in one run.
+
+Both train the same model from the same weights (ModernBERT with global attention in every layer; 12 layers, 384 wide,
+6 heads, 32,000 pieces unless other sizes are given) on the same packed rows of 128 tokens, with the same batch, AdamW,
+rate, clipping and precision (bfloat16 on a GPU). What differs is what a user of either gets: isogloss keeps the text
+on the GPU, masks there, asks the vocabulary head only where there is a label and compiles the step; Trainer collates
+and masks on the host (`DataCollatorForLanguageModeling`), with no workers and with some, and runs the head on every
+token, as it is and with `torch_compile=True`.
+
+The text is made up: independent draws, the k-th word in proportion to 1/k. Speed does not depend on it, and the loss
+has somewhere to fall to. Warm-up steps are left out of the time everywhere. `loss` is the mean of a few steps up to
+the same step on every line, so the lines should agree within a few hundredths; masks and the order of rows differ.
+
+    python -m benchmarks.pretraining [--device cuda] [--only ours] [--profile] [--out rows.json]
+    python -m benchmarks.pretraining --device cpu --depth 2 --width 64 --vocabulary 2000 --batch 8 --steps 5
+"""
+
+import argparse
+import gc
+import json
+import os
+import tempfile
+import time
+import traceback
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from torch._dynamo.utils import counters
+from torch.profiler import ProfilerActivity, profile
+from transformers.trainer_callback import PrinterCallback
+
+from isogloss.stack.configure import configure
+from isogloss.stack.load import choose_device, choose_dtype
+from isogloss.training.loop import Settings, Training, train
+from isogloss.training.objectives import masked_lm
+from isogloss.training.optimisation import Optimisation
+from isogloss.training.processes import join
+from isogloss.training.sharing import Sharing, build
+
+LANGUAGE = "en"
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+RATE, BETAS, EPSILON, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.98), 1e-6, 0.01, 1.0
+CONTENDERS = ("ours", "trainer", "trainer-compiled")
+SIZES = {  # on a GPU, on a CPU
+    "depth": (12, 2), "width": (384, 64), "vocabulary": (32_000, 2_000), "batch": (512, 8), "steps": (100, 5),
+    "warm_up": (20, 2), "workers": (8, 0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained, on which file of token ids, and for how long; the same for everyone.
+
+    last, span: losses are compared after update `last`, as the mean of the `span` updates before.
+    """
+
+    depth: int
+    width: int
+    heads: int
+    vocabulary: int
+    batch: int
+    length: int
+    warm_up: int
+    steps: int
+    last: int
+    span: int
+    device: torch.device
+    half: bool
+    text: Path
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table; graphs: how many were compiled before the clock ran, and while it ran."""
+
+    name: str
+    tokens_per_second: float
+    milliseconds: float
+    memory: float
+    loss: float
+    steps: int
+    graphs: tuple[int, int]
+    altogether: float = 0.0
+
+
+class Clock:
+    """The time between two updates, read when the device has done them."""
+
+    def __init__(self, device, begin, end):
+        self.device, self.times, self.graphs = device, {begin: 0.0, end: 0.0}, []
+
+    def tick(self, step):
+        """An update is done."""
+        if step in self.times:
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            self.times[step] = time.perf_counter()
+            self.graphs.append(counters["stats"]["unique_graphs"])
+
+    def result(self, name, case, loss):
+        """What the clock says, as a line of the table."""
+        (begin, start), (end, stop) = self.times.items()
+        steps, seconds = end - begin, stop - start
+        memory = torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else 0.0
+        speed = steps * case.batch * case.length / seconds
+        graphs = (self.graphs[0], self.graphs[1] - self.graphs[0])
+        return Result(name, speed, 1000 * seconds / steps, memory, loss, steps, graphs)
+
+
+class Rows(torch.utils.data.Dataset):
+    """Packed rows as `run_mlm` gives them to the collator after `group_texts`: lists of whole numbers."""
+
+    def __init__(self, path, length):
+        self.ids, self.length = np.load(path, mmap_mode="r"), length
+
+    def __len__(self):
+        return len(self.ids) // self.length
+
+    def __getitem__(self, row):
+        ids = self.ids[row * self.length : (row + 1) * self.length].tolist()
+        return {"input_ids": ids, "attention_mask": [1] * self.length, "special_tokens_mask": [0] * self.length}
+
+
+class Listener(transformers.TrainerCallback):
+    """Tells the clock of Trainer's updates and keeps its losses."""
+
+    def __init__(self, clock):
+        self.clock, self.losses = clock, {}
+
+    def on_step_end(self, args, state, control, **more):
+        """An update is done."""
+        self.clock.tick(state.global_step)
+
+    def on_log(self, args, state, control, logs=None, **more):
+        """A mean loss was read."""
+        if "loss" in (logs or {}):
+            self.losses[state.global_step] = float(logs["loss"])
+
+
+def write_text(case):
+    """Made-up text, long enough that nobody reads a row twice."""
+    ends = np.cumsum(1 / np.arange(1, case.vocabulary - len(SPECIAL) + 1))
+    tokens = (case.warm_up + case.steps + 2) * case.batch * case.length
+    places = np.searchsorted(ends, np.random.default_rng(0).random(tokens) * ends[-1]).clip(max=len(ends) - 1)
+    np.save(case.text, (places + len(SPECIAL)).astype(np.uint16 if case.vocabulary <= 2**16 else np.uint32))
+
+
+def make_tokenizer(vocabulary):
+    """A tokenizer of made-up words: the collator asks it for the mask, the padding and the number of words."""
+    words = [*SPECIAL, *(f"word{number}" for number in range(len(SPECIAL), vocabulary))]
+    machine = Tokenizer(WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    marks = {f"{mark.strip('[]').lower()}_token": mark for mark in SPECIAL}
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=machine, **marks)
+
+
+def fresh(case):
+    """The model of this case, always with the same first weights."""
+    config = configure(
+        "modernbert", vocabulary=case.vocabulary, depth=case.depth, width=case.width, heads=case.heads,
+        length=case.length, tokenizer=make_tokenizer(case.vocabulary),
+    )  # fmt: skip
+    config._attn_implementation = "sdpa"
+    return build(config, [LANGUAGE], sharing=Sharing(), seed=0)
+
+
+def run_ours(case, *, profiled=False):
+    """The loop of `isogloss pretrain`, put together as the command does."""
+    models = fresh(case).to(case.device)
+    objective = masked_lm(
+        models, {LANGUAGE: np.load(case.text, mmap_mode="r")}, batch=case.batch, length=case.length,
+        mask_id=SPECIAL.index("[MASK]"), marks=range(len(SPECIAL)),
+        pools={LANGUAGE: torch.arange(len(SPECIAL), case.vocabulary)}, device=case.device, seed=0,
+    )  # fmt: skip
+    settings = Settings(
+        steps=case.warm_up + case.steps, seed=0, report=case.span, half=case.half,
+        compiled=case.device.type == "cuda",
+        optimisation=Optimisation(RATE, case.warm_up, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP),
+    )  # fmt: skip
+    training = Training(models, objective, settings, join(case.device))
+    clock, losses = Clock(case.device, case.warm_up, settings.steps), {}
+    for readings in train(training, progress=lambda _, step, total: clock.tick(step)):
+        losses |= {one["step"]: one["value"] for one in readings}
+    found = clock.result("isogloss", case, losses[case.last])
+    if profiled:
+        print_profile(training)
+    return found
+
+
+def run_trainer(case, *, workers=0, compiled=False):
+    """`run_mlm` as people run it, less its reading of text."""
+    arguments = transformers.TrainingArguments(
+        output_dir=str(case.text.parent / "trainer"), max_steps=case.last, per_device_train_batch_size=case.batch,
+        learning_rate=RATE, lr_scheduler_type="constant_with_warmup", warmup_steps=case.warm_up,
+        weight_decay=WEIGHT_DECAY, adam_beta1=BETAS[0], adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP,
+        optim="adamw_torch_fused", bf16=case.half, use_cpu=case.device.type == "cpu", torch_compile=compiled,
+        dataloader_num_workers=workers, dataloader_drop_last=True, logging_strategy="steps", logging_steps=case.span,
+        save_strategy="no", report_to="none", disable_tqdm=True, seed=0,
+    )  # fmt: skip
+    listener = Listener(Clock(case.device, case.warm_up, case.last))
+    collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(case.vocabulary), mlm_probability=0.15)
+    trainer = transformers.Trainer(
+        model=fresh(case).of(LANGUAGE), args=arguments, data_collator=collator,
+        train_dataset=Rows(case.text, case.length), callbacks=[listener],
+    )  # fmt: skip
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    if compiled and not listener.clock.graphs[-1]:
+        raise RuntimeError("Trainer was asked to compile the model, but nothing was compiled")
+    name = "Trainer" + (f", {workers} workers" if workers else "") + (", compiled" if compiled else "")
+    return listener.clock.result(name, case, listener.losses[case.last])
+
+
+def print_profile(training, steps=5):
+    """The kernels some further updates spend their time in; on a CPU the operators."""
+    cuda = training.processes.device.type == "cuda"
+    training.model.train()
+    try:
+        with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profiler:
+            for _ in range(steps):
+                training.update()
+            if cuda:
+                torch.cuda.synchronize()
+        averages, order = profiler.key_averages(), "self_device_time_total" if cuda else "self_cpu_time_total"
+        busy = sum(getattr(one, order) for one in averages if not getattr(one, "is_user_annotation", False))
+        print(averages.table(sort_by=order, row_limit=25, max_name_column_width=90))
+        print(f"{busy / 1000 / steps:.2f} ms a step in kernels (the table below says how long a step takes)\n")
+    except Exception:  # a profiler that is not allowed to look must not cost the numbers
+        traceback.print_exc()
+
+
+def attempt(run, case):
+    """A result, from a device as clean as before the first; None, with the traceback shown, if it failed."""
+    begin = time.perf_counter()
+    torch._dynamo.reset()
+    counters.clear()
+    gc.collect()
+    if case.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    try:
+        found = replace(run(case), altogether=time.perf_counter() - begin)
+    except Exception:  # one that fails, for want of memory say, must not cost the others' numbers
+        traceback.print_exc()
+        return None
+    late = f", {found.graphs[1]} of them on the clock: its time is too long" if found.graphs[1] else ""
+    print(f"{found.name}: {found.altogether:.0f} s in all, {sum(found.graphs)} graphs compiled{late}", flush=True)
+    return found
+
+
+def compare(case, given):
+    """Everyone asked for, one after the other; None stands for one that failed.
+
+    The compiled Trainer comes last, since it leaves word in the environment that every later one would follow, and
+    takes the number of workers that served best.
+    """
+    runs = [partial(run_ours, profiled=given.profile)] if "ours" in given.only else []
+    if "trainer" in given.only:
+        runs += [partial(run_trainer, workers=workers) for workers in dict.fromkeys((0, given.workers))]
+    found = [attempt(run, case) for run in runs]
+    if "trainer-compiled" in given.only:
+        speeds = {one.name: one.tokens_per_second for one in found if one is not None and one.name != "isogloss"}
+        workers = 0 if speeds and max(speeds, key=speeds.get) == "Trainer" else given.workers
+        found.append(attempt(partial(run_trainer, workers=workers, compiled=True), case))
+    return found
+
+
+def print_table(found):
+    """A Markdown table; a ratio is isogloss's speed over that line's."""
+    ours = next((one.tokens_per_second for one in found if one.name == "isogloss"), float("nan"))
+    print("\n| | tokens/s | ms a step | isogloss over it | peak GPU memory, GB | loss | timed steps |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for one in found:
+        print(
+            f"| {one.name} | {one.tokens_per_second:,.0f} | {one.milliseconds:.1f} "
+            f"| {ours / one.tokens_per_second:.2f} | {one.memory:.1f} | {one.loss:.3f} | {one.steps} |",
+            flush=True,
+        )
+
+
+def read_arguments():
+    """The command line; sizes not given are the benchmark's own on a GPU, and small on a CPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--only", choices=CONTENDERS, nargs="+", help="default: all; on a CPU, nothing compiled")
+    parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
+    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    parser.add_argument("--heads", type=int, help="default: one for every 64 of the width")
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--trainer-steps", type=int, help="timed steps of Trainer; default: 30, or --steps if fewer")
+    for name, (large, small) in SIZES.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"default: {large}; {small} on a CPU")
+    given = parser.parse_args()
+    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
+    small = given.device.type == "cpu"
+    for name, sizes in SIZES.items():
+        if getattr(given, name) is None:
+            setattr(given, name, sizes[small])
+    given.only = given.only or CONTENDERS[: 2 if small else 3]
+    given.heads = given.heads or max(1, given.width // 64)
+    given.trainer_steps = given.trainer_steps or min(30, given.steps)
+    if given.warm_up < 1 or not 1 <= given.trainer_steps <= given.steps:
+        parser.error("--warm-up and --steps must be at least 1, and --trainer-steps at most --steps")
+    given.last = given.warm_up + given.trainer_steps
+    given.span = 10 if given.last % 10 == 0 else 1
+    return given
+
+
+def main():
+    """Print a Markdown table, and write its numbers where asked to."""
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    transformers.logging.set_verbosity_error()
+    given = read_arguments()
+    half = choose_dtype(None, given.device) == torch.bfloat16
+    with tempfile.TemporaryDirectory() as folder:
+        known = {name: value for name, value in vars(given).items() if name in Case.__dataclass_fields__}
+        case = Case(**known, half=half, text=Path(folder) / "ids.npy")
+        write_text(case)
+        model = fresh(case).of(LANGUAGE)
+        facts = {
+            "model": f"ModernBERT {case.depth}x{case.width}, {case.vocabulary:,} pieces, "
+            f"{sum(one.numel() for one in model.parameters()) / 1e6:.1f}M weights, {model.config._attn_implementation}",
+            "batch": f"{case.batch} rows of {case.length}",
+            "precision": "bfloat16" if half else "float32",
+            "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
+            "versions": f"torch {torch.__version__}, transformers {transformers.__version__}",
+        }
+        print("; ".join(facts.values()) + "\n", flush=True)
+        found = compare(case, given)
+    done = [one for one in found if one is not None]
+    print_table(done)
+    if given.out:
+        given.out.write_text(json.dumps(facts | {"rows": [asdict(one) for one in done]}, indent=1), encoding="utf-8")
+    if len(done) < len(found):
+        raise SystemExit(f"{len(found) - len(done)} of {len(found)} failed; the tracebacks are above")
+
+
+if __name__ == "__main__":
+    main()
