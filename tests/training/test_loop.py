@@ -1,0 +1,316 @@
+"""The loop against explicit ones: plain AdamW in a few lines, gradients of a mean written out, weights to the bit."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from isogloss.errors import InputError
+from isogloss.training import checkpoints as kept
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Objective, Part, Selection, train
+from isogloss.training.optimisation import rate_at
+from isogloss.training.probes import Probe
+from isogloss.training.processes import Processes
+from tiny_training import Tower, data, exported, run, same, squares, training, weights
+
+
+def gradients_of_a_step(one):
+    """What the optimiser is given in the next update, which is then not made."""
+    found = {}
+
+    def look(*_, **__):
+        moved = {name: weight.grad for name, weight in one.model.named_parameters() if weight.grad is not None}
+        found.update({name: gradient.clone() for name, gradient in moved.items()})
+
+    one.optimiser.step = look
+    one.update()
+    return found
+
+
+def test_one_seed_gives_the_same_weights_to_the_bit_and_another_does_not():
+    all_three = [training(Tower(dropout=0.4), seed=seed) for seed in (3, 3, 4)]
+    before = torch.get_rng_state()
+    found = []
+    for one in all_three:
+        run(one)
+        found.append(weights(one.model))
+    assert torch.equal(torch.get_rng_state(), before), "the global random state is as it was"
+    assert same(found[0], found[1])
+    assert not same(found[0], found[2])
+
+
+def test_the_global_random_state_does_not_matter():
+    found = []
+    for seed in (0, 1):
+        one = training(Tower(dropout=0.4))
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            run(one)
+        found.append(weights(one.model))
+    assert same(*found)
+
+
+def test_dropout_is_new_at_each_step():
+    one = training(Tower(dropout=0.5), rate=1e-12)
+    losses = []
+    whole = data(0, 7)
+    one.objective = Objective(lambda _: [Part(whole)], one.objective.loss, one.objective.count)
+    for _ in range(3):
+        one.update()
+        losses.append(one.losses()[0])
+        one._total.zero_()
+    assert len({round(loss, 6) for loss in losses}) == 3
+
+
+@pytest.mark.parametrize("names", [("",), ("a", "b")])
+def test_the_gradient_is_that_of_the_mean_over_all_targets(names):
+    model = Tower()
+    found = gradients_of_a_step(training(model, objective=squares(model, names), clip=0.0))
+    model.zero_grad()
+    errors = []
+    whole = data(0, 7)
+    for row in range(7):
+        if not whole["y"][row].isnan():
+            errors.append((model(whole["x"][row : row + 1], names[row % len(names)])[0] - whole["y"][row]) ** 2)
+    assert len(errors) == 5
+    torch.stack(errors).mean().backward()
+    expected = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    assert set(found) == set(expected)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 100])
+def test_pieces_of_a_batch_give_the_gradient_of_the_whole(piece):
+    whole = gradients_of_a_step(training())
+    pieces = gradients_of_a_step(training(piece=piece))
+    for name, gradient in whole.items():
+        torch.testing.assert_close(pieces[name], gradient, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("size", [None, 1, 2, 5])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5, 6])
+def test_each_row_is_in_one_piece_of_one_process(rows, size, count):
+    part = Part({"number": torch.arange(rows), "double": 2 * torch.arange(rows)})
+    seen = []
+    for rank in range(count):
+        for piece in part.pieces(Processes(rank, count, torch.device("cpu")), size):
+            assert 1 <= len(piece["number"]) <= (size or rows)
+            assert torch.equal(piece["double"], 2 * piece["number"])
+            seen += piece["number"].tolist()
+    assert sorted(seen) == list(range(rows))
+
+
+def test_a_batch_without_a_target_moves_nothing_to_no_number():
+    model = Tower()
+    nothing = squares(model)
+    empty = Part({**data(0, 2), "y": torch.full((2,), math.nan)})
+    objective = Objective(lambda _: [empty], nothing.loss, nothing.count)
+    one = training(model, objective=objective, steps=2)
+    readings = run(one)
+    assert [(one["value"], one["n"]) for one in readings] == [(0.0, 0)]
+    assert all(weight.isfinite().all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_updates_are_those_of_an_explicit_loop(decay):
+    """Mean loss, clipped gradient, the step's own rate, AdamW with decay on matrices only."""
+    one = training(decay=decay)
+    model = copy.deepcopy(one.model)
+    used = [weight for name, weight in model.named_parameters() if not name.startswith("own")]
+    groups = [
+        {"params": [weight for weight in used if weight.dim() == 2], "weight_decay": 0.1},
+        {"params": [weight for weight in used if weight.dim() == 1], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-6, foreach=False)
+    for step in range(9):
+        whole = data(step, 7)
+        target = ~whole["y"].isnan()
+        optimiser.zero_grad()
+        ((model(whole["x"]) - whole["y"])[target] ** 2).mean().backward()
+        norm = math.sqrt(sum(float((weight.grad**2).sum()) for weight in used))
+        for weight in used:
+            weight.grad *= min(1.0, 0.5 / norm)
+        for group in optimiser.param_groups:
+            group["lr"] = rate_at(step, steps=9, optimisation=one.settings.optimisation)
+        optimiser.step()
+    run(one)
+    for name, weight in one.model.named_parameters():
+        torch.testing.assert_close(weight, dict(model.named_parameters())[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("clip", "clipped"), [(0.25, True), (1e6, False), (0.0, False)])
+def test_the_gradient_of_all_weights_together_is_clipped(clip, clipped):
+    raw = gradients_of_a_step(training(clip=0.0))
+    found = gradients_of_a_step(training(clip=clip))
+    norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in raw.values()))
+    assert norm > 0.3
+    for name, gradient in raw.items():
+        torch.testing.assert_close(found[name], gradient * (clip / norm if clipped else 1.0), rtol=1e-4, atol=1e-7)
+
+
+def test_a_callback_that_unfreezes_layers_later_trains_nothing_new():
+    """Named after an error of the papers' code: here a weight unfrozen late moves, and one frozen stays to the bit."""
+    model = Tower()
+    model.lower.requires_grad_(False)  # as the papers' code has it when the optimiser is made
+    one = training(model, rate=0.1)
+    seen = []
+
+    def plan(step):
+        one.model.lower.requires_grad_(step in (3, 4, 5))
+        seen.append(one.model.lower.weight.detach().clone())
+
+    run(one, plan=plan)
+    seen.append(one.model.lower.weight.detach())
+    assert [bool((after != before).any()) for before, after in zip(seen, seen[1:], strict=False)] == [
+        step in (3, 4, 5) for step in range(9)
+    ]
+    start = Tower()
+    assert torch.equal(one.model.own["a"].weight, start.own["a"].weight), "no gradient, so no decay either"
+    assert not torch.equal(one.model.upper.weight, start.upper.weight)
+
+
+def test_readings_are_numbered_by_the_updates_before_them():
+    one, taken = training(steps=10, report=4), []
+
+    def take(name):
+        taken.append((name, one.step, one.model.training))
+        yield {"measure": name, "value": float(one.step)}
+
+    probes = [Probe(3, lambda: take("often")), Probe(100, lambda: take("rarely"))]
+    one.model.eval()
+    readings = run(one, probes=probes)
+    assert not one.model.training, "the mode is as it was"
+    found = {}
+    for reading in readings:
+        found.setdefault(reading["measure"], []).append(reading["step"])
+    assert found == {"often": [0, 3, 6, 9, 10], "rarely": [0, 10], "loss": [4, 8, 10]}
+    assert all(reading["value"] == reading["step"] for reading in readings if reading["measure"] != "loss")
+    assert all(mode for _, _, mode in taken), "a probe finds the model training, and sets what it needs itself"
+
+
+def test_the_loss_is_the_mean_of_a_target_since_it_was_last_read():
+    one = training(steps=6, report=4)
+    found, update = [], one.update
+
+    def watched():
+        whole = data(one.step, 7)
+        with torch.no_grad():
+            target = ~whole["y"].isnan()
+            found.append((((one.model(whole["x"]) - whole["y"])[target] ** 2).sum().item(), int(target.sum())))
+        update()
+
+    one.update = watched
+    readings = run(one)
+    for reading, steps in zip(readings, (found[:4], found[4:]), strict=True):
+        assert reading["n"] == sum(count for _, count in steps)
+        assert reading["value"] == pytest.approx(sum(total for total, _ in steps) / reading["n"], rel=1e-6)
+
+
+def test_no_step_is_one_reading_of_the_model_as_it_is():
+    one = training(steps=0)
+    before = weights(one.model)
+    readings = run(one, probes=[Probe(5, lambda: [{"measure": "it", "value": 1.0}])])
+    assert readings == [{"measure": "it", "value": 1.0, "step": 0}]
+    assert same(weights(one.model), before)
+
+
+@pytest.mark.parametrize("stop", [3, 5, 7])
+def test_a_stopped_training_goes_on_to_the_same_weights_and_readings(tmp_path, stop):
+    def fresh():
+        one = training(Tower(dropout=0.4), report=4)
+        return one, {
+            "probes": [Probe(3, lambda: [{"measure": "perplexity", "value": abs(one.step - 4.0)}])],
+            "selection": Selection("perplexity"),
+            "plan": lambda step: one.model.lower.requires_grad_(step > 2),
+        }
+
+    whole, how = fresh()
+    expected = run(whole, checkpoints=exported(whole, tmp_path / "whole"), **how)
+    half, how = fresh()
+    seen = []
+    for readings in train(half, checkpoints=exported(half, tmp_path / "half"), **how):
+        seen += readings
+        if half.step >= stop:
+            break
+    again, how = fresh()
+    with torch.no_grad():
+        for weight in again.model.parameters():
+            weight.zero_()
+    again.restore(kept.latest(tmp_path / "half"))
+    assert 0 < again.step < half.step + 1
+    seen += run(again, checkpoints=exported(again, tmp_path / "half"), **how)
+    assert same(weights(whole.model), weights(again.model))
+    unique = {(reading["measure"], reading["step"]): reading for reading in seen}
+    assert sorted(unique.values(), key=str) == sorted(expected, key=str)
+    assert all(unique[reading["measure"], reading["step"]] == reading for reading in seen), "read again, read the same"
+    assert (again.best, again.best_step) == (whole.best, whole.best_step)
+    for folder in ("whole", "half"):
+        assert (tmp_path / folder / "best" / "at").read_text() == str(whole.best_step)
+
+
+@pytest.mark.parametrize(
+    ("measure", "values", "best"),
+    [
+        ("perplexity", [9, 5, 7, math.nan, 6], 1),
+        ("p@1_mean", [0.1, 0.3, math.nan, 0.5, 0.5], 3),
+        ("cka", [1, 0, 0, 0, 0], 0),
+    ],
+)
+def test_the_best_checkpoint_is_the_one_with_the_highest_perplexity(tmp_path, measure, values, best):
+    """Named after an error of the papers' code: the direction is the measure's own."""
+    one = training(steps=4)
+    others = [{"measure": measure, "value": 0.0, "target": "nl"}, {"measure": measure, "value": 99.0, "target": "de"}]
+    probe = Probe(1, lambda: [*others, {"measure": measure, "value": values[one.step], "target": "en", "unit": "x"}])
+    kept_weights = {}
+
+    def export(folder):
+        kept_weights[folder.name.split(".")[1]] = weights(one.model)
+        (folder / "at").write_text(str(one.step))
+
+    place = Checkpoints(tmp_path, export, every=1)
+    seen = {}
+    for _ in train(one, probes=[probe], checkpoints=place, selection=Selection(measure, {"target": "en"})):
+        seen[one.step] = weights(one.model)
+    assert (one.best, one.best_step) == (values[best], best)
+    assert (tmp_path / "best" / "at").read_text() == str(best)
+    assert same(kept_weights["best"], seen[best])
+
+
+def test_a_selection_without_a_direction_is_refused():
+    with pytest.raises(InputError, match="'loss' has no declared direction; choose .*perplexity"):
+        Selection("loss")
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_loss_that_is_no_number_ends_training_before_it_is_kept(tmp_path, every):
+    one = training(objective=None, report=100, steps=20)
+    one.objective = squares(one.model, spoil=7)
+    one._loss = one.objective.loss
+    with pytest.raises(InputError, match=r"no number any more at step \d+; lower --rate"):
+        run(one, checkpoints=exported(one, tmp_path, every=every))
+    last = kept.latest(tmp_path)
+    assert last.name == f"step-{7 // every * every:07d}"
+    again = training(report=100, steps=20)
+    again.restore(last)
+    assert all(weight.isfinite().all() for weight in again.model.parameters())
+    run(again)
+
+
+def test_weights_spoiled_after_a_last_good_loss_are_not_kept(tmp_path):
+    one = training(steps=6, report=2)
+    update = one.update
+
+    def spoiling():
+        update()
+        if one.step == 3:
+            with torch.no_grad():
+                one.model.upper.bias.fill_(math.inf)
+
+    one.update = spoiling
+    with pytest.raises(InputError, match="at step 3"):
+        run(one, checkpoints=exported(one, tmp_path, every=1))
+    assert kept.latest(tmp_path).name == "step-0000002"
