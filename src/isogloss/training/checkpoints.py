@@ -82,7 +82,8 @@ def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> d
 
 
 def _all(folder: Path) -> list[Path]:
-    return sorted(one for one in folder.glob("step-*") if (one / "training.json").is_file())
+    found = (one for one in folder.glob("step-*") if (one / "training.json").is_file())
+    return sorted(found, key=lambda one: int(one.name.removeprefix("step-")))
 
 
 def _tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
