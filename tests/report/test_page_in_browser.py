@@ -8,43 +8,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from browsing import NEEDED, visit, wait
 from report_runs import HOSTILE, WORDS, Shape, write_run
 
 from isogloss.report import write_report
 from isogloss.report.folder import read_run
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--window-size=1280,1000",
-)  # fmt: skip
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver on the path"),
-]
-
-
-@pytest.fixture(scope="module")
-def downloads(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory, downloads):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(executable_path=DRIVER))
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
-    yield browser
-    browser.quit()
+pytestmark = NEEDED
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +25,6 @@ def page(run, tmp_path_factory) -> Path:
 @pytest.fixture
 def browser(driver, page):
     return visit(driver, page)
-
-
-def visit(driver, page):
-    driver.get_log("browser")
-    driver.get_log("performance")
-    driver.get(page.as_uri())
-    wait(driver, lambda: driver.execute_script("return document.documentElement.classList.contains('ready')"))
-    return driver
-
-
-def wait(driver, met, seconds=8.0):
-    end = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < end, f"waited {seconds} s in vain"
-        time.sleep(0.05)
 
 
 def places(driver):

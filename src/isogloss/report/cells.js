@@ -1,11 +1,11 @@
 /* A grid of shaded cells: labels, values where there is room, and the key to the shades. */
 
-function grid({ rows, columns, cells, state, square = false, rowName, columnName, name }) {
+function grid({ rows, columns, cells, state, square = false, rowName, columnName, name, room = 30, range = null }) {
   const values = cells
     .flat()
     .map((cell) => cell.value)
     .filter((value) => value !== null);
-  const [low, high] = shadeRange(Math.min(...values), Math.max(...values), state.choice.panel.span);
+  const [low, high] = range || shadeRange(Math.min(...values), Math.max(...values), state.choice.panel.span);
   const share = linear([low, high], state.choice.panel.better === "lower" ? [1, 0.04] : [0.04, 1]);
   LETTERS.font = "14px sans-serif";
   const left = Math.max(...rows.map((label) => LETTERS.measureText(label).width)) + 22;
@@ -14,7 +14,7 @@ function grid({ rows, columns, cells, state, square = false, rowName, columnName
   const width = Math.min(square ? 74 : 92, (1080 - left) / columns.length);
   const height = square ? Math.min(44, Math.max(26, width * 0.7)) : 30;
   const texts = width >= 44;
-  const every = layerTicks(columns.length - 1, Math.floor((width * columns.length) / 30));
+  const every = layerTicks(columns.length - 1, Math.floor((width * columns.length) / room));
   const parts = [
     svg("text", { class: "axis-name", x: left, y: 13 }, columnName),
     svg("text", { class: "axis-name", x: left - 12, y: top - 8, "text-anchor": "end" }, rowName),

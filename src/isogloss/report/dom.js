@@ -1,6 +1,7 @@
 /* Small tools of the page: elements, scales, markers, the tooltip. Text only ever enters through text nodes, so no
    word of a corpus can become markup. */
 
+const MORE_SECTIONS = {}; // what a page has beyond a map's, by the id of the section
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, attributes, children) {

@@ -17,14 +17,16 @@ from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
 from isogloss.report.phrases import measure_name, number
-from isogloss.report.summary import above_floor, best_layer, leading, overall
+from isogloss.report.stepverdict import last_layer_curve, step_facts
+from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
 from isogloss.report.verdict import verdict
 from isogloss.report.writing import write_whole
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "dom", "mapwords", "mapdrawing", "mapcontrols", "wordmap", "panels", "curves", "cells", "grids", "rowtable", "page",
+    "dom", "mapwords", "mapdrawing", "mapcontrols", "wordmap", "panels", "curves", "cells", "grids", "rowtable",
 )  # fmt: skip
+STEP_SCRIPTS = ("stepcharts", "stepdrawing", "stepgrid")  # only on the page of a training
 MOST_NAMED = 12
 LONG_VALUE = 40
 
@@ -52,11 +54,15 @@ def render(runs: Sequence[RunFolder]) -> str:
     except ImportError as error:
         raise InputError("the report needs Jinja: pip install 'isogloss[report]'") from error
     style = (HERE / "page.css").read_text(encoding="utf-8")
-    script = _script()
+    trained, mapped = any(not run.trained.empty for run in runs), any(run.has_map for run in runs)
+    script = _script(*STEP_SCRIPTS) if trained else _script()
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
         title=_title(runs),
-        subject=_subject(runs),
+        subject=_subject(runs, text="Text" if mapped else "Parallel text"),
+        trained=trained,
+        mapped=mapped,
+        layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         layers_sentence=LAYERS_SENTENCE,
         variants_sentence=_variants_sentence(runs),
         runs=[_run_text(run) for run in runs],
@@ -81,8 +87,8 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _script() -> str:
-    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+def _script(*more: str) -> str:
+    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *more, "page")]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     return "\n".join(['(() => {\n"use strict";', data, *parts, "})();"])
 
@@ -111,11 +117,11 @@ def _title(runs: Sequence[RunFolder]) -> str:
     )
 
 
-def _subject(runs: Sequence[RunFolder]) -> str:
+def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
     codes = list(dict.fromkeys(code for run in runs for code in run.languages))
     languages = _listed(list(display_names(codes).values()))
     data = _listed(list(dict.fromkeys(name for run in runs for name in run.data)))
-    return f"{languages}. Text: {data}." if data else f"{languages}."
+    return f"{languages}. {text}: {data}." if data else f"{languages}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -133,24 +139,33 @@ def _variants_sentence(runs: Sequence[RunFolder]) -> str:
 
 
 def _run_text(run: RunFolder) -> dict[str, Any]:
-    first = leading(run.rows)
-    lead = None if first is None else overall(run.rows, *first)
+    lead = _lead(run)
     notes = run.record.get("notes") or []
     return {
         "name": run.name,
         "model": run.model,
         "verdict": verdict(run.rows),
         "facts": _facts(run),
-        "caution": lead is None or above_floor(lead, best_layer(lead)) is False,
+        "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
         "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
     }
 
 
+def _lead(run: RunFolder) -> Curve | None:
+    """The leading measure over layers: of a training, at its last step."""
+    if not run.trained.empty:
+        return last_layer_curve(run.trained)
+    first = leading(run.rows)
+    return None if first is None else overall(run.rows, *first)
+
+
 def _facts(run: RunFolder) -> list[dict[str, str]]:
     """The few numbers a reader takes away."""
-    first = leading(run.rows)
-    lead = None if first is None else overall(run.rows, *first)
+    if not run.trained.empty:
+        trained = [*step_facts(run.trained, depth=run.depth), ("languages", str(len(run.languages)), "")]
+        return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
+    lead = _lead(run)
     if lead is None:
         return []
     best = best_layer(lead)

@@ -28,7 +28,8 @@ function panelFrame(panel, lines, references, relative) {
 }
 
 function across(frame, curve, at) {
-  return frame.x(frame.relative ? curve.layers[at] / curve.layers.at(-1) : curve.layers[at]);
+  const places = curve.steps || curve.layers;
+  return frame.x(frame.relative ? places[at] / places.at(-1) : places[at]);
 }
 
 function axes(frame) {
@@ -70,7 +71,7 @@ function pathOf({ curve, colour, dash, faint }, frame) {
 function bandOf({ curve, colour }, frame) {
   const parts = [];
   if (curve.low && curve.high) {
-    const known = curve.layers.map((_, at) => at).filter((at) => curve.low[at] !== null && curve.high[at] !== null);
+    const known = curve.value.map((_, at) => at).filter((at) => curve.low[at] !== null && curve.high[at] !== null);
     const spot = (at, value) => `${across(frame, curve, at).toFixed(1)},${frame.y(value).toFixed(1)}`;
     const edge = [
       ...known.map((at) => spot(at, curve.high[at])),

@@ -17,6 +17,7 @@ from isogloss.report.meanings import MEANINGS, VARIANTS, meaning
 from isogloss.report.phrases import measure_name
 from isogloss.report.points import WordMap, word_map
 from isogloss.report.scripts import characters_by_script
+from isogloss.report.steppayload import charts, step_payload
 from isogloss.report.summary import (
     Curve,
     alike,
@@ -56,8 +57,13 @@ def payload(runs: Sequence[RunFolder]) -> dict[str, Any]:
         "run_colours": COLOURS,
         "variants": VARIANTS,
         "panels": _panels(runs),
-        "runs": [run_payload(run) for run in runs],
+        "runs": [run_payload(run) | _trained(run, names) for run in runs],
+        **({} if all(run.trained.empty for run in runs) else {"charts": charts(runs)}),
     }
+
+
+def _trained(run: RunFolder, names: Mapping[str, str]) -> dict[str, Any]:
+    return {} if run.trained.empty else {"steps": step_payload(run, names)}
 
 
 def run_payload(run: RunFolder) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 
 from isogloss.report.folder import RunFolder
 from isogloss.report.gridfigure import shade_range
-from isogloss.report.languages import COLOURS, colour, language_name
-from isogloss.report.look import DARK, QUIET, caption, file_name, new_figure, printable, save
-from isogloss.report.meanings import LOWER, meaning, variant_title
+from isogloss.report.look import QUIET, caption, file_name, new_figure, printable, save
+from isogloss.report.meanings import LOWER, meaning
 from isogloss.report.payload import SHADES
+from isogloss.report.steplabels import basis, line_look, line_name, pooled_name, titled
 from isogloss.report.steps import Line, Panel, best_panel, panels, thin
 from isogloss.report.summary import central_language
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_POINTS, MOST_COLUMNS, MOST_NAMED = 2000, 80, 11
-DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))  # the last colour is nearly the leading line's: dashes begin there
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 
 def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[Path]:
@@ -43,53 +43,6 @@ def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -
     return written
 
 
-def titled(panel: Panel) -> str:
-    """What a panel shows: measure, variant, unit."""
-    about = meaning(panel.measure)
-    unit = f"per {panel.unit}" if panel.measure == "perplexity" and panel.unit else ""
-    return " ".join(filter(None, (about.title, unit))) + (f" ({variant_title(panel.variant)})" if panel.variant else "")
-
-
-def line_name(line: Line, names: Mapping[str, str], *, pooled: str) -> str:
-    """How a legend calls a line; `pooled` is what stands for all languages."""
-    if line.code == "all":
-        return pooled
-    spelt = " → ".join(names.get(code, code) for code in line.languages)
-    return line.code.removesuffix(" → ".join(line.languages)) + spelt if line.languages else line.code
-
-
-def pooled_name(panel: Panel) -> str:
-    """What the leading line of a panel is."""
-    if panel.measure == "perplexity":
-        return "all languages pooled"
-    lead = panel.lead
-    return meaning(panel.measure).title if lead is None or len(panel.lines) == 1 else "average"
-
-
-def basis(panel: Panel, centre: str) -> str:
-    """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
-    counts = [count for line in panel.lines for count in line.curve.n if count]
-    items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
-    items = items or (f" {panel.unit}s" if panel.unit else "")
-    low, high = (min(counts), max(counts)) if counts else (0, 0)
-    count = f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"
-    lead = panel.lead
-    averaged = f"Average over {lead.curve.members} curves." if lead and lead.curve.members > 1 else ""
-    pairs = panel.layer is not None and any(len(line.languages) == 1 for line in panel.lines) and centre
-    partners = f"Each language with {language_name(centre)}, both directions averaged." if pairs else ""
-    banded = any(not isnan(low) for line in panel.lines for low in line.curve.low)
-    band = "Bands: intervals." if banded and panel.layer is None else "Band: interval." if banded else ""
-    return " ".join(filter(None, (averaged, partners, band, f"{count}{items}." if high else "")))
-
-
-def line_colour(line: Line, place: int, languages: Sequence[str]) -> str:
-    """A language's own colour, dark for what stands for all, and in turn for the rest."""
-    if line.leads:
-        return DARK
-    alone = len(line.languages) == 1 and line.code == line.languages[0]
-    return colour(languages.index(line.languages[0]) if alone and line.languages[0] in languages else place)
-
-
 def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out: Path, name: str) -> list[Path]:
     many = len(panel.lines) > 1
     figure, axes = new_figure(7.6 if many else 6.4, 4.2)
@@ -109,15 +62,13 @@ def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out
 
 def _draw(axes: "Axes", panel: Panel, line: Line, *, label: str, run: RunFolder, place: int) -> None:
     curve = thin(line.curve, most=MOST_POINTS)
-    ink = line_colour(line, place, run.languages)
-    at = run.languages.index(line.languages[0]) if line.languages and line.languages[0] in run.languages else place
-    dash = DASHES[0] if line.leads else DASHES[(at + 1) // len(COLOURS) % len(DASHES)]
+    ink, dash = line_look(line, place, run.languages)
     value, low, high = (
         np.where(np.isfinite(column), column, np.nan) for column in (curve.value, curve.low, curve.high)
     )
     if (line.leads or panel.layer is None) and not np.isnan(low).all():
         axes.fill_between(curve.steps, low, high, color=ink, alpha=0.14, linewidth=0)
-    look: dict[str, Any] = {"color": ink, "linestyle": dash, "linewidth": 2.4 if line.leads else 1.4}
+    look: dict[str, Any] = {"color": ink, "linestyle": DASHES[dash], "linewidth": 2.4 if line.leads else 1.4}
     axes.plot(curve.steps, value, label=label, marker="o" if len(curve.steps) == 1 else "", **look)
 
 

@@ -38,6 +38,38 @@ def step_verdict(rows: pd.DataFrame) -> list[str]:
     return sentences[:MOST_SENTENCES]
 
 
+def step_facts(rows: pd.DataFrame, *, depth: int | None) -> list[tuple[str, str, str]]:
+    """The few numbers a reader takes away from a training: label, value, what stands small behind it."""
+    found = panels(rows)
+    facts = [("steps", f"{int(rows['step'].max()):,}", "")]
+    for measure, label in (("loss", "training loss"), ("perplexity", "held-out perplexity")):
+        panel = next((panel for panel in found if panel.measure == measure and panel.lead), None)
+        if panel is not None and panel.lead is not None:
+            unit = "" if not panel.unit else f"nats a {panel.unit}" if measure == "loss" else f"per {panel.unit}"
+            facts.append((label, digits(panel.lead.curve.value[-1]), unit))
+    curve = last_layer_curve(rows)
+    if curve is not None:
+        best = best_layer(curve)
+        place = curve.place(best)
+        chance = above_floor(curve, best) is False
+        facts.append(("highest at layer" if chance else "best layer", str(best), f"of {depth or curve.layers[-1]}"))
+        facts.append((measure_name(curve), number(curve.value[place]), ""))
+        facts += [] if isnan(curve.floor[place]) else [("by chance", number(curve.floor[place]), "")]
+    return facts
+
+
+def last_layer_curve(rows: pd.DataFrame) -> Curve | None:
+    """The leading measure over the layers at its last step; None where nothing is taken by layer."""
+    lead = leading(rows)
+    return None if lead is None else layer_curve(at_step(rows, _span(rows, *lead)[1]), *lead)
+
+
+def _span(rows: pd.DataFrame, measure: str, variant: str) -> tuple[int, int]:
+    """The first and the last step at which a measure was taken by layer."""
+    steps = rows.loc[(rows["measure"] == measure) & (rows["variant"] == variant) & rows["layer"].notna(), "step"]
+    return int(steps.min()), int(steps.max())
+
+
 def _loss(found: Sequence[Panel]) -> list[str]:
     return [
         _moved(
@@ -100,8 +132,7 @@ def _meeting(rows: pd.DataFrame) -> list[str]:
     lead = leading(rows)
     if lead is None:
         return []
-    steps = rows.loc[(rows["measure"] == lead[0]) & (rows["variant"] == lead[1]) & rows["layer"].notna(), "step"]
-    first, last = int(steps.min()), int(steps.max())
+    first, last = _span(rows, *lead)
     curve = layer_curve(at_step(rows, last), *lead)
     assert curve is not None
     best, same = best_layer(curve), alike(curve)

@@ -1,0 +1,67 @@
+"""What the panels of a training and their lines are called, how they are coloured, and what stands behind them."""
+
+from collections.abc import Mapping, Sequence
+from math import isnan
+
+from isogloss.report.languages import COLOURS, colour, language_name
+from isogloss.report.look import DARK
+from isogloss.report.meanings import meaning, variant_title
+from isogloss.report.steps import POOLED, Line, Panel
+
+DASHES = 3
+
+
+def titled(panel: Panel, *, unit: bool = True) -> str:
+    """What a panel shows: measure, unit if wanted, variant."""
+    about = meaning(panel.measure)
+    per = f"per {panel.unit}" if unit and panel.measure == "perplexity" and panel.unit else ""
+    return " ".join(filter(None, (about.title, per))) + (f" ({variant_title(panel.variant)})" if panel.variant else "")
+
+
+def line_name(line: Line, names: Mapping[str, str], *, pooled: str) -> str:
+    """How a legend calls a line; `pooled` is what stands for all languages."""
+    if line.code == POOLED:
+        return pooled
+    spelt = " → ".join(names.get(code, code) for code in line.languages)
+    return line.code.removesuffix(" → ".join(line.languages)) + spelt if line.languages else line.code
+
+
+def pooled_name(panel: Panel) -> str:
+    """What the leading line of a panel is."""
+    if panel.measure == "perplexity":
+        return "all languages pooled"
+    lead = panel.lead
+    return meaning(panel.measure).title if lead is None or len(panel.lines) == 1 else "average"
+
+
+def basis(panel: Panel, centre: str) -> str:
+    """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
+    counts = [count for line in panel.lines for count in line.curve.n if count]
+    items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
+    items = items or (f" {panel.unit}s" if panel.unit else "")
+    low, high = (min(counts), max(counts)) if counts else (0, 0)
+    count = f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"
+    lead = panel.lead
+    averaged = f"Average over {lead.curve.members} curves." if lead and lead.curve.members > 1 else ""
+    pairs = panel.layer is not None and any(len(line.languages) == 1 for line in panel.lines) and centre
+    partners = f"Each language with {language_name(centre)}, both directions averaged." if pairs else ""
+    banded = any(not isnan(low) for line in panel.lines for low in line.curve.low)
+    band = "Bands: intervals." if banded and panel.layer is None else "Band: interval." if banded else ""
+    return " ".join(filter(None, (averaged, partners, band, f"{count}{items}." if high else "")))
+
+
+def line_place(line: Line, place: int, languages: Sequence[str]) -> int:
+    """Where a line stands in the order of colours: by its language, or by its own place where it is of no one's."""
+    alone = len(line.languages) == 1 and line.code == line.languages[0]
+    return languages.index(line.languages[0]) if alone and line.languages[0] in languages else place
+
+
+def line_look(line: Line, place: int, languages: Sequence[str]) -> tuple[str, int]:
+    """Colour, and which kind of dash: 0 is none. What stands for all is dark.
+
+    The last of the colours is nearly as dark, so dashes begin with it.
+    """
+    if line.leads:
+        return DARK, 0
+    at = line_place(line, place, languages)
+    return colour(at), (at + 1) // len(COLOURS) % DASHES
