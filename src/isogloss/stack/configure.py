@@ -43,8 +43,8 @@ def configure(
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
     if architecture not in known:
         raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
-    for name, value in (("depth", depth), ("width", width), ("heads", heads), ("feedforward", feedforward or 1)):
-        if value < 1:
+    for name, value in (("depth", depth), ("width", width), ("heads", heads), ("feedforward", feedforward)):
+        if value is not None and value < 1:
             raise InputError(f"--{name} must be at least 1, not {value}")
     if not 0 <= dropout < 1:
         raise InputError(f"--dropout must be from 0 to below 1, not {dropout}")
@@ -71,7 +71,14 @@ def configure(
     marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
     if architecture == "electra":
         sizes["embedding_size"] = width
-    return AutoConfig.for_model(architecture, **(sizes | marks | (_read(Path(more)) if more else {})))
+    if more is None:
+        return AutoConfig.for_model(architecture, **sizes, **marks)
+    fields = sizes | marks | _read(Path(more))
+    try:
+        return AutoConfig.for_model(architecture, **fields)
+    except Exception as error:  # what a configuration raises differs by family and version
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise InputError(f"--config {more} cannot be used for {architecture}: {reason}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:
