@@ -66,6 +66,10 @@ def test_one_language_is_named():
     assert say(perplexity([20, 10], "nl"))[0].startswith("Held-out perplexity per character of Dutch fell from 20.00")
 
 
+def test_languages_without_a_pooled_reading_are_averaged_and_called_so():
+    assert ", average over 2 languages (n = 700" in say(perplexity([20, 10], "nl"), perplexity([40, 30], "ru"))[0]
+
+
 def test_a_rise_is_said_with_its_step_and_a_small_one_as_small():
     lines = say(perplexity([20, 9, 8], "all"), perplexity([20, 7, 8], "ru"), perplexity([20, 4, 4.1], "nl"))
     assert lines[1:] == [
@@ -147,6 +151,15 @@ def test_panels_average_directions_data_and_seeds_but_not_units():
     assert np.allclose(best.lines[2].curve.value, russian)
     mean = rows[(rows["measure"] == "p@1_mean") & (rows["layer"] == 4)].sort_values("step")
     assert best.lead.curve.low == tuple(mean["low"])
+
+
+def test_a_measure_of_single_languages_by_layer_names_no_centre():
+    rows = [reading("anisotropy", step, 0.1, layer=layer, source=code, n=50)
+            for step in (0, 1) for layer in (0, 1) for code in ("en", "nl", "ru")]  # fmt: skip
+    found = panels(table.frame(rows))
+    assert {panel.centre for panel in found} == {""}
+    assert [line.code for line in found[0].lines] == ["all", "en", "nl", "ru"]
+    assert {panel.centre for panel in panels(table.frame(training_rows(Course()))) if panel.layer == 2} == {"en"}
 
 
 def test_an_average_holds_only_curves_read_at_the_same_steps():

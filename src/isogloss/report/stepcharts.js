@@ -74,7 +74,8 @@ function stepLines(chosen, { chart, choice, several }) {
     if (!several) return panel.lines.map((line) => strokeOf(line, line.colour, line.label));
     const line = panel.lines.find((one) => (choice.code ? one.code === choice.code : one.leads));
     const at = chart.layered ? `, layer ${panel.layer}` : "";
-    return line ? [strokeOf({ ...line, leads: true, band: true, dash: "" }, runColour(place), `${DATA.runs[place].name}${at}`)] : [];
+    if (!line) return [];
+    return [strokeOf({ ...line, leads: true, band: true, dash: "" }, runColour(place), `${DATA.runs[place].name}${at}`)];
   });
 }
 

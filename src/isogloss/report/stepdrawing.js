@@ -95,7 +95,12 @@ function stepAxes(frame) {
       ),
     svg(
       "text",
-      { class: "axis-name", x: (STEP_PANEL.left + STEP_PANEL.width) / 2, y: STEP_PANEL.height - 5, "text-anchor": "middle" },
+      {
+        class: "axis-name",
+        x: (STEP_PANEL.left + STEP_PANEL.width) / 2,
+        y: STEP_PANEL.height - 5,
+        "text-anchor": "middle",
+      },
       "step",
     ),
   ];
@@ -154,7 +159,9 @@ function stepReadings(chart, lines, step) {
       html("span", { class: "quiet" }, curve.low ? interval(curve.low[at], curve.high[at]) : ""),
     ),
   );
-  const floors = found.map(({ line, at }) => (line.curve.floor ? line.curve.floor[at] : null)).filter((one) => one !== null);
+  const floors = found
+    .map(({ line, at }) => (line.curve.floor ? line.curve.floor[at] : null))
+    .filter((floor) => floor !== null);
   const counts = found.map(({ line, at }) => line.curve.n[at]).filter((count) => count > 0);
   const [few, many] = [Math.min(...counts), Math.max(...counts)].map((count) => count.toLocaleString("en"));
   return [

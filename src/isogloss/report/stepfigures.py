@@ -14,7 +14,6 @@ from isogloss.report.meanings import LOWER, meaning
 from isogloss.report.payload import SHADES
 from isogloss.report.steplabels import basis, line_look, line_name, pooled_name, titled
 from isogloss.report.steps import Line, Panel, best_panel, panels, thin
-from isogloss.report.summary import central_language
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +55,7 @@ def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out
     at = "" if panel.layer is None else f" at layer {panel.layer}"
     axes.set_title(f"{titled(panel)}{at}" + (" (lower is better)" if about.better == LOWER else ""))
     _finish(axes, panel, legend=many or lead is None)
-    caption(figure, f"{printable(run.model)}. {basis(panel, central_language(run.trained))}")
+    caption(figure, f"{printable(run.model)}. {basis(panel)}")
     return save(figure, out, name)
 
 

@@ -20,7 +20,8 @@ MORE_SECTIONS["step-grid"] = (root) => {
     choices.map((choice, place) => [place, named(choice)]),
     show,
   );
-  root.append(choices.length > 1 ? html("div", { class: "controls" }, pick.node) : html("h3", {}, named(choices[0])), stage);
+  const heading = html("h3", {}, named(choices[0]));
+  root.append(choices.length > 1 ? html("div", { class: "controls" }, pick.node) : heading, stage);
   show(0);
 };
 
@@ -34,7 +35,8 @@ function stepGrid({ chart, panels }) {
     steps.map((step) => {
       const at = line.steps.indexOf(step);
       const read = (name) => (line[name] && at >= 0 ? line[name][at] : null);
-      return { value: read("value"), low: read("low"), high: read("high"), floor: read("floor"), members: line.members, n: [read("n")] };
+      const numbers = { value: read("value"), low: read("low"), high: read("high"), floor: read("floor") };
+      return { ...numbers, members: line.members, n: [read("n")] };
     }),
   );
   const values = cells.flat().map((cell) => cell.value).filter((value) => value !== null);

@@ -28,13 +28,13 @@ def line_name(line: Line, names: Mapping[str, str], *, pooled: str) -> str:
 
 def pooled_name(panel: Panel) -> str:
     """What the leading line of a panel is."""
-    if panel.measure == "perplexity":
-        return "all languages pooled"
     lead = panel.lead
+    if lead is not None and lead.pooled:
+        return "all languages pooled"
     return meaning(panel.measure).title if lead is None or len(panel.lines) == 1 else "average"
 
 
-def basis(panel: Panel, centre: str) -> str:
+def basis(panel: Panel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
     counts = [count for line in panel.lines for count in line.curve.n if count]
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
@@ -43,11 +43,10 @@ def basis(panel: Panel, centre: str) -> str:
     count = f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"
     lead = panel.lead
     averaged = f"Average over {lead.curve.members} curves." if lead and lead.curve.members > 1 else ""
-    pairs = panel.layer is not None and any(len(line.languages) == 1 for line in panel.lines) and centre
-    partners = f"Each language with {language_name(centre)}, both directions averaged." if pairs else ""
+    pairs = f"Each language with {language_name(panel.centre)}, both directions averaged." if panel.centre else ""
     banded = any(not isnan(low) for line in panel.lines for low in line.curve.low)
     band = "Bands: intervals." if banded and panel.layer is None else "Band: interval." if banded else ""
-    return " ".join(filter(None, (averaged, partners, band, f"{count}{items}." if high else "")))
+    return " ".join(filter(None, (averaged, pairs, band, f"{count}{items}." if high else "")))
 
 
 def line_place(line: Line, place: int, languages: Sequence[str]) -> int:

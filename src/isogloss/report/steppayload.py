@@ -8,7 +8,6 @@ from isogloss.report.folder import RunFolder
 from isogloss.report.meanings import meaning
 from isogloss.report.steplabels import basis, line_look, line_name, pooled_name, titled
 from isogloss.report.steps import Line, Panel, best_panel, panels, thin
-from isogloss.report.summary import central_language
 
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 DASHES = ("", "6 3", "2 2")
@@ -42,7 +41,7 @@ def chart_key(panel: Panel) -> str:
 def step_payload(run: RunFolder, names: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every panel of a run, with its lines ready to draw; `best` marks the layer that leads at the last step."""
     found = panels(run.trained)
-    centre, languages = central_language(run.trained), list(names)
+    languages = list(names)
     best = {
         id(best_panel([one for one in found if chart_key(one) == key])) for key in dict.fromkeys(map(chart_key, found))
     }
@@ -52,7 +51,7 @@ def step_payload(run: RunFolder, names: Mapping[str, str]) -> list[dict[str, Any
             "unit": panel.unit,
             "layer": panel.layer,
             "best": id(panel) in best,
-            "basis": " ".join(filter(None, (basis(panel, centre), _left_out(panel)))),
+            "basis": " ".join(filter(None, (basis(panel), _left_out(panel)))),
             "lines": [
                 _line(panel, line, names, look=line_look(line, place, languages))
                 for place, line in enumerate(panel.lines)

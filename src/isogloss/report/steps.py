@@ -47,24 +47,30 @@ class StepCurve:
 class Line:
     """A curve in a panel. `code` tells it from the others: a language, `en → nl`, or `all` for what stands for all.
 
-    `languages` are the codes it names, `leads` whether it stands for the whole panel.
+    `languages` are the codes it names, `leads` whether it stands for the whole panel, `pooled` whether the run itself
+    took it over all languages' text together.
     """
 
     code: str
     languages: tuple[str, ...]
     curve: StepCurve
     leads: bool
+    pooled: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The lines of one measure, variant and unit, at one layer where it is taken by layer; the leading line first."""
+    """The lines of one measure, variant and unit, at one layer where it is taken by layer; the leading line first.
+
+    `centre` is the language whose pairs the lines are, "" where they are something else.
+    """
 
     measure: str
     variant: str
     unit: str
     layer: int | None
     lines: tuple[Line, ...]
+    centre: str = ""
 
     @property
     def lead(self) -> Line | None:
@@ -101,8 +107,10 @@ def panels(rows: pd.DataFrame) -> list[Panel]:
         for (variant, unit, layer), group in own.groupby(["variant", "unit", "layer"], sort=False, dropna=False):
             mean = means[(means["variant"] == variant) & (means["unit"] == unit)]
             mean = mean[mean["layer"].isna() if pd.isna(layer) else mean["layer"] == layer]
-            lines = _lines(_curves(group, measure), _curves(mean, measure), centre=centre)
-            found.append(Panel(measure, variant, unit, None if pd.isna(layer) else int(layer), lines))
+            parts = _curves(group, measure)
+            own_centre = centre if _many_pairs(parts) else ""
+            lines = _lines(parts, _curves(mean, measure), centre=own_centre)
+            found.append(Panel(measure, variant, unit, None if pd.isna(layer) else int(layer), lines, own_centre))
     return sorted(found, key=lambda panel: (_early(panel.measure), _unit_place(panel.unit)))
 
 
@@ -128,24 +136,32 @@ def _curves(rows: pd.DataFrame, measure: str) -> list[tuple[dict[str, str], Step
     return found
 
 
+def _many_pairs(parts: Sequence[tuple[dict[str, str], StepCurve]]) -> bool:
+    """Whether the curves are of pairs among more than two languages."""
+    pairs = [(place["source"], place["target"]) for place, _ in parts if place["source"] and place["target"]]
+    return len({code for pair in pairs for code in pair}) > 2
+
+
 def _lines(
     parts: Sequence[tuple[dict[str, str], StepCurve]],
     means: Sequence[tuple[dict[str, str], StepCurve]],
     *,
     centre: str,
 ) -> tuple[Line, ...]:
-    """The lines of a panel, what stands for all of them first."""
-    pairs = [place for place, _ in parts if place["source"] and place["target"]]
-    by_partner = len({code for place in pairs for code in (place["source"], place["target"])}) > 2
+    """The lines of a panel, what stands for all of them first; with a centre, its pairs."""
     several = {name: len({place[name] for place, _ in parts}) > 1 for name in ("task", "model", "other_model")}
     groups: dict[tuple[str, tuple[str, ...]], list[StepCurve]] = {}
     for place, curve in parts:
-        named = _languages(place, centre, by_partner=by_partner)
+        named = _languages(place, centre)
         if named is None:
             continue
         code = ", ".join([*(place[name] for name in several if several[name]), " → ".join(named) or POOLED])
         groups.setdefault((code, named if named != (POOLED,) else ()), []).append(curve)
-    lines = [Line(code, named, average(group), leads=code == POOLED) for (code, named), group in groups.items()]
+    pooled = any(place["target"] == POOLED and not place["source"] for place, _ in parts)
+    lines = [
+        Line(code, named, average(group), leads=code == POOLED, pooled=code == POOLED and pooled)
+        for (code, named), group in groups.items()
+    ]
     alone = several["model"] or several["other_model"] or any(line.leads for line in lines)
     if not alone and len(lines) == 1:
         lines = [replace(lines[0], leads=True)]
@@ -157,12 +173,12 @@ def _lines(
     return tuple(sorted(lines, key=lambda line: not line.leads))
 
 
-def _languages(place: dict[str, str], centre: str, *, by_partner: bool) -> tuple[str, ...] | None:
+def _languages(place: dict[str, str], centre: str) -> tuple[str, ...] | None:
     """The languages a line is of; None for a pair without the central one, which only the average holds."""
     source, target = place["source"], place["target"]
     if not (source and target):
         return (source or target,) if source or target else ()
-    if not by_partner:
+    if not centre:
         return (source, target)
     if centre not in (source, target):
         return None

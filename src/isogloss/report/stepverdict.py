@@ -92,7 +92,9 @@ def _perplexity(found: Sequence[Panel]) -> list[str]:
     names = display_names([code for line in lines for code in line.languages])
     of = f" of {names[lead.languages[0]]}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
-    told = "" if lead.languages else ", all languages pooled"
+    told = (
+        "" if lead.languages else ", all languages pooled" if lead.pooled else f", average over {len(lines)} languages"
+    )
     sentence = _moved(f"Held-out perplexity{per}{of}", lead.curve, items="predicted tokens", told=told)
     extremes = "" if len(lines) < 2 else _extremes(lines, names)
     return [f"{sentence[:-1]}{extremes}.", *_rises(lines, names)]
