@@ -337,11 +337,20 @@ def _words(packed: Packed) -> dict[str, Any]:
 
 
 def _together(processes: Processes, make: Callable[[], T]) -> T:
-    """What `make` gives, made by the first process before the others read it."""
+    """What `make` gives, made by the first process before the others read it; what it cannot make, none of them has."""
+    made, mistake = [], None
     if processes.first:
-        made = make()
-    processes.wait()
-    return made if processes.first else make()
+        try:
+            made.append(make())
+        except Exception as error:
+            mistake = error
+    failed = torch.tensor(float(mistake is not None), device=processes.device)
+    processes.add([failed])
+    if mistake is not None:
+        raise mistake
+    if failed:
+        raise InputError("the first process could not go on, and says why")
+    return made[0] if made else make()
 
 
 def _half(dtype: str | None, place: torch.device) -> bool:

@@ -8,9 +8,12 @@ every process holds the same weights at every step.
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 from torch import Tensor
+
+PATIENCE = timedelta(days=1)  # the others wait while the first packs text, which takes longer than the usual minutes
 
 
 @dataclass(frozen=True)
@@ -58,5 +61,5 @@ def join(device: torch.device) -> Processes:
         return Processes(0, 1, device)
     from accelerate import PartialState
 
-    state = PartialState(cpu=device.type == "cpu")
+    state = PartialState(cpu=device.type == "cpu", timeout=PATIENCE)
     return Processes(rank, count, state.device)

@@ -137,7 +137,13 @@ def read_packed_facts(folder: Path) -> dict[str, Any]:
     path = folder / "streams.json"
     if not path.is_file():
         raise InputError(f"{folder} holds no packed text: it has no streams.json; give --text to make it")
-    return dict(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        facts = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} cannot be read: {error}; pack the text again") from error
+    if not {"text", "tokenizer"} <= set(facts):
+        raise InputError(f"{path} does not say which text was packed; pack the text again")
+    return facts
 
 
 def _tokenizers(

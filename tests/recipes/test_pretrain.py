@@ -1,0 +1,318 @@
+"""`isogloss pretrain` from text to model: variants load, one seed is one model, kills and full disks lose nothing."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import isogloss as ig
+from isogloss import cli
+from isogloss.recipes import pretrain
+from isogloss.recipes.steps.card import _perplexities
+from isogloss.runs import read_facts, read_rows, row
+from isogloss.stack.families import FAMILIES
+from isogloss.text.invented import invented
+from isogloss.training import checkpoints as kept
+from tiny_pretraining import LANGUAGES, SMALL, command_line, options, weights_of, write_lexicon, write_texts
+
+ENCODERS = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return write_texts(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture
+def isogloss(monkeypatch, capsys):
+    return command_line(monkeypatch, capsys)
+
+
+def made(files, out, **changes):
+    return pretrain(files, out=out, **SMALL | changes)
+
+
+def stack_and_text(folder, language):
+    stack = ig.load(folder)
+    return stack, ig.Corpus(language, invented(LANGUAGES, sentences=3, seed=1)[language].sentences)
+
+
+def test_one_seed_gives_one_model_and_one_table_and_another_seed_others(files, tmp_path):
+    before = torch.get_rng_state()
+    tables = [made(files, tmp_path / str(number), seed=seed, dropout=0.1) for number, seed in enumerate((0, 0, 1))]
+    assert torch.equal(torch.get_rng_state(), before)
+    pd.testing.assert_frame_equal(tables[0], tables[1], check_exact=True)
+    models = [weights_of(tmp_path / str(number) / "model") for number in range(3)]
+    assert models[0] == models[1]
+    assert models[0] != models[2]
+
+
+def test_a_run_leaves_a_model_its_rows_and_a_card(files, tmp_path):
+    table = made(files, tmp_path / "run", licence="apache-2.0", steps=5)
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "run.json", "rows.csv", "rows.parquet", "checkpoints", "model"
+    }  # fmt: skip
+    steps = {name: sorted(set(rows.step)) for name, rows in table.groupby("measure")}
+    assert steps == {"loss": [2, 4, 5], "perplexity": [0, 2, 4, 5]}
+    perplexity = table[table.measure == "perplexity"]
+    assert set(perplexity.unit) == {"token", "word", "character"}
+    assert set(perplexity.target) == {*LANGUAGES, "all"}
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-0000004"]
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    facts = read_facts(tmp_path / "run")
+    versions = [f"{name} {facts['versions'][name]}" for name in ("python", "torch", "transformers", "isogloss")]
+    last = table[table.measure == "loss"].value.iloc[-1]
+    for part in (
+        "- qaa\n- qab\n", "license: apache-2.0", "Local language qaa, Local language qab", "qaa.txt", "qab.txt",
+        "| steps | 5 |", f"| tokens seen | {5 * 4 * 16} |", f"{last:.3f} nats a predicted token", *versions,
+        f"| all | {perplexity[(perplexity.target == 'all') & (perplexity.step == 5)].value.iloc[0]:.2f} |",
+    ):  # fmt: skip
+        assert part in card
+
+
+def test_the_card_says_from_where_perplexity_rises():
+    def curve(target, values):
+        return [
+            row("perplexity", value, target=target, unit=unit, step=100 * number)
+            for number, value in enumerate(values)
+            for unit in ("token", "word", "character")
+        ]
+
+    shown = "\n".join(_perplexities([*curve("nl", [9, 3, 2, 2.5]), *curve("ru", [9, 5, 4, 3.5])]))
+    assert "nl was lowest at step 200 (2.000 a character) and rose from there." in shown
+    assert "ru was" not in shown
+    assert "after step 300" in shown
+    assert "No language's perplexity had risen by the end." in "\n".join(_perplexities(curve("nl", [9, 3, 2, 2])))
+    assert _perplexities([]) == ["None was kept."]
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_every_family_trains_and_loads(files, tmp_path, family):
+    table = made(files, tmp_path / "run", architecture=family, steps=2, probe=9)
+    assert set(table.model) == {f"{family}-2x16"}
+    stack, text = stack_and_text(tmp_path / "run" / "model", "qaa")
+    assert isinstance(stack, ig.Stack) and list(stack.cuts) == [0, 1, 2] and stack.width == 16
+    assert ig.vectors(stack, text).isfinite().all()
+
+
+VARIANTS = {
+    "no anchors": {"anchors": "none"},
+    "extra anchors": {"anchors": "extra"},
+    "separate vocabularies": {"vocabularies": "separate"},
+    "separate embeddings": {"separate": "embeddings"},
+    "a separate block": {"separate": "1-1"},
+    "both": {"separate": "embeddings+1-1"},
+    "unigram": {"tokenizer": "unigram", "lowercase": True},
+    "half precision on disk": {"store": "float16"},
+    "one language": {},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_path, name):
+    changes = dict(VARIANTS[name])
+    if name == "extra anchors":
+        changes["lexicon"] = [f"qaa-qab={write_lexicon(tmp_path / 'words.txt')}"]
+    texts = {"qaa": files["qaa"]} if name == "one language" else files
+    table = made(texts, tmp_path / "run", steps=2, probe=9, **changes)
+    told = "+".join(f"{key}:{changes[key]}" for key in ("anchors", "separate") if key in changes)
+    assert set(table.variant) == {told}
+    model = tmp_path / "run" / "model"
+    parted = {"no anchors", "separate vocabularies", "separate embeddings", "a separate block", "both"}
+    own = {language: model / language if name in parted else model for language in texts}
+    stacks = {}
+    for language, folder in own.items():
+        stacks[language], text = stack_and_text(folder, language)
+        assert ig.vectors(stacks[language], text).isfinite().all()
+        assert (folder / "README.md").is_file()
+    if name in parted:
+        check_sharing(name, *own.values())
+    if name == "no anchors":
+        ids = [set(stacks[one].tokenizer(path.read_text()).input_ids) for one, path in files.items()]
+        assert ids[0] & ids[1] <= set(range(5)), "only special tokens are shared"
+    if name == "half precision on disk":
+        assert {value.dtype for value in load_file(model / "model.safetensors").values()} == {torch.float16}
+
+
+def check_sharing(name, first, second):
+    """Which weights two languages' models have in common: all but what is separate."""
+    left, right = (load_file(folder / "model.safetensors") for folder in (first, second))
+    differ = {key for key in left if left[key].shape != right[key].shape or not torch.equal(left[key], right[key])}
+    embeddings = {
+        key for key in left if "embeddings" in key or key.startswith("cls.predictions.") and "transform" not in key
+    }
+    block = {key for key in left if ".layer.0." in key}
+    expected = {"separate embeddings": embeddings, "a separate block": block, "both": embeddings | block}.get(
+        name, set()
+    )
+    biases = {key for key in expected if "bias" in key or "LayerNorm" in key}  # drawn alike, moved a little by training
+    assert differ <= expected
+    assert expected - biases <= differ
+
+
+def test_no_steps_leave_a_random_encoder(files, tmp_path):
+    table = made(files, tmp_path / "run", steps=0)
+    assert set(table.measure) == {"perplexity"} and set(table.step) == {0}
+    stack, text = stack_and_text(tmp_path / "run" / "model", "qaa")
+    assert ig.vectors(stack, text).isfinite().all()
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "| steps | 0 |" in card and "| last training loss | none |" in card
+
+
+def test_a_tokenizer_that_exists_is_taken(files, tmp_path):
+    made(files, tmp_path / "first", steps=0)
+    made(files, tmp_path / "second", steps=0, tokenizer=str(tmp_path / "first" / "model"), seed=1)
+    first, second = (ig.load(tmp_path / name / "model").tokenizer for name in ("first", "second"))
+    assert first.get_vocab() == second.get_vocab()
+
+
+def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):
+    aside = write_texts(tmp_path / "aside", languages=("qaa", "qac"), sentences=40)["qaa"]
+    both = invented(LANGUAGES, sentences=12, seed=4)
+    changes = {"evaluate": [f"qaa={aside}"], "steps": 2, "device": "cpu"}
+    table = pretrain(files, both, out=tmp_path / "run", **SMALL | changes)
+    assert set(table[table.measure == "perplexity"].target) == {"qaa"}
+    assert "no perplexity is measured for qab" in " ".join(read_facts(tmp_path / "run")["notes"])
+    retrieval = table[table.measure == "p@1"]
+    assert set(retrieval.layer) == {0, 1, 2} and set(retrieval.n) == {12} and set(retrieval.step) == {0, 2}
+
+
+def test_packed_text_alone_gives_the_model_the_text_gives(files, tmp_path):
+    streams = tmp_path / "streams"
+    made(files, tmp_path / "text", streams=str(streams))
+    made(None, tmp_path / "packed", streams=str(streams))
+    assert weights_of(tmp_path / "text" / "model") == weights_of(tmp_path / "packed" / "model")
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "text"), read_rows(tmp_path / "packed"))
+    made(files, tmp_path / "again", streams=str(tmp_path / "twin"), steps=0)
+    both = [
+        {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+        for folder in (streams, tmp_path / "twin")
+    ]
+    assert both[0] == both[1]
+    assert not any(path.startswith(".") for path in both[0])
+
+
+def test_packing_that_was_stopped_goes_on_with_the_same_text_and_refuses_other(files, tmp_path):
+    streams = tmp_path / "streams"
+    made(files, tmp_path / "whole", streams=str(streams), steps=0)
+    before = {path.name: path.read_bytes() for path in streams.iterdir() if path.is_file()}
+    for name in ("streams.json", "train.qab.json"):
+        (streams / name).unlink()
+    (streams / "held.qab.npy").unlink()
+    (streams / ".train.qab.npy.7.part").write_bytes(b"half")
+    with pytest.raises(ig.InputError, match="packed from other text or with other options; choose another --streams"):
+        made(files, tmp_path / "other", streams=str(streams), steps=0, vocabulary=140)
+    assert not (tmp_path / "other").exists()
+    made(files, tmp_path / "again", streams=str(streams), steps=0)
+    assert {path.name: path.read_bytes() for path in streams.iterdir() if path.is_file()} == before
+
+
+KILLED = """
+import os, signal, sys
+from isogloss import cli
+from isogloss.training import checkpoints
+
+write = checkpoints.save_file
+
+def dying(tensors, path):
+    write(tensors, path)
+    if "step-0000009" in str(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoints.save_file = dying
+cli._can_draw = lambda: False
+cli.main()
+"""
+
+
+def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_model(isogloss, files, tmp_path):
+    rhythm = {"steps": 13, "checkpoint": 3, "report": 4, "probe": 5, "dropout": 0.2}
+    command = ("pretrain", *options(files, **rhythm))
+    assert isogloss(*command, "--out", tmp_path / "whole")[0] == 0
+    out = tmp_path / "killed"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *command, "--out", out, "--quiet"],
+        env=environment,
+        capture_output=True,
+        timeout=120,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kept_there = sorted(
+        path.name.split(".")[1] if path.name[0] == "." else path.name for path in (out / "checkpoints").iterdir()
+    )
+    assert kept_there == ["step-0000006", "step-0000009"]
+    assert not (out / "model").exists()
+    seen = read_rows(out)
+    assert seen.step.max() == 8, "rows from after the last checkpoint are there, and will be made again"
+    code, _, told = isogloss(*command, "--out", out, "--resume")
+    assert code == 0, told
+    assert weights_of(out / "model") == weights_of(tmp_path / "whole" / "model")
+    assert (out / "rows.csv").read_bytes() == (tmp_path / "whole" / "rows.csv").read_bytes()
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-0000012"]
+    facts = [read_facts(folder) for folder in (out, tmp_path / "whole")]
+    assert facts[0]["status"] == "finished" and facts[0]["hashes"] == facts[1]["hashes"]
+
+
+@pytest.mark.parametrize("where", ["checkpoint", "model"])
+def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(
+    isogloss, files, tmp_path, monkeypatch, where
+):
+    command = ("pretrain", *options(files, steps=5, dropout=0.2))
+    assert isogloss(*command, "--out", tmp_path / "whole")[0] == 0
+    out, write = tmp_path / "run", kept.save_file
+    if where == "checkpoint":
+
+        def full(tensors, path):
+            if "step-0000004" in str(path):
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            write(tensors, path)
+
+        monkeypatch.setattr(kept, "save_file", full)
+    else:
+        monkeypatch.setattr(sys.modules["isogloss.recipes.pretrain"], "write_cards", no_room)
+    code, shown, told = isogloss(*command, "--out", out)
+    assert code == 1, told
+    assert told.count("\n") == 1 and told.startswith("isogloss: could not read or write ")
+    assert "No space left on device" in told and "--resume goes on" in told and shown == ""
+    last = kept.latest(out / "checkpoints")
+    assert last.name == ("step-0000002" if where == "checkpoint" else "step-0000004")
+    assert not (out / "model").exists() and not list(out.rglob(".*.part"))
+    monkeypatch.undo()
+    monkeypatch.setattr(cli, "_can_draw", lambda: False)
+    code, _, told = isogloss(*command, "--out", out, "--resume")
+    assert code == 0, told
+    assert weights_of(out / "model") == weights_of(tmp_path / "whole" / "model")
+    pd.testing.assert_frame_equal(read_rows(out), read_rows(tmp_path / "whole"))
+
+
+def no_room(*_, **__):
+    """As safetensors says it, whose errors are no OSError."""
+    raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+def test_a_loss_that_is_no_number_is_one_sentence_and_keeps_the_checkpoint(isogloss, files, tmp_path):
+    command = options(files, rate=1e30, clip=0, warm_up=0, held_out=0, report=100, steps=9, checkpoint=1)
+    code, shown, told = isogloss("pretrain", *command, "--out", tmp_path / "run")
+    assert code == 2 and shown == ""
+    assert told.count("\n") == 1 and "the loss is no number any more at step" in told and "lower --rate" in told
+    last = kept.latest(tmp_path / "run" / "checkpoints")
+    assert last is not None, "a run without rows is kept for its checkpoint"
+    assert all(value.isfinite().all() for value in load_file(last / "training.safetensors").values())
+
+
+def test_a_finished_run_is_only_told_again(isogloss, files, tmp_path):
+    command = ("pretrain", *options(files, steps=2), "--out", tmp_path / "run")
+    assert isogloss(*command)[0] == 0
+    before = (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns
+    code, shown, _ = isogloss(*command, "--resume")
+    assert code == 0 and "rows.csv" in shown
+    assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"

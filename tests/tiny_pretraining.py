@@ -1,0 +1,59 @@
+"""Text of invented languages in files, and options for a pretraining that takes half a second."""
+
+import sys
+
+from isogloss import cli
+from isogloss.text.invented import invented, invented_lexicon
+
+LANGUAGES = ("qaa", "qab")
+SMALL = {
+    "architecture": "bert", "depth": 2, "width": 16, "heads": 2, "vocabulary": 150, "length": 16, "batch": 4,
+    "steps": 4, "warm_up": 2, "report": 2, "probe": 2, "checkpoint": 2, "held_out": 0.1, "device": "cpu",
+}  # fmt: skip
+
+
+def write_texts(folder, languages=LANGUAGES, sentences=200):
+    """A file a language, `qaa.txt`; returns them by language."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {}
+    for corpus in invented(languages, sentences=sentences, seed=1):
+        files[corpus.language] = folder / f"{corpus.language}.txt"
+        files[corpus.language].write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
+    return files
+
+
+def write_lexicon(path, source="qaa", target="qab"):
+    path.write_text("".join(f"{one} {other}\n" for one, other in invented_lexicon(source, target, seed=1)))
+    return path
+
+
+def options(files, **changes):
+    """The same as words of a command: an option that is None is left out, a list is given several times."""
+    given = {"text": [f"{language}={path}" for language, path in files.items()], **SMALL, **changes}
+    words = []
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            words += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
+    return words
+
+
+def weights_of(folder):
+    """The bytes of every model in a folder, by their place in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("model.safetensors"))}
+
+
+def command_line(monkeypatch, capsys):
+    """A function that runs the command line in this process: (exit code, standard output, standard error)."""
+    monkeypatch.setattr(cli, "_can_draw", lambda: False)  # pages and figures have tests of their own
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["isogloss", *map(str, arguments), "--quiet"])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return run
