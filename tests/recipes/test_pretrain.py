@@ -20,6 +20,7 @@ from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
 from isogloss.training import checkpoints as kept
+from isogloss.training.loop import Training
 from tiny_pretraining import LANGUAGES, SMALL, command_line, options, weights_of, write_lexicon, write_texts
 
 ENCODERS = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
@@ -255,7 +256,8 @@ def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_model(iso
     code, _, told = isogloss(*command, "--out", out, "--resume")
     assert code == 0, told
     assert weights_of(out / "model") == weights_of(tmp_path / "whole" / "model")
-    assert (out / "rows.csv").read_bytes() == (tmp_path / "whole" / "rows.csv").read_bytes()
+    for name in ("rows.csv", "model/README.md", "model/tokenizer.json", "model/config.json"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-0000012"]
     facts = [read_facts(folder) for folder in (out, tmp_path / "whole")]
     assert facts[0]["status"] == "finished" and facts[0]["hashes"] == facts[1]["hashes"]
@@ -316,3 +318,44 @@ def test_a_finished_run_is_only_told_again(isogloss, files, tmp_path):
     assert code == 0 and "rows.csv" in shown
     assert (tmp_path / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "finished"
+
+
+def test_a_run_interrupted_before_its_first_checkpoint_begins_again(isogloss, files, tmp_path, monkeypatch):
+    command = ("pretrain", *options(files, dropout=0.2, checkpoint=3), "--out", tmp_path / "run")
+    update = Training.update
+
+    def stopped(training):
+        update(training)
+        if training.step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "update", stopped)
+    code, _, told = isogloss(*command)
+    assert code == 130 and "--resume" in told
+    assert kept.latest(tmp_path / "run" / "checkpoints") is None
+    monkeypatch.setattr(Training, "update", update)
+    assert isogloss(*command, "--resume")[0] == 0
+    table = made(files, tmp_path / "whole", dropout=0.2, checkpoint=3)
+    assert weights_of(tmp_path / "run" / "model") == weights_of(tmp_path / "whole" / "model")
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "run"), table)
+
+
+def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
+    """Probes leave mode, random state and gradients alone, and so do checkpoints."""
+    often = {"probe": 1, "checkpoint": 1, "report": 1}
+    both = invented(LANGUAGES, sentences=8, seed=4)
+    pretrain(files, both, out=tmp_path / "watched", **SMALL | often, dropout=0.2)
+    pretrain(files, out=tmp_path / "alone", **SMALL | dict.fromkeys(often, 99), dropout=0.2)
+    assert weights_of(tmp_path / "watched" / "model") == weights_of(tmp_path / "alone" / "model")
+    assert not (tmp_path / "alone" / "checkpoints").exists()
+
+
+def test_pieces_and_half_precision_follow_the_same_curve(files, tmp_path):
+    whole = made(files, tmp_path / "whole", report=1)
+    pieces = made(files, tmp_path / "pieces", report=1, piece=3)
+    half = made(files, tmp_path / "half", report=1, dtype="bfloat16")
+    for table, tolerance in ((pieces, 1e-5), (half, 3e-2)):
+        assert table.value.tolist() == pytest.approx(whole.value.tolist(), rel=tolerance)
+        assert not table.value.equals(whole.value)
+    stored = load_file(tmp_path / "half" / "model" / "model.safetensors")
+    assert {value.dtype for value in stored.values()} == {torch.float32}, "weights stay in full precision"
