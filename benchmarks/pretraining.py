@@ -228,7 +228,7 @@ def print_profile(training, steps=5):
                 torch.cuda.synchronize()
         averages, order = profiler.key_averages(), "self_device_time_total" if cuda else "self_cpu_time_total"
         busy = sum(getattr(one, order) for one in averages if not getattr(one, "is_user_annotation", False))
-        print(averages.table(sort_by=order, row_limit=25, max_name_column_width=90))
+        print(averages.table(sort_by=order, row_limit=60, max_name_column_width=60))
         print(f"{busy / 1000 / steps:.2f} ms a step in kernels (the table below says how long a step takes)\n")
     except Exception:  # a profiler that is not allowed to look must not cost the numbers
         traceback.print_exc()

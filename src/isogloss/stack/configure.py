@@ -16,8 +16,9 @@ _SPELLED: dict[str, dict[str, tuple[str, ...]]] = {
         "dropout": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
     },
 }
-# Global attention in every layer: streams are short, and layers of one kind can be compared with each other.
-_EXTRA: dict[str, dict[str, Any]] = {"modernbert": {"global_attn_every_n_layers": 1}}
+# Global attention in every layer: streams are short, and layers of one kind can be compared with each other. A gate of
+# silu learns as well as one of gelu, whose gradient takes three times as long to compute on a GPU.
+_EXTRA: dict[str, dict[str, Any]] = {"modernbert": {"global_attn_every_n_layers": 1, "hidden_activation": "silu"}}
 
 
 def configure(
