@@ -21,7 +21,16 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.card import write_cards
-from isogloss.recipes.steps.texts import Packed, Texts, describe, open_packed, pack_texts, read_packed_facts, read_texts
+from isogloss.recipes.steps.texts import (
+    Packed,
+    Texts,
+    describe,
+    open_packed,
+    pack_texts,
+    read_packed_facts,
+    read_texts,
+    repeat_files,
+)
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
@@ -115,6 +124,7 @@ class Source:
 def pretrain_job(
     *bitext: Bitext | Corpus,
     text: Annotated[list[str] | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"] = None,
+    repeat: Annotated[list[str] | None, "PATTERN=N: text of files named so is taken N times, as in 'help.*=3'"] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
     evaluate: Annotated[list[str] | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
     held_out: Annotated[float, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
@@ -170,7 +180,7 @@ def pretrain_job(
     )
     spaces = _spaces(vocabularies, anchors, model.sharing)
     source = Source(
-        read_texts(text) if text else {},
+        repeat_files(read_texts(text) if text else {}, repeat or []),
         read_texts(evaluate, option="evaluate") if evaluate else {},
         Path(streams) if streams else None,
         share_of("held_out", held_out),

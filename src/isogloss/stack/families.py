@@ -20,7 +20,8 @@ class Family:
     norm: the norm after the last block of pre-norm models, which is not part of any cut. packs: attention runs
     through `transformers`' attention interface and takes explicit positions, so sentences can lie end to end.
     first_position: position of the first token, "padding" where positions start after the padding index.
-    token_types: takes `token_type_ids`. kind: decoders and encoder-decoders are read, not cut.
+    rotary: the module that gives rotary positions. token_types: takes `token_type_ids`.
+    kind: decoders and encoder-decoders are read, not cut.
     """
 
     blocks: str
@@ -28,6 +29,7 @@ class Family:
     norm: str | None = None
     packs: bool = True
     first_position: Literal["zero", "padding"] = "zero"
+    rotary: str | None = None
     token_types: bool = True
     kind: Kind = "encoder"
 
@@ -55,7 +57,7 @@ FAMILIES: dict[str, Family] = {
     "distilbert": Family("transformer.layer", token_types=False),
     # Relative position biases are computed for one row of positions, so sentences cannot share a row.
     "mpnet": Family("encoder.layer", packs=False, first_position="padding", token_types=False),
-    "modernbert": Family("layers", norm="final_norm", token_types=False),
+    "modernbert": Family("layers", norm="final_norm", rotary="rotary_emb", token_types=False),
     "gpt2": Family("h", ("wte",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "bloom": Family("h", ("word_embeddings",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "gpt_neox": Family(

@@ -1,7 +1,7 @@
 """What can be learned: an objective draws the rows of a step and says their loss."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from isogloss.stack.families import FAMILIES
 from isogloss.stack.packing import unpadded
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import Sampler
-from isogloss.training.heads import masked_scores
+from isogloss.training.heads import base, masked_scores
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.sharing import Languages
 
@@ -63,9 +63,10 @@ def masked_lm(
     def loss(rows: Rows, name: str) -> Tensor:
         return masked_loss(models.of(name), rows)
 
-    own = [models.of(name) for name in names]
-    encoders = [model for model in own if FAMILIES[model.config.model_type].packs]
-    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), partial(unpadded, *encoders))
+    encoders: dict[int, Any] = {id(one): one for one in (base(models.of(name)) for name in names)}
+    packing = [one for one in encoders.values() if FAMILIES[one.config.model_type].packs]
+    around = unpadded(packing, length)
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
 
 
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:

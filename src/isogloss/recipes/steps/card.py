@@ -43,9 +43,10 @@ def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | Non
 def _text(packed: Packed) -> list[str]:
     rows = []
     for language in packed.languages:
-        files = ", ".join(one["name"] for one in packed.facts["text"][language])
+        several = packed.facts["text"][language]
+        files = ", ".join(one["name"] + (f" ({one['times']} times)" if "times" in one else "") for one in several)
         train, held = packed.train[language], packed.held.get(language)
-        size = sum(one["bytes"] for one in packed.facts["text"][language]) / 1e6
+        size = sum(one["bytes"] for one in several) / 1e6
         rows.append((language, files, f"{size:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}",
                      f"{held.tokens:,}" if held else "none"))  # fmt: skip
     return _table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -62,19 +63,38 @@ def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text"
     return found
 
 
+def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
+    """The same files, some of them several times: `PATTERN=N` for every file whose name fits the pattern.
+
+    >>> repeat_files({"nl": [Path("laws.nl.txt"), Path("help.nl.txt")]}, ["help.*=2"])
+    {'nl': [PosixPath('laws.nl.txt'), PosixPath('help.nl.txt'), PosixPath('help.nl.txt')]}
+    """
+    times = dict.fromkeys((path for files in texts.values() for path in files), 1)
+    for entry in given:
+        pattern, _, number = entry.rpartition("=")
+        if not (pattern and number.isdigit() and int(number)):
+            raise InputError(f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
+        fitting = [path for path in times if fnmatchcase(path.name, pattern)]
+        if not fitting:
+            raise InputError(f"--repeat {entry}: no file of --text is named so")
+        times |= dict.fromkeys(fitting, int(number))
+    return {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
+
+
 def describe(texts: Texts, progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
     """Name, size and hash of every file: what a run records of its text."""
-    total, done = sum(path.stat().st_size for files in texts.values() for path in files), 0
+    total, done = sum(path.stat().st_size for files in texts.values() for path in set(files)), 0
     facts: dict[str, list[dict[str, Any]]] = {}
     for language, files in texts.items():
-        for path in files:
+        for path in dict.fromkeys(files):
             digest = hashlib.sha256()
             with path.open("rb") as file:
                 while block := file.read(2**22):
                     digest.update(block)
                     done += len(block)
                     progress("hashing the text", done, total)
-            one = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+            one: dict[str, Any] = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+            one |= {"times": times} if (times := list(files).count(path)) > 1 else {}
             facts.setdefault(language, []).append(one)
     return facts
 
@@ -107,7 +127,7 @@ def pack_texts(
     def aside(language: str) -> Iterator[str]:
         if evaluate:
             return paragraphs(evaluate[language])
-        return paragraphs(texts[language], keep=lambda one: held_out(one, share))
+        return paragraphs(list(dict.fromkeys(texts[language])), keep=lambda one: held_out(one, share))
 
     tokenizers = _tokenizers(list(texts), lines, folder / "tokenizers", tokenizer, facts, progress)
     for language in texts:
