@@ -14,15 +14,17 @@ before pieces are looked up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tokenizers import models, processors
-from transformers import PreTrainedTokenizerFast
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.text.pieces import CONTINUES, MARKS, Kind, Lines, Piece, machine, train_pieces
 from isogloss.text.sampling import shares
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 Spaces = Literal["joint", "union", "prefix", "own"]
 
@@ -41,7 +43,7 @@ def train_tokenizers(
     lowercase: bool = False,
     max_length: int = 512,
     progress: Progress = silent,
-) -> dict[str, PreTrainedTokenizerFast]:
+) -> "dict[str, PreTrainedTokenizerFast]":
     """Train a tokenizer for every language of `texts`, which maps a language to a function that opens its text.
 
     size: pieces of each tokenizer, special tokens included. At most `sample` bytes are read for training, spread over
@@ -123,8 +125,10 @@ def _one_table(pieces: Mapping[str, Sequence[Piece]], *, shared: bool) -> dict[s
     }
 
 
-def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_length: int) -> PreTrainedTokenizerFast:
+def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_length: int) -> "PreTrainedTokenizerFast":
     """A tokenizer with these pieces, ids in their order."""
+    from transformers import PreTrainedTokenizerFast
+
     tokenizer = machine(kind, lowercase=lowercase)
     if kind == "wordpiece":
         numbers = {spelling: number for number, (spelling, _) in enumerate(pieces)}
