@@ -123,8 +123,9 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
         changes["lexicon"] = [f"qaa-qab={write_lexicon(tmp_path / 'words.txt')}"]
     texts = {"qaa": files["qaa"]} if name == "one language" else files
     table = made(texts, tmp_path / "run", steps=2, probe=9, **changes)
-    told = "+".join(f"{key}:{changes[key]}" for key in ("anchors", "separate") if key in changes)
-    assert set(table.variant) == {told}
+    told = [f"{key}:{changes[key]}" for key in ("vocabularies", "anchors", "separate") if key in changes]
+    assert set(table.model) == {" ".join(["bert-2x16", *told])}
+    assert set(table.variant) == {""}
     model = tmp_path / "run" / "model"
     parted = {"no anchors", "separate vocabularies", "separate embeddings", "a separate block", "both"}
     own = {language: model / language if name in parted else model for language in texts}
@@ -182,7 +183,17 @@ def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):
     assert set(table[table.measure == "perplexity"].target) == {"qaa"}
     assert "no perplexity is measured for qab" in " ".join(read_facts(tmp_path / "run")["notes"])
     retrieval = table[table.measure == "p@1"]
+    assert set(retrieval.variant) == {"centred"}
     assert set(retrieval.layer) == {0, 1, 2} and set(retrieval.n) == {12} and set(retrieval.step) == {0, 2}
+
+
+def test_hashing_and_packing_and_training_show_how_far_they_are(files, tmp_path):
+    seen = {}
+    made(files, tmp_path / "run", progress=lambda stage, done, total: seen.setdefault(stage, []).append((done, total)))
+    assert {"hashing the text", "tokenizer of qaa, qab", "packing qaa", "packing qab", "training"} == set(seen)
+    size = sum(path.stat().st_size for path in files.values())
+    assert seen["hashing the text"][-1] == (size, size)
+    assert list(seen)[0] == "hashing the text" and seen["training"] == [(step, 4) for step in range(1, 5)]
 
 
 def test_packed_text_alone_gives_the_model_the_text_gives(files, tmp_path):

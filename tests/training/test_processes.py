@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-from importlib import import_module
 
 import pandas as pd
 import pytest
@@ -16,6 +15,7 @@ from isogloss.errors import InputError
 from isogloss.recipes import pretrain
 from isogloss.runs import read_facts, read_rows
 from isogloss.training import checkpoints as kept
+from isogloss.training import processes as processes_of
 from isogloss.training.loop import Objective
 from tiny_pretraining import SMALL, options, write_texts
 from tiny_training import Tower, exported, run, same, squares, training, weights
@@ -126,7 +126,7 @@ def test_what_the_first_process_cannot_make_no_process_waits_for(mistaken):
             return processes.rank
 
         try:
-            return import_module("isogloss.recipes.pretrain")._together(processes, make)
+            return processes_of.together(processes, make)
         except InputError as error:
             return str(error)
 

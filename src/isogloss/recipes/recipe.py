@@ -20,15 +20,20 @@ from isogloss.runs.table import Row, frame
 from isogloss.training.processes import launched
 
 Steps = Callable[[Run, Progress], Iterator[Sequence[Row]]]
+Hashes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Job:
-    """Checked work: `steps(run, progress)` yields rows, a few at a time. depth: the model's number of blocks."""
+    """Checked work: `steps(run, progress)` yields rows, a few at a time.
+
+    hashes: of model and data, or where they take long a function `hashes(progress)` that makes them. depth: the
+    model's number of blocks.
+    """
 
     model: str
     steps: Steps
-    hashes: Mapping[str, Any]
+    hashes: Hashes | Callable[[Progress], Hashes]
     notes: Sequence[str] = field(default_factory=tuple)
     depth: int | None = None
 
@@ -53,7 +58,8 @@ def execute(
             return execute(
                 job, command=command, arguments=arguments, seed=seed, out=Path(folder) / "run", progress=progress
             )
-    facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": job.hashes}
+    hashes = job.hashes(progress) if callable(job.hashes) else job.hashes
+    facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": hashes}
     facts["depth"] = job.depth
     rank, _ = launched()
     run = start(out, facts, resume=resume) if rank == 0 else follow(out, facts)

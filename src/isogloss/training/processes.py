@@ -6,13 +6,17 @@ every process holds the same weights at every step.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from isogloss.errors import InputError
+
+T = TypeVar("T")
 PATIENCE = timedelta(days=1)  # the others wait while the first packs text, which takes longer than the usual minutes
 
 
@@ -63,3 +67,20 @@ def join(device: torch.device) -> Processes:
 
     state = PartialState(cpu=device.type == "cpu", timeout=PATIENCE)
     return Processes(rank, count, state.device)
+
+
+def together(processes: Processes, make: Callable[[], T]) -> T:
+    """What `make` gives, made by the first process before the others read it; what it cannot make, none of them has."""
+    made, mistake = [], None
+    if processes.first:
+        try:
+            made.append(make())
+        except Exception as error:
+            mistake = error
+    failed = torch.tensor(float(mistake is not None), device=processes.device)
+    processes.add([failed])
+    if mistake is not None:
+        raise mistake
+    if failed:
+        raise InputError("the first process could not go on, and says why")
+    return made[0] if made else make()

@@ -9,6 +9,8 @@ from isogloss.files import write_text
 from isogloss.recipes.steps.texts import Packed
 from isogloss.runs.run import Run
 from isogloss.text.languages import name as language_name
+from isogloss.training.loop import Training
+from isogloss.training.sharing import Languages
 
 
 def write_cards(folder: Path, run: Run, packed: Packed, *, facts: Mapping[str, Any], licence: str | None) -> None:
@@ -19,6 +21,25 @@ def write_cards(folder: Path, run: Run, packed: Packed, *, facts: Mapping[str, A
     for config in sorted(folder.rglob("config.json")):
         own = config.parent.name if config.parent != folder else None
         write_text(config.parent / "README.md", _card(run, packed, facts, licence, own))
+
+
+def training_facts(training: Training, models: Languages, run: Run, diet: Mapping[str, Any]) -> dict[str, Any]:
+    """What the card says of the training; diet: batch, length, exponent and share of its objective."""
+    losses = [one for one in run.rows if one["measure"] == "loss"]
+    tokens = training.step * diet["batch"] * diet["length"]
+    way = training.settings.optimisation
+    return {
+        "weights": sum(one.numel() for one in models.parameters()),
+        "separate parts": str(models.sharing),
+        "steps": training.step,
+        "tokens seen": tokens,
+        "streams": f"{diet['batch']} of {diet['length']} tokens a step, languages by size ** {diet['exponent']}",
+        "tokens predicted": f"{diet['share']:.0%}, of them 80% masked, 10% random, 10% as they are",
+        "optimiser": f"AdamW, rate {way.rate:g}, {way.warm_up} steps of warm-up, {way.decay} decay, weight decay "
+        f"{way.weight_decay:g}, betas {way.betas}, clipping at {way.clip:g}",
+        "last training loss": f"{losses[-1]['value']:.3f} nats a predicted token" if losses else "none",
+        "seed": training.settings.seed,
+    }
 
 
 def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | None, own: str | None) -> str:
