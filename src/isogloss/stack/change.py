@@ -33,22 +33,30 @@ def reinitialise(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: 
     Everything else keeps its values bit for bit; the draw depends on the seed alone and the global random state is
     left as it was.
     """
+    return redraw(replace(stack, model=copy.deepcopy(stack.model)), blocks, seed=seed, embeddings=embeddings)
+
+
+def redraw(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False) -> Stack:
+    """`reinitialise` without the copy: the fresh weights are written into the stack's own model.
+
+    An optimiser or a head that holds these weights goes on holding them. Returns the stack.
+    """
     numbers = sorted(set(blocks))
     if numbers and not 1 <= numbers[0] <= numbers[-1] <= stack.last:
         raise InputError(f"{stack.name} has blocks 1 to {stack.last}, not {numbers}")
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        # torch.manual_seed would also seed every GPU, which this fork does not put back.
+        torch.default_generator.manual_seed(seed)
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
-    model = copy.deepcopy(stack.model)
-    kept, drawn = (dict(each.named_parameters()) for each in (model, fresh))
+    drawn = dict(fresh.named_parameters())
     chosen = tuple(f"{stack.family.blocks}.{number - 1}." for number in numbers)
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
     with torch.no_grad():
-        for name, weight in kept.items():
+        for name, weight in stack.model.named_parameters():
             below = not name.startswith((f"{stack.family.blocks}.", *above))
             if name.startswith(chosen) or (embeddings and below):
                 weight.copy_(drawn[name])
-    return replace(stack, model=model)
+    return stack
 
 
 def _above_the_blocks(stack: Stack) -> list[nn.Module]:

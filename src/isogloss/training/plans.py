@@ -1,0 +1,182 @@
+"""Plans: which layers are trained, frozen or re-initialised, as a function of the step.
+
+    freeze:8           embeddings and blocks 1 to 8 stay as they are; freeze:0 the embeddings only, freeze:-1 nothing
+    last:6             only the last 6 blocks and what is above them train
+    reinit:1-2         blocks 1 and 2 begin with fresh weights, drawn by the model's own initialiser
+    unfreeze:4/epoch   the last 4 blocks train in the first epoch, 4 more in each that follows, the embeddings after
+    unfreeze:4/500     the same, every 500 steps
+
+Joined with `+` in any order: a layer is frozen as long as any part of the plan says so, and re-initialised blocks may
+be frozen too. `freeze:n` counts as in Jexus (2020) and Wu & Dredze (2019), `last:n` as in Hussain & Dudev (2020),
+`reinit:a-b` is the RANDOM-INIT of Muller et al. (2021).
+
+Gradual unfreezing takes the embeddings as a group of their own, after the blocks. Hussain & Dudev never train them, and
+in their three epochs over twelve blocks neither does `unfreeze:4/epoch`; ULMFiT (Howard & Ruder 2018) ends with them,
+as a fourth epoch does here. `unfreeze:4/epoch+freeze:0` keeps them frozen for good. There is one schedule of rates over
+all steps, as Hussain & Dudev have it, so what is unfrozen late trains at a low rate under `decay="linear"`.
+
+An output layer tied to the word embeddings is the same weight and frozen with them; its bias, the head's transform, the
+last norm and the pooler lie above the blocks and always train.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from isogloss.errors import InputError
+from isogloss.stack.change import freeze, redraw
+from isogloss.stack.stack import Stack
+
+FORMS = (
+    "freeze:8 (embeddings and blocks 1 to 8; freeze:0 embeddings only, freeze:-1 nothing), "
+    "last:6 (only the last 6 blocks train), reinit:1-2 (fresh weights in blocks 1 to 2), "
+    "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps)"
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What happens to which layers; as it stands, everything trains.
+
+    reinit: blocks, numbered from 1, that begin with fresh weights. freeze: the embeddings and this many of the lowest
+    blocks never train, -1 for nothing. last: at most this many of the highest blocks train. unfreeze: this many more
+    blocks train every `every` steps, or every epoch where that is None.
+    """
+
+    reinit: tuple[int, ...] = ()
+    freeze: int = -1
+    last: int | None = None
+    unfreeze: int | None = None
+    every: int | None = None
+
+    def __str__(self) -> str:
+        """The plan as `parse_plan` reads it, one text for each plan."""
+        parts = [f"reinit:{first}-{last}" for first, last in _ranges(self.reinit)]
+        parts += [f"freeze:{self.freeze}"] if self.freeze >= 0 else []
+        parts += [f"last:{self.last}"] if self.last is not None else []
+        parts += [f"unfreeze:{self.unfreeze}/{self.every or 'epoch'}"] if self.unfreeze is not None else []
+        return "+".join(parts) or "freeze:-1"
+
+
+def parse_plan(text: str) -> Plan:
+    """Read a plan; each form once, `reinit` as often as there are stretches of blocks.
+
+    >>> parse_plan("reinit:1-2+freeze:0")
+    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None)
+    >>> str(parse_plan("unfreeze:4/epoch+reinit:3-4+reinit:1-2"))
+    'reinit:1-4+unfreeze:4/epoch'
+    """
+    found: dict[str, list[int]] = {}
+    blocks: set[int] = set()
+    for part in text.split("+"):
+        name, numbers = _part(part.strip(), text)
+        if name == "reinit":
+            blocks |= set(range(numbers[0], numbers[-1] + 1))
+        elif name in found:
+            raise InputError(f"the plan {text!r} says {name} twice; say it once")
+        else:
+            found[name] = numbers
+    unfreeze, every = found.get("unfreeze", (None, None))
+    return Plan(
+        reinit=tuple(sorted(blocks)),
+        freeze=found["freeze"][0] if "freeze" in found else -1,
+        last=found["last"][0] if "last" in found else None,
+        unfreeze=unfreeze,
+        every=every or None,
+    )
+
+
+def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
+    """The n of `freeze:n` at the update `step` (0 is the first): embeddings and blocks 1..n are frozen, -1 nothing.
+
+    depth: blocks of the model; epoch: steps in an epoch. Of the parts' numbers the largest holds:
+
+        freeze:n     n
+        last:n       depth - n
+        unfreeze:n   max(0, depth - n * (period + 1)), and -1 from the period after the one that reaches block 1
+
+    It never rises from one step to the next, so no weight is frozen again with momentum from before.
+
+    >>> [frozen_at(parse_plan("unfreeze:4/epoch"), step, depth=12, epoch=10) for step in (0, 9, 10, 20, 30)]
+    [8, 8, 4, 0, -1]
+    """
+    _check(plan, depth, epoch)
+    numbers = [plan.freeze]
+    if plan.last is not None:
+        numbers.append(depth - plan.last)
+    if plan.unfreeze is not None:
+        left = depth - plan.unfreeze * (step // (plan.every or epoch))  # blocks frozen in the period before
+        numbers.append(max(0, left - plan.unfreeze) if left > 0 else -1)
+    return max(numbers)
+
+
+def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[int], None]:
+    """Re-initialise the plan's blocks in the stack's own model at once; returns what `train` takes as `plan`.
+
+    epoch: steps in an epoch; seed: of the fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`.
+    The function returned is called with the number of each update before it is made, and says by `requires_grad` what
+    it trains; it touches the model only where that changes. It knows no other past, so a training that goes on from
+    a checkpoint continues the plan: apply the plan first, then restore, and trained weights replace the fresh ones.
+
+    >>> train(training, plan=apply_plan(stack, parse_plan("last:6"), epoch=500, seed=0))  # doctest: +SKIP
+    """
+    depth = stack.last
+    _check(plan, depth, epoch, stack.name)
+    if plan.reinit:
+        redraw(stack, plan.reinit, seed=seed)
+    frozen: int | None = None
+
+    def before(step: int) -> None:
+        nonlocal frozen
+        now = frozen_at(plan, step, depth=depth, epoch=epoch)
+        if now != frozen:
+            freeze(stack, now)
+            frozen = now
+
+    return before
+
+
+def _part(part: str, text: str) -> tuple[str, list[int]]:
+    """The form of one part and its numbers; 0 for the steps of `unfreeze:4/epoch`."""
+    layer = "([0-9]{1,4})"
+    shapes = {
+        "freeze": "(-1|[0-9]{1,4})",
+        "last": layer,
+        "reinit": f"{layer}(?:-{layer})?",
+        "unfreeze": f"{layer}/(epoch|0*[1-9][0-9]{{0,9}})",
+    }
+    name, _, rest = part.partition(":")
+    found = re.fullmatch(shapes[name], rest) if name in shapes else None
+    read = [0 if one == "epoch" else int(one) for one in found.groups() if one is not None] if found else []
+    if not read or (name == "unfreeze" and read[0] == 0):
+        where = f"{part!r} in {text!r}" if part != text else repr(text)
+        raise InputError(f"{where} is no plan; write {FORMS}, joined with +")
+    if name == "reinit" and not 1 <= read[0] <= read[-1]:
+        raise InputError(
+            f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in reinit:1-2"
+        )
+    return name, read
+
+
+def _check(plan: Plan, depth: int, epoch: int, name: str = "the model") -> None:
+    """Refuse a plan for layers that are not there."""
+    asked = {
+        "freeze": plan.freeze,
+        "last": plan.last or 0,
+        "reinit": max(plan.reinit, default=0),
+        "unfreeze": plan.unfreeze or 0,
+    }
+    for form, number in asked.items():
+        if number > depth:
+            raise InputError(
+                f"the plan {plan} asks for {number} blocks in {form}, but {name} has {depth}; name at most {depth}"
+            )
+    if plan.unfreeze is not None and plan.every is None and epoch < 1:
+        raise InputError(f"the plan {plan} counts epochs, but an epoch has {epoch} steps; write unfreeze:4/500 instead")
+
+
+def _ranges(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Stretches of consecutive numbers: (1, 2, 5) -> [(1, 2), (5, 5)]."""
+    begins = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return list(zip(begins, ends, strict=True))
