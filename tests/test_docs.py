@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 import isogloss
-from isogloss.cli import app
+from isogloss.cli import RECIPES, app
 from isogloss.measures import MEASURES
 
 ROOT = Path(__file__).parents[1]
@@ -19,12 +19,22 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
 BLOCKS = [(name, *match.groups()) for name, text in TEXTS.items() for match in FENCE.finditer(text)]
-COMMANDS = [(name, line) for name, _, block in BLOCKS for line in block.splitlines() if line.startswith("isogloss ")]
+COMMAND = re.compile(r"^(?:(?:torchrun|accelerate) .* )?(isogloss .*)$", re.MULTILINE)
+COMMANDS = [(name, line) for name, _, block in BLOCKS for line in COMMAND.findall(block)]
 RUN = sorted({name for name, kind, _ in BLOCKS if kind == "python run"})
 
 
 def test_the_pages_are_there_and_fences_are_of_known_kinds():
-    assert {"index.md", "concepts.md", "map.md", "measures.md", "text.md", "extending.md", "errors.md"} <= set(TEXTS)
+    assert {
+        "index.md",
+        "concepts.md",
+        "map.md",
+        "pretrain.md",
+        "measures.md",
+        "text.md",
+        "extending.md",
+        "errors.md",
+    } <= set(TEXTS)
     assert {kind for _, kind, _ in BLOCKS} <= {"", "python", "python run"}
     assert all(text.count("\n```") == 2 * len(FENCE.findall(text)) for text in TEXTS.values())
 
@@ -44,18 +54,33 @@ def test_commands_parse(name, line):
     command.make_context(command.name, words)  # parses and does not run
 
 
-def test_every_option_of_map_is_in_its_table():
-    listed = set(re.findall(r"`(--[a-z-]+)`", TEXTS["map.md"].partition("## Options")[2].partition("## ")[0]))
-    parameters = get_command(app).commands["map"].params
-    assert listed == {each for one in parameters for each in one.opts + one.secondary_opts if each.startswith("--")} - {
-        "--help"
-    }
+def options_table(name):
+    """The rows of a page's table of options: (options, default)."""
+    table = TEXTS[f"{name}.md"].partition("\n## Options")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (`--.*?) \| (.*?) ?\|", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_option_of_a_recipe_is_in_its_table(name):
+    listed = [option for options, _ in options_table(name) for option in re.findall(r"`(--[a-z-]+)`", options)]
+    parameters = get_command(app).commands[name].params
+    assert sorted(listed) == sorted(
+        {each for one in parameters for each in one.opts + one.secondary_opts if each.startswith("--")} - {"--help"}
+    )
+
+
+def test_defaults_of_pretrain_are_those_of_its_signature():
+    written = dict(options_table("pretrain"))
+    for one in inspect.signature(RECIPES["pretrain"]).parameters.values():
+        cell = written.get(f"`--{one.name.replace('_', '-')}`")
+        if cell is not None:  # text is read from paths, and a flag has two spellings
+            assert cell == ("" if one.default is None else str(one.default)), one.name
 
 
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in TEXTS for t in re.findall(r"\]\(([^)]+)\)", TEXTS[n])])
 def test_links_between_pages_lead_somewhere(name, target):
     page, _, section = target.partition("#")
-    headings = re.findall(r"^#+ (.*)$", TEXTS[page], re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", TEXTS[page or name], re.MULTILINE)
     assert not section or section in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
 

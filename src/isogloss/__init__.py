@@ -29,6 +29,7 @@ from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.progress import bar
 from isogloss.recipes import map_layers as map
+from isogloss.recipes import pretrain
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
 from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_bitexts, read_corpus, read_lexicon
@@ -61,6 +62,7 @@ __all__ = [
     "map",
     "nearest",
     "neighbourhood_overlap",
+    "pretrain",
     "read_bitext",
     "read_bitexts",
     "read_corpus",

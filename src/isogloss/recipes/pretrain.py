@@ -99,9 +99,9 @@ def pretrain_job(
     compiled: Annotated[str, "auto, yes or no: compile the step (auto: on an NVIDIA GPU)"] = "auto",
     store: Annotated[str, "numbers the finished model is stored in: float32 or float16"] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
-    seed: int = 0,
+    seed: Annotated[int, "decides the first weights, the text of each step, its masks and dropout"] = 0,
     device: str = "auto",
-    dtype: str | None = None,
+    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
 ) -> Job:
     """Pretrain a masked language model on plain text of one or many languages.
 
