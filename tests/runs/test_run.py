@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.runs import COLUMNS, frame, read_facts, read_rows, row, start
 from isogloss.files import whole, write_text
+from isogloss.runs import COLUMNS, frame, read_facts, read_rows, row, start
 
 FACTS = {"command": "map", "arguments": {"pool": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
 ROWS = [
