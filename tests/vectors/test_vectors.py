@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
@@ -166,3 +167,35 @@ def test_pooling_by_hand():
     assert first_of_group(states, groups, 2).flatten().tolist() == [4.0, 1.0]
     assert torch.isnan(mean_by_group(states, groups, 3)[2]).all()
     assert torch.isnan(first_of_group(states, groups, 3)[2]).all()
+
+
+@pytest.mark.parametrize("unit", ["sentence", "word", "token"])
+def test_sentences_that_repeat_run_once_and_every_copy_has_its_vectors(tiny, unit, monkeypatch):
+    stack = ig.load(tiny("bert"))
+    texts = ["the cat sleeps", "de kat", "the cat sleeps", "we drink water and eat bread", "de kat", "the cat sleeps"]
+    run = []
+    read = type(stack).read
+    monkeypatch.setattr(
+        type(stack), "read", lambda self, batch, *a, **k: (run.append(len(batch)), read(self, batch, *a, **k))[1]
+    )
+    (found,) = ig.stream(stack, ig.Corpus("en", texts), units=(unit,))
+    assert sum(run) == 3
+    alone = [next(iter(ig.stream(stack, ig.Corpus("en", [text]), units=(unit,)))) for text in texts]
+    expected = torch.cat([one.values[unit] for one in alone], dim=1)
+    torch.testing.assert_close(found.values[unit], expected, atol=1e-5, rtol=1e-5)
+    items = [[row, int(number)] for row, one in enumerate(alone) for number in one.items[unit][:, 1]]
+    assert found.items[unit].tolist() == items
+
+
+def test_a_repeated_long_sentence_is_cut_in_every_row(tiny):
+    stack = ig.load(tiny("bert"))
+    long = "the cat sleeps " * 60
+    (found,) = ig.stream(stack, ig.Corpus("en", [long, "de kat", long]))
+    assert found.shortened == [0, 2]
+
+
+def test_equal_sentences_with_other_words_are_no_copies(tiny):
+    stack = ig.load(tiny("bert"))
+    words = [[(0, 3), (4, 7)], [(0, 7)]]
+    (found,) = ig.stream(stack, ig.Corpus("en", ["the cat", "the cat"], words), units=("word",))
+    assert found.items["word"].tolist() == [[0, 0], [0, 1], [1, 0]]

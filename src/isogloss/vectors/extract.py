@@ -1,8 +1,9 @@
 """The one extraction: text goes in, vectors of sentences, words or tokens come out at any set of cuts, as a stream.
 
 Each cut is pooled the moment it is computed, so a batch never holds all layers of all tokens. Sentences are taken in
-chunks; within a chunk they are grouped by length, and they leave in the order they came. Special tokens and padding
-never enter a mean, and the batch a sentence shares changes nothing but rounding.
+chunks; within a chunk a sentence that repeats runs once (every premise of XNLI stands three times in its files), the
+rest are grouped by length, and all leave in the order they came. Special tokens and padding never enter a mean, and the
+batch a sentence shares changes nothing but rounding.
 """
 
 import hashlib
@@ -69,16 +70,17 @@ def stream(
     budget = tokens or (65_536 if stack.device.type == "cuda" else 1_024)
     stage, done = f"reading {corpus.language}", 0
     for piece in chunks(order, chunk):
-        whole = encode(stack.tokenizer, corpus, piece, max_length=stack.max_length, words="word" in units)
+        once, copies = _once(corpus, piece)
+        whole = encode(stack.tokenizer, corpus, once, max_length=stack.max_length, words="word" in units)
         _refuse_empty(whole, corpus)
         parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
             with measuring(stack.model):
                 parts.append((members, *_pooled(stack, batch, wanted, units, pool)))
-            done += len(members)
-            progress(stage, done, len(order))
-        yield _in_order(parts, piece, units, whole)
+            progress(stage, done + len(piece) * sum(len(one[0]) for one in parts) // len(once), len(order))
+        done += len(piece)
+        yield _in_order(parts, piece, copies, units, whole)
 
 
 def vectors(
@@ -160,13 +162,29 @@ def _words(batch: Batch, sentence: Tensor) -> tuple[Tensor, Tensor]:
     return groups, torch.stack([keys // max(width, 1), keys % max(width, 1)], dim=1)
 
 
+def _once(corpus: Corpus, rows: list[int]) -> tuple[list[int], list[int]]:
+    """Rows of the sentences that differ, and for every row which of these it is a copy of."""
+    seen: dict[Any, int] = {}
+    copies: list[int] = []
+    once: list[int] = []
+    for row in rows:
+        spans = None if corpus.words is None else tuple(corpus.words[row])
+        place = seen.setdefault((corpus.sentences[row], spans), len(once))
+        if place == len(once):
+            once.append(row)
+        copies.append(place)
+    return once, copies
+
+
 def _in_order(
     parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]],
     rows: list[int],
+    copies: list[int],
     units: Sequence[Unit],
     whole: Batch,
 ) -> Vectors:
-    """Put the batches of a chunk back into the order its sentences came in."""
+    """Put the batches of a chunk back into the order its sentences came in, every copy in its place."""
+    copy_of = torch.as_tensor(copies)
     values: dict[Unit, Tensor] = {}
     items: dict[Unit, Tensor] = {}
     for unit in units:
@@ -177,11 +195,17 @@ def _in_order(
             places.append(place)
         place = torch.cat(places)
         order = torch.argsort(place[:, 0], stable=True)
+        sizes = torch.bincount(place[:, 0], minlength=len(whole))  # items of each sentence
+        begins = torch.cumsum(sizes, 0) - sizes
+        counts = sizes[copy_of]
+        row_of = torch.repeat_interleave(torch.arange(len(rows)), counts)
+        within = torch.arange(len(row_of)) - (torch.cumsum(counts, 0) - counts)[row_of]
+        chosen = order[begins[copy_of][row_of] + within]
         whole_chunk = torch.cat([found[unit] for _, found, _ in parts], dim=1)
-        values[unit] = whole_chunk[:, order.to(whole_chunk.device)]
-        place = place[order]
-        items[unit] = torch.stack([torch.as_tensor(rows)[place[:, 0]], place[:, 1]], dim=1)
-    return Vectors(rows, values, items, whole.rows[whole.shortened].tolist())
+        values[unit] = whole_chunk[:, chosen.to(whole_chunk.device)]
+        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], place[chosen, 1]], dim=1)
+    shortened = whole.shortened[copy_of]
+    return Vectors(rows, values, items, torch.as_tensor(rows)[shortened].tolist())
 
 
 def _refuse_empty(batch: Batch, corpus: Corpus) -> None:
