@@ -217,3 +217,37 @@ def test_docstring_examples():
     result = doctest.testmod(masking)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_whole_words_are_chosen_together_and_the_share_stays_exact():
+    rows, length = 200, 40
+    generator = torch.Generator().manual_seed(5)
+    ids = torch.randint(10, 90, (rows, length), generator=generator)
+    content = torch.ones(rows, length, dtype=torch.bool)
+    content[:, 0] = content[:, -1] = False
+    starts = torch.rand(rows, length, generator=generator) < 0.5
+    starts[:, :2] = starts[:, -1] = True
+    found = mask(ids, content, mask_id=4, pool=torch.arange(10, 90), generator=generator, share=0.3, starts=starts)
+    cut = 0
+    for row in range(rows):
+        chosen = {int(p) for p, label in zip(found.places[row], found.labels[row], strict=True) if label != IGNORE}
+        assert len(chosen) == round(0.3 * int(content[row].sum()))
+        borders = [*torch.nonzero(starts[row]).flatten().tolist(), length]
+        words = [set(range(a, b)) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+        parts = [word for word in words if chosen & word and not word <= chosen]
+        assert len(parts) <= 1, "at most the last word of a row is cut"
+        cut += len(parts)
+    assert 0 < cut < rows
+
+
+def test_whole_words_are_drawn_evenly_whatever_their_length():
+    length, rows = 12, 20_000
+    starts = torch.tensor([[True, False, False, True, True, False, True, True, True, True, False, True]])
+    ids, content = torch.full((rows, length), 7), torch.ones(rows, length, dtype=torch.bool)
+    generator = torch.Generator().manual_seed(1)
+    found = mask(ids, content, mask_id=4, pool=torch.tensor([7]), generator=generator, share=0.25,
+                 starts=starts.expand(rows, -1))  # fmt: skip
+    share = torch.zeros(length).index_add_(0, found.places.flatten(), torch.ones(found.places.numel())) / rows
+    assert float(share.sum()) == 3  # a quarter of twelve
+    single = share[[3, 6, 7, 8]]
+    assert float(single.max() - single.min()) < 0.02

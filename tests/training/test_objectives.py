@@ -128,3 +128,22 @@ def test_rows_of_a_language_run_through_its_own_model():
     rows = found.draw(0)[1].rows
     assert float(found.loss(rows, "nl").detach()) == float(masked_loss(both.of("nl"), rows).detach())
     assert float(found.loss(rows, "nl").detach()) != float(masked_loss(both.of("en"), rows).detach())
+
+
+def test_word_starts_of_wordpieces_and_unigram_pieces():
+    from isogloss.recipes.steps.texts import word_starts
+    from isogloss.text.tokenizers import train_tokenizers
+
+    stems = ("believ", "sleep", "walk", "talk", "jump", "read", "paint", "count", "wander", "travel", "garden", "cook")
+    ends = ("ing", "ed", "er", "s", "able", "less", "ful")
+    lines = [f"the un{stem}{end} cats, {number} miles 猫在睡觉" for number, stem in enumerate(stems) for end in ends]
+    for kind in ("wordpiece", "unigram"):
+        tokenizer = train_tokenizers({"en": lambda: lines}, kind=kind, size=110)["en"]
+        starts = word_starts(tokenizer)
+        ids = tokenizer("the unbelievable cats, 12", add_special_tokens=False)["input_ids"]
+        found = [tokenizer.convert_ids_to_tokens(one) for one in ids]
+        begun = [piece for piece, one in zip(found, ids, strict=True) if starts[one]]
+        words = [piece.removeprefix("▁") for piece in begun]
+        assert words[0].startswith("t") and "," in words and not any(one.startswith("##") for one in words)
+        assert starts[:5].all(), "special tokens begin something new"
+        assert len(begun) < len(found), "the test is about words of several pieces"

@@ -21,7 +21,7 @@ from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.card import training_facts, write_cards
 from isogloss.recipes.steps.probing import make_probes, parallel_texts
 from isogloss.recipes.steps.sources import Source, piece_spaces, tokenizer_options
-from isogloss.recipes.steps.texts import Packed, masking_words, read_texts, repeat_files
+from isogloss.recipes.steps.texts import Packed, masking_words, read_texts, repeat_files, word_starts
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
@@ -86,6 +86,7 @@ def pretrain_job(
     steps: Annotated[int, "updates; 0 leaves a random encoder"] = 10_000,
     exponent: Annotated[float, "a language is drawn in proportion to its size to this power"] = 0.7,
     mask_share: Annotated[float, "share of the tokens to predict"] = 0.15,
+    whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
     rate: Annotated[float, "highest learning rate"] = 1e-3,
     warm_up: Annotated[int, "updates until the rate is highest"] = 500,
     decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
@@ -156,7 +157,9 @@ def pretrain_job(
         models = model.build(packed, seed).to(processes.device)
         words = masking_words(packed)
         ids = {one: stream.ids for one, stream in packed.train.items()}
-        training = Training(models, objective(models, ids, device=processes.device, **words), settings, processes)
+        starts = {one: word_starts(tokenizer) for one, tokenizer in packed.tokenizers.items()} if whole_words else None
+        task = objective(models, ids, device=processes.device, starts=starts, **words)
+        training = Training(models, task, settings, processes)
 
         def export(folder: Path) -> None:
             save(models, packed.tokenizers, folder, half=half_stored)
@@ -174,7 +177,8 @@ def pretrain_job(
         if processes.first:
             with whole_folder(run.folder / "model") as beside:
                 export(beside)
-                told = training_facts(training, models, run, objective.keywords)
+                diet = {**objective.keywords, "whole words": whole_words}
+                told = training_facts(training, models, run, diet)
                 write_cards(beside, run, packed, facts=told, licence=licence)
         processes.wait()
 

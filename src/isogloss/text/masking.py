@@ -41,6 +41,7 @@ def mask(
     share: float = 0.15,
     masked: float = 0.8,
     random: float = 0.1,
+    starts: Tensor | None = None,
 ) -> Masked:
     """Choose tokens to predict in each row, and replace them.
 
@@ -49,6 +50,9 @@ def mask(
     has max(1, round(share * c)) of them chosen, none where c = 0; there are always k = slots(length, share) slots,
     however few a row uses, and what an unused slot points at stays as it is. The shares `masked` and `random` of the
     chosen are expected values: each token is drawn on its own.
+
+    starts (rows, length) bool: where words begin. With it the pieces of a word are chosen together, so that no word can
+    be told from its own other pieces; the last word chosen in a row may be cut, to keep the share exact.
 
     >>> ids, content = torch.tensor([[2, 7, 8, 9, 3]]), torch.tensor([[False, True, True, True, False]])
     >>> everything = dict(pool=torch.tensor([7, 8, 9]), generator=torch.Generator().manual_seed(0), share=1, masked=1)
@@ -62,11 +66,14 @@ def mask(
     device = ids.device
     k = slots(ids.shape[1], share)
     draw = torch.rand(ids.shape, generator=generator, device=device)
+    if starts is not None:
+        word = (torch.cumsum(starts, dim=1) - 1).clamp(min=0)  # (rows, length), a word's number within its row
+        step = 2.0**-40 * torch.arange(ids.shape[1], device=device, dtype=_exact(device))
+        draw = draw.to(_exact(device)).gather(1, word) + step  # pieces of a word in their order, beside each other
     # The k least draws are k different places, so that writing to all of them never writes to one twice.
     places = draw.masked_fill(~content, 2.0).topk(k, dim=1, largest=False, sorted=True).indices  # (rows, k)
-    exact = torch.float32 if device.type == "mps" else torch.float64
     counts = content.sum(dim=1)
-    wanted = torch.minimum((counts.to(exact) * share).round().long().clamp(min=1), counts)
+    wanted = torch.minimum((counts.to(_exact(device)) * share).round().long().clamp(min=1), counts)
     used = torch.arange(k, device=device) < wanted[:, None]  # (rows, k)
 
     original = ids.gather(1, places)
@@ -75,6 +82,10 @@ def mask(
     new = torch.where(kind < masked, mask_id, torch.where(kind < masked + random, words, original))
     inputs = ids.scatter(1, places, torch.where(used, new, original))
     return Masked(inputs, places, original.masked_fill(~used, IGNORE))
+
+
+def _exact(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def slots(length: int, share: float = 0.15) -> int:

@@ -33,12 +33,14 @@ def masked_lm(
     seed: int,
     exponent: float = 0.7,
     share: float = 0.15,
+    starts: Mapping[str, Tensor] | None = None,
 ) -> Objective:
     """Masked language modelling on streams of text in one or many languages.
 
     streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, languages in
     proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. marks:
-    special ids, never masked; pools: the ids each language's random words are drawn from. Languages that share one
+    special ids, never masked; pools: the ids each language's random words are drawn from; starts: the ids that begin a
+    word in each language, (vocabulary,) bool, if words are to be masked whole. Languages that share one
     model run through it together, others each through its own.
     """
     names = list(streams)
@@ -48,6 +50,9 @@ def masked_lm(
     special = torch.zeros(size, dtype=torch.bool, device=device)
     special[list(marks)] = True
     pools = {name: pool.to(device) for name, pool in pools.items()}
+    begins = {name: table.to(device) for name, table in (starts or {}).items()}
+    if begins and _one_model(models, names):  # what goes on a word in one language is no word in any other
+        begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
 
     def draw(step: int) -> list[Part]:
         numbers, starts = sampler.rows(step, batch)
@@ -55,7 +60,15 @@ def masked_lm(
         parts = []
         for name, chosen in _together(models, names, numbers):
             ids = text.rows(numbers[chosen], starts[chosen])
-            found = mask(ids, ~special[ids], mask_id=mask_id, pool=pools[name], generator=generator, share=share)
+            found = mask(
+                ids,
+                ~special[ids],
+                mask_id=mask_id,
+                pool=pools[name],
+                generator=generator,
+                share=share,
+                starts=begins[name][ids] if begins else None,
+            )
             rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
             parts.append(Part(rows, name))
         return parts
@@ -77,10 +90,14 @@ def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
 
 def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Which rows run together: all of them where there is one model, else language by language."""
-    if all(models.of(name) is models.of(names[0]) for name in names):
+    if _one_model(models, names):
         return [(names[0], np.arange(len(numbers)))]
     groups = [(name, np.flatnonzero(numbers == number)) for number, name in enumerate(names)]
     return [(name, chosen) for name, chosen in groups if len(chosen)]
+
+
+def _one_model(models: Languages, names: list[str]) -> bool:
+    return all(models.of(name) is models.of(names[0]) for name in names)
 
 
 class _Text:

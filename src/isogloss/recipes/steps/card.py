@@ -24,7 +24,7 @@ def write_cards(folder: Path, run: Run, packed: Packed, *, facts: Mapping[str, A
 
 
 def training_facts(training: Training, models: Languages, run: Run, diet: Mapping[str, Any]) -> dict[str, Any]:
-    """What the card says of the training; diet: batch, length, exponent and share of its objective."""
+    """What the card says of the training; diet: batch, length, exponent, share and whole words of its objective."""
     losses = [one for one in run.rows if one["measure"] == "loss"]
     tokens = training.step * diet["batch"] * diet["length"]
     way = training.settings.optimisation
@@ -34,7 +34,8 @@ def training_facts(training: Training, models: Languages, run: Run, diet: Mappin
         "steps": training.step,
         "tokens seen": tokens,
         "streams": f"{diet['batch']} of {diet['length']} tokens a step, languages by size ** {diet['exponent']}",
-        "tokens predicted": f"{diet['share']:.0%}, of them 80% masked, 10% random, 10% as they are",
+        "tokens predicted": f"{diet['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
+        + ("; words whole" if diet["whole words"] else ""),
         "optimiser": f"AdamW, rate {way.rate:g}, {way.warm_up} steps of warm-up, {way.decay} decay, weight decay "
         f"{way.weight_decay:g}, betas {way.betas}, clipping at {way.clip:g}",
         "last training loss": f"{losses[-1]['value']:.3f} nats a predicted token" if losses else "none",

@@ -183,6 +183,14 @@ def masking_words(packed: Packed) -> dict[str, Any]:
     return {"mask_id": first.mask_token_id, "marks": special, "pools": pools}
 
 
+def word_starts(tokenizer: Any) -> torch.Tensor:
+    """Which pieces begin a word, (vocabulary,) bool: all but those that go on after `##`, or letters without `▁`."""
+    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    spaced = any(one.startswith("▁") for one in pieces)
+    goes_on = [one.startswith("##") or (spaced and one[:1].isalpha()) for one in pieces]
+    return ~torch.tensor(goes_on)
+
+
 def _tokenizers(
     languages: list[str],
     lines: Callable[[str], Iterator[str]],
