@@ -63,7 +63,7 @@ class Model:
 def pretrain_job(
     *bitext: Bitext | Corpus,
     text: Annotated[list[str] | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"] = None,
-    repeat: Annotated[list[str] | None, "PATTERN=N: text of files named so is taken N times, as in 'help.*=3'"] = None,
+    repeat: Annotated[list[str] | None, "PATTERN=N: text of files named so is taken N times, 0 for not at all"] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
     evaluate: Annotated[list[str] | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
     held_out: Annotated[float, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,

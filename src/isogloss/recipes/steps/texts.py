@@ -67,7 +67,7 @@ def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text"
 
 
 def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
-    """The same files, some of them several times: `PATTERN=N` for every file whose name fits the pattern.
+    """The same files, some of them several times or not at all: `PATTERN=N` for every file whose name fits.
 
     >>> repeat_files({"nl": [Path("laws.nl.txt"), Path("help.nl.txt")]}, ["help.*=2"])
     {'nl': [PosixPath('laws.nl.txt'), PosixPath('help.nl.txt'), PosixPath('help.nl.txt')]}
@@ -75,13 +75,17 @@ def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
     times = dict.fromkeys((path for files in texts.values() for path in files), 1)
     for entry in given:
         pattern, _, number = entry.rpartition("=")
-        if not (pattern and number.isdigit() and int(number)):
+        if not (pattern and number.isdigit()):
             raise InputError(f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
         fitting = [path for path in times if fnmatchcase(path.name, pattern)]
         if not fitting:
             raise InputError(f"--repeat {entry}: no file of --text is named so")
         times |= dict.fromkeys(fitting, int(number))
-    return {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
+    repeated = {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
+    without = [language for language, files in repeated.items() if not files]
+    if without:
+        raise InputError(f"--repeat leaves no text of {', '.join(without)}")
+    return repeated
 
 
 def describe(texts: Texts, progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
