@@ -45,6 +45,23 @@ def test_an_error_leaves_what_was_there_and_nothing_beside_it(tmp_path, there):
     assert not there or names(tmp_path / "model") == ["old"]
 
 
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one_there(tmp_path, monkeypatch):
+    (tmp_path / "best").mkdir()
+    (tmp_path / "best" / "weights").write_text("old")
+    move = type(tmp_path).replace
+
+    def fails(path, target):
+        if (path / "weights").read_text() == "new":
+            raise OSError(errno.EIO, "Input/output error", str(target))
+        return move(path, target)
+
+    monkeypatch.setattr(type(tmp_path), "replace", fails)
+    with pytest.raises(OSError, match="Input/output error"), whole_folder(tmp_path / "best") as beside:
+        (beside / "weights").write_text("new")
+    assert names(tmp_path) == ["best"]
+    assert (tmp_path / "best" / "weights").read_text() == "old"
+
+
 def test_a_full_disk_is_an_os_error_whichever_library_met_it(tmp_path):
     with pytest.raises(OSError, match="No space left on device") as caught, whole_folder(tmp_path / "model"):
         raise RuntimeError("Error while serializing: I/O error: No space left on device (os error 28)")

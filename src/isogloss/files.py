@@ -44,9 +44,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
             file.chmod(0o644)
             with file.open("rb") as opened:
                 os.fsync(opened.fileno())
-        if path.exists():
-            path.replace(old)
-        beside.replace(path)
+        _exchange(path, beside, old)
     except Exception as error:
         number = re.search(r"\(os error (\d+)\)", str(error))
         if isinstance(error, OSError) or number is None:
@@ -55,6 +53,18 @@ def whole_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(path: Path, new: Path, old: Path) -> None:
+    """Put the new folder in the place of what is there, which goes to `old`, or comes back if that fails."""
+    if path.exists():
+        path.replace(old)
+    try:
+        new.replace(path)
+    except OSError:
+        if old.exists():
+            old.replace(path)
+        raise
 
 
 def is_leftover(path: Path) -> bool:
