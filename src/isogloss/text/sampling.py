@@ -114,8 +114,8 @@ class Sampler:
         kept = self._orders[language]
         if epoch not in kept:
             random = np.random.default_rng([self._seed, language, epoch])
-            long = self._tokens[language] >= 2 * self.length
-            offset = int(random.integers(self.length)) if long else 0
+            spare = self._tokens[language] - self.length * self._rows[language]
+            offset = int(random.integers(spare + 1))
             kept.clear()
             kept[epoch] = offset + self.length * random.permutation(self._rows[language])
         return kept[epoch]
