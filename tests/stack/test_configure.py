@@ -102,3 +102,26 @@ def test_a_file_of_fields_that_cannot_be_used_is_named(tmp_path, content, senten
         path.write_text(content)
     with pytest.raises(InputError, match=sentence):
         configure("bert", **SHAPE, more=path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"max_position_embeddings": 19}, "gives 19 positions, but --length needs 20"),
+        ({"vocab_size": 7}, "gives a vocabulary of 7, but the tokenizer has 90; leave vocab_size out"),
+        ({"hidden_size": 25}, "gives a width of 25, no multiple of 3 heads"),
+    ],
+)
+def test_a_configuration_too_small_for_its_text_is_refused_before_training(tmp_path, fields, sentence):
+    (tmp_path / "more.json").write_text(json.dumps(fields))
+    with pytest.raises(InputError, match=sentence):
+        configure("bert", **SHAPE, tokenizer=tiny_tokenizer(), more=tmp_path / "more.json")
+
+
+@pytest.mark.parametrize("family", [name for name in ENCODERS if FAMILIES[name].first_position == "padding"])
+def test_positions_after_a_high_padding_index_reach_to_the_end(family):
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = tokenizer.convert_ids_to_tokens(9)
+    model = built(configure(family, **SHAPE, tokenizer=tokenizer)).eval()
+    ids = torch.randint(10, 90, (1, SHAPE["length"]), generator=torch.Generator().manual_seed(0))
+    assert model(input_ids=ids).logits.isfinite().all()

@@ -53,33 +53,58 @@ def configure(
         raise InputError(f"--width {width} is no multiple of --heads {heads}")
     spelled = _SPELLED.get(architecture, _BERT)
     gated = rotary = architecture == "modernbert"  # a gated layer has three matrices where others have two
+    marks = _marks(tokenizer)
     after_padding = FAMILIES[architecture].first_position == "padding"
+    before = max(2, marks.get("pad_token_id", 1) + 1) if after_padding else 0  # positions no token ever has
     sizes = {
         "vocab_size": vocabulary,
         "hidden_size": width,
         "num_hidden_layers": depth,
         "num_attention_heads": heads,
-        "max_position_embeddings": max(512, length) if rotary else length + 2 * after_padding,
+        "max_position_embeddings": max(512, length) if rotary else length + before,
         **dict.fromkeys(spelled["feedforward"], feedforward or (8 * width // 3 if gated else 4 * width)),
         **dict.fromkeys(spelled["dropout"], dropout),
         **_EXTRA.get(architecture, {}),
     }
-    ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
-    if tokenizer is not None:
-        ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
-    for border, mark in (("bos", "cls"), ("eos", "sep")):
-        ids[border] = ids[mark] if ids[border] is None else ids[border]
-    marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
     if architecture == "electra":
         sizes["embedding_size"] = width
     if more is None:
         return AutoConfig.for_model(architecture, **sizes, **marks)
     fields = sizes | marks | _read(Path(more))
     try:
-        return AutoConfig.for_model(architecture, **fields)
+        made = AutoConfig.for_model(architecture, **fields)
     except Exception as error:  # what a configuration raises differs by family and version
         reason = str(error).strip().splitlines()[-1].strip()
         raise InputError(f"--config {more} cannot be used for {architecture}: {reason}") from error
+    _refuse_too_small(made, more, positions=length + before, vocabulary=vocabulary if tokenizer is not None else 0)
+    return made
+
+
+def _marks(tokenizer: Any) -> dict[str, int]:
+    """Ids of the special tokens, as configurations name them; borders are the tokenizer's, or else its [CLS], [SEP]."""
+    ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
+    if tokenizer is not None:
+        ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
+    for border, mark in (("bos", "cls"), ("eos", "sep")):
+        ids[border] = ids[mark] if ids[border] is None else ids[border]
+    return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
+
+
+def _refuse_too_small(made: Any, more: str | Path, *, positions: int, vocabulary: int) -> None:
+    """Refuse what would only show as an index out of range, on a GPU as a failed assertion, once training begins."""
+    if made.max_position_embeddings < positions:
+        raise InputError(
+            f"--config {more} gives {made.max_position_embeddings} positions, but --length needs {positions}"
+        )
+    if made.vocab_size < vocabulary:
+        raise InputError(
+            f"--config {more} gives a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; "
+            "leave vocab_size out"
+        )
+    if made.hidden_size % made.num_attention_heads:
+        raise InputError(
+            f"--config {more} gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
+        )
 
 
 def _read(path: Path) -> dict[str, Any]:
