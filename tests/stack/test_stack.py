@@ -197,3 +197,29 @@ def test_parts_of_a_chain_are_equally_wide(tiny, tmp_path):
 def test_a_device_that_is_not_there_is_one_sentence(tiny, device):
     with pytest.raises(InputError, match="--device"):
         load(tiny("bert"), device=device)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_a_masked_lm_loads_with_its_head_and_its_stack_shares_its_weights(family, tmp_path):
+    from transformers import AutoModelForMaskedLM
+
+    from isogloss.stack.load import load_masked_lm
+    from tiny_models import tiny_config, tiny_tokenizer
+
+    tokenizer = tiny_tokenizer()
+    saved = AutoModelForMaskedLM.from_config(tiny_config(family, len(tokenizer))).half()
+    saved.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model, stack = load_masked_lm(tmp_path, device="cpu")
+    assert not model.training and {one.dtype for one in model.parameters()} == {torch.float32}
+    for name, weight in saved.named_parameters():
+        assert torch.equal(dict(model.named_parameters())[name], weight.float()), name
+    inside = {id(one) for one in model.parameters()}
+    assert all(id(one) in inside for one in stack.model.parameters())
+
+
+def test_a_model_without_a_masked_lm_head_is_refused(tiny):
+    from isogloss.stack.load import load_masked_lm
+
+    with pytest.raises(InputError, match="would be random numbers"):
+        load_masked_lm(tiny("bert"), device="cpu")

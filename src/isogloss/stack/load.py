@@ -8,7 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from isogloss.errors import InputError
-from isogloss.stack.families import family_of
+from isogloss.stack.families import Family, family_of
 from isogloss.stack.stack import Stack, _module
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -26,19 +26,48 @@ def load(
     name: an embedded model (`mini`), a folder in `from_pretrained` format, or a hub id. dtype: computing precision;
     by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
     place = choose_device(device)
+    model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, place))
+    model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(place).eval()
+    return _stack(model, family, tokenizer, name)
+
+
+def load_masked_lm(
+    name: str | Path = "mini", revision: str | None = None, *, device: str | torch.device = "auto"
+) -> tuple[Any, Stack]:
+    """Load a masked language model with its head, in float32 and evaluation mode, and the Stack of its encoder.
+
+    The Stack's weights are the model's own, so it reads what training leaves. A model without a trained masked-LM head
+    is refused: a head of random numbers would predict nothing.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    place = choose_device(device)
+    model, tokenizer, family = _read(AutoModelForMaskedLM, name, revision, torch.float32)
+    if family.kind != "encoder":
+        raise InputError(f"{name} is no encoder; masked-language modelling needs one")
+    if tokenizer.mask_token_id is None:
+        raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
+    model = model.to(place).eval()
+    return model, _stack(model.base_model, family, tokenizer, name)
+
+
+def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
+    """A model of this class, its tokenizer and its family; weights that are missing are refused, not invented."""
+    from transformers import AutoConfig, AutoTokenizer
+
     source = locate(name)
     with _quiet():
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
             family = family_of(config, str(name))
-            model, information = AutoModel.from_pretrained(
+            model, information = kind.from_pretrained(
                 source,
                 revision=revision,
                 config=config,
-                dtype=choose_dtype(dtype, place),
+                dtype=dtype,
                 use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
@@ -50,18 +79,18 @@ def load(
             raise InputError(f"{_broken_file(source)} is damaged or cut off ({error}); copy it again") from error
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(_why_not(name, source, error)) from error
-    if family.kind == "encoder-decoder":
-        model = model.get_encoder()
     read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
     missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
     if missing:
         raise InputError(
-            f"{name}: the weights of {len(missing)} tensors are missing, {missing[0]} among them; "
+            f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
             "they would be random numbers, so the model is not loaded"
         )
-    model = model.to(place).eval()
-    depth = len(_module(model, family.blocks))
-    return Stack(model, family, tokenizer, str(name), 0, depth)
+    return model, tokenizer, family
+
+
+def _stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
+    return Stack(model, family, tokenizer, str(name), 0, len(_module(model, family.blocks)))
 
 
 def choose_device(device: str | torch.device) -> torch.device:
