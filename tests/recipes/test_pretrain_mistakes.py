@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 
@@ -151,6 +152,29 @@ def test_a_tokenizer_folder_that_is_none(refused, files, tmp_path):
     file(tmp_path / "broken" / "tokenizer.json", "{")
     refused(options(files, tokenizer=tmp_path / "broken"), f"{tmp_path / 'broken'} holds no tokenizer that can be read")
     refused(options(files, tokenizer=tmp_path / "folder", separate="embeddings"), "joint vocabularies only")
+
+
+def test_a_folder_of_tokenizers_is_not_taken_for_one_of_them(refused, files, tmp_path):
+    assert refused.run("pretrain", *options(files, steps=0, separate="embeddings"), "--out", tmp_path / "two")[0] == 0
+    refused(options(files, tokenizer=tmp_path / "two" / "model"), "model holds no tokenizer that can be read")
+
+
+def test_code_beside_a_tokenizer_is_never_run(refused, files, tmp_path):
+    own = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    file(tmp_path / "folder" / "tokenizer_config.json", json.dumps(own))
+    file(tmp_path / "folder" / "own.py", f"open({str(tmp_path / 'ran')!r}, 'w')")
+    refused(options(files, tokenizer=tmp_path / "folder"), f"{tmp_path / 'folder'} holds no tokenizer that can be read")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_packed_text_of_a_tokenizer_that_has_changed_since(refused, files, tmp_path):
+    for name, size in (("first", 150), ("second", 140)):
+        words = options(files, steps=0, vocabulary=size)
+        assert refused.run("pretrain", *words, "--out", tmp_path / name)[0] == 0
+    words = options(files, steps=0, tokenizer=tmp_path / "first" / "model", streams=tmp_path / "streams")
+    assert refused.run("pretrain", *words, "--out", tmp_path / "third")[0] == 0
+    shutil.copy(tmp_path / "second" / "model" / "tokenizer.json", tmp_path / "first" / "model")
+    refused(words, f"{tmp_path / 'streams'} was packed from other text or with other options")
 
 
 def test_parallel_text_of_other_languages(refused, files, tmp_path):

@@ -109,7 +109,15 @@ def tokenizer_options(
         raise InputError(f"--tokenizer takes wordpiece, unigram or the folder of a tokenizer, not {tokenizer!r}")
     if spaces != "joint":
         raise InputError("--tokenizer FOLDER is one tokenizer for all; it goes with joint vocabularies only")
-    return {"folder": tokenizer}
+    return {"folder": tokenizer, "sha256": _hash_of(Path(tokenizer))}
+
+
+def _hash_of(tokenizer: Path) -> str:
+    """What tells a tokenizer from another at the same place: its pieces and its settings."""
+    digest = hashlib.sha256()
+    for path in (tokenizer / "tokenizer.json", tokenizer / "tokenizer_config.json"):
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()
 
 
 def _agree(facts: Mapping[str, Any], spaces: str, anchors: str) -> None:

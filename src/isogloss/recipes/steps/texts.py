@@ -209,7 +209,7 @@ def _tokenizers(
         _refuse_other(folder.parent, json.loads((folder / "made.json").read_text(encoding="utf-8")), facts)
     else:
         if "folder" in options:
-            found = dict.fromkeys(languages, _read_tokenizers(Path(options["folder"]), languages[:1])[languages[0]])
+            found = dict.fromkeys(languages, _read_tokenizer(Path(options["folder"])))
         else:
             texts = {one: partial(lines, one) for one in languages}
             found = train_tokenizers(texts, progress=progress, **options)
@@ -228,14 +228,18 @@ def _refuse_other(folder: Path, known: Mapping[str, Any], facts: Mapping[str, An
 
 def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
     """A tokenizer a language from its own folder below, or one for all."""
+    places = {one: folder / one if (folder / one).is_dir() else folder for one in languages}
+    read = {place: _read_tokenizer(place) for place in dict.fromkeys(places.values())}
+    return {one: read[places[one]] for one in languages}
+
+
+def _read_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    places = {one: folder / one if (folder / one).is_dir() else folder for one in languages}
     try:
-        read = {place: AutoTokenizer.from_pretrained(place) for place in dict.fromkeys(places.values())}
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error
-    return {one: read[places[one]] for one in languages}
 
 
 def _entries(given: Sequence[str] | Mapping[str, Any], option: str) -> Iterator[tuple[str, list[Path]]]:
