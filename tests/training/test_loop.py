@@ -300,6 +300,33 @@ def test_a_loss_that_is_no_number_ends_training_before_it_is_kept(tmp_path, ever
     run(again)
 
 
+def test_a_model_that_is_no_number_is_refused_before_a_probe_looks_at_it():
+    one = training(steps=6, report=100)
+    update, seen = one.update, []
+
+    def spoiling():
+        update()
+        if one.step == 3:
+            with torch.no_grad():
+                one.model.upper.bias.fill_(math.nan)
+
+    one.update = spoiling
+    with pytest.raises(InputError, match="no number any more at step 4; lower --rate"):
+        run(one, probes=[Probe(2, lambda: seen.append(one.step) or [])])
+    assert seen == [0, 2]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_dropout_on_a_gpu_that_is_not_the_first_is_new_at_each_step():
+    from isogloss.training.loop import _drawing
+
+    def drawn(seed):
+        with _drawing(seed, torch.device("cuda:1")):
+            return torch.rand(8, device="cuda:1")
+
+    assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))
+
+
 def test_weights_spoiled_after_a_last_good_loss_are_not_kept(tmp_path):
     one = training(steps=6, report=2)
     update = one.update

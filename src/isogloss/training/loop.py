@@ -152,15 +152,13 @@ class Training:
 
     def read_loss(self) -> Reading:
         """The mean loss of a target since it was last read; a loss that is no number ends the training."""
-        total, count = self.losses()
-        self._refuse_no_number(total)
+        total, count = self.sound_losses()
         self._total.zero_(), self._count.zero_()
         return {"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"}
 
     def save(self, place: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
-        total, count = self.losses()
-        self._refuse_no_number(total)
+        total, count = self.sound_losses()
         state = {"step": self.step, "total": total, "count": count, "best": self.best, "best_step": self.best_step}
         if self.processes.first:
             kept.save(place, self.model, self.optimiser, state=state)
@@ -190,14 +188,16 @@ class Training:
                     one.grad = torch.zeros_like(one)
         self.processes.add(one.grad for one in weights if one.grad is not None)
 
-    def _refuse_no_number(self, total: float) -> None:
-        """Refuse a loss or a weight that is no number; an update can spoil weights after a last good loss."""
+    def sound_losses(self) -> tuple[float, float]:
+        """`losses`, refused where a loss or weight is no number: updates can spoil weights after a last good loss."""
+        total, count = self.losses()
         sound = torch.stack([torch.isfinite(one).all() for one in self.model.parameters()]).all()
         if not math.isfinite(total) or not bool(sound):
             raise InputError(
                 f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
                 "again in another folder (the last checkpoint is from before and intact)"
             )
+        return total, count
 
     def _arithmetic(self) -> AbstractContextManager[Any]:
         kind = self.processes.device.type
@@ -226,6 +226,8 @@ def train(
         while True:
             step, last = training.step, training.step == settings.steps
             due = [probe for probe in probes if last or step % probe.every == 0]
+            if due:
+                training.sound_losses()  # a probe would only stumble over what is no number
             readings = [reading for probe in due for reading in probe.take()]
             if selection is not None:
                 _keep_best(training, selection, readings, checkpoints)
@@ -266,7 +268,8 @@ class _drawing:
         self.fork.__enter__()
         torch.default_generator.manual_seed(self.seed)
         if self.device.type == "cuda":
-            torch.cuda.manual_seed(self.seed)
+            with torch.cuda.device(self.device):  # seeding is of the current GPU, which need not be this one
+                torch.cuda.manual_seed(self.seed)
 
     def __exit__(self, *what: Any) -> None:
         self.fork.__exit__(*what)
