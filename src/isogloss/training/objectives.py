@@ -117,4 +117,7 @@ class _Text:
             begins = torch.from_numpy(self.begins[numbers] + starts).to(self.device, non_blocking=True)
             return self.resident[begins[:, None] + self.steps].long()
         found = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
-        return torch.from_numpy(found.astype(np.int64)).to(self.device)
+        rows = torch.from_numpy(found.astype(np.int32))
+        if self.device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
+            rows = rows.pin_memory().to(self.device, non_blocking=True)
+        return rows.to(self.device).long()
