@@ -229,6 +229,17 @@ def test_half_precision_is_on_disk_only(tmp_path):
     torch.testing.assert_close(vectors(load(tmp_path), corpus), here, atol=0.02, rtol=0.02)
 
 
+def test_weights_that_half_precision_cannot_hold_are_refused_not_stored_as_infinite(tmp_path):
+    tokenizer = tiny_tokenizer()
+    one = build(tiny_config("bert", len(tokenizer)), ["en"], sharing=Sharing(), seed=0)
+    with torch.no_grad():
+        one.of("en").bert.encoder.layer[0].output.dense.weight[0, 0] = -70_000.0
+    with pytest.raises(InputError, match=r"layer\.0\.output\.dense\.weight has a weight beyond 65,504.*store float32"):
+        save(one, {"en": tokenizer}, tmp_path / "half", half=True)
+    assert not (tmp_path / "half").exists()
+    save(one, {"en": tokenizer}, tmp_path / "full")
+
+
 def test_what_cannot_be_built_is_refused(tmp_path):
     config, smaller = tiny_config("bert", 60), tiny_config("bert", 45)
     wider = BertConfig(vocab_size=60, hidden_size=48, num_hidden_layers=3, num_attention_heads=4)

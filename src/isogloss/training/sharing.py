@@ -208,9 +208,19 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
 def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
     # Saving writes the precision into the configuration, and half precision would change the weights: save a copy.
     kept = copy.deepcopy(model).cpu()
+    if half:
+        _refuse_too_large(kept)
+        kept = kept.half()
     with _quiet():
-        (kept.half() if half else kept).save_pretrained(folder)
+        kept.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+
+
+def _refuse_too_large(model: nn.Module) -> None:
+    most = torch.finfo(torch.float16).max
+    for name, weight in model.named_parameters():
+        if float(weight.detach().abs().max()) > most:
+            raise InputError(f"{name} has a weight beyond {most:,.0f}, which float16 cannot hold; store float32")
 
 
 def _key(language: str) -> str:
