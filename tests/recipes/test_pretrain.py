@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 import isogloss as ig
@@ -76,6 +77,16 @@ def test_a_run_leaves_a_model_its_rows_and_a_card(files, tmp_path):
         f"| all | {perplexity[(perplexity.target == 'all') & (perplexity.step == 5)].value.iloc[0]:.2f} |",
     ):  # fmt: skip
         assert part in card
+
+
+def test_the_card_is_read_as_it_is_meant_whatever_languages_files_and_licences_are_called(files, tmp_path):
+    odd = tmp_path / "a|b.txt"
+    odd.write_bytes(files["qaa"].read_bytes())
+    made({"no": odd, "qab": files["qab"]}, tmp_path / "run", steps=0, licence="other: see LICENCE")
+    _, front, card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    facts = yaml.safe_load(front)
+    assert facts["language"] == ["no", "qab"] and facts["license"] == "other: see LICENCE"
+    assert "| no | a\\|b.txt |" in card
 
 
 def test_the_card_says_from_where_perplexity_rises():

@@ -1,6 +1,7 @@
 """The card of a pretrained model: what it was made from, how, and how far it came, beside its weights."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,8 @@ def training_facts(training: Training, models: Languages, run: Run, diet: Mappin
 
 def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | None, own: str | None) -> str:
     languages = [own] if own else packed.languages
-    front = ["---", "language:", *(f"- {one}" for one in languages)]
-    front += [f"license: {licence}"] if licence else []
+    front = ["---", "language:", *(f"- {_quoted(one)}" for one in languages)]
+    front += [f"license: {_quoted(licence)}"] if licence else []
     front += ["library_name: transformers", "pipeline_tag: fill-mask", "tags:", "- isogloss", "---", ""]
     names = ", ".join(language_name(one) for one in packed.languages)
     lines = [f"# {run.facts['model']}", ""]
@@ -106,7 +107,20 @@ UNITS = ("token", "word", "character")
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [" | ".join(("", *cells, "")).strip() for cells in (head, ["---"] * len(head), *rows)]
+    lines = (head, ["---"] * len(head), *rows)
+    return [" | ".join(("", *(_cell(one) for one in cells), "")).strip() for cells in lines]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _quoted(text: str) -> str:
+    """For YAML: as it is where that is plainly a word; `no` (Norwegian) would be read as false."""
+    return text if re.fullmatch(r"[a-z][\w.-]*", text) and text not in _NO_WORDS else json.dumps(text)
+
+
+_NO_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def _shown(value: Any) -> str:
