@@ -41,6 +41,7 @@ def packed_attention(
     `sliding_window` w lets a token see w - 1 neighbours on either side. Returns (1, tokens, heads, width of a head).
     """
     window = None if sliding_window is None or sliding_window > max_length_q else sliding_window - 1
+    query, key = query.to(value.dtype), key.to(value.dtype)  # rotated in float32 by some models
     q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))  # (tokens, heads, width)
     if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not dropout and _flash_takes(window):
         from torch.nn.attention.varlen import varlen_attn

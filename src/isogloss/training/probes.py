@@ -8,7 +8,7 @@ because the model moved. A probe sets evaluation mode and restores it, and leave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -109,9 +109,9 @@ def perplexity_probe(
         for text in texts:
             batches = held_out_masks(text, mask_id=mask_id, marks=marks, seed=seed, limit=limit)
             found.append(_surprise(models(text.language), batches, rows=rows, device=device, dtype=dtype))
-            yield from _perplexities(text.language, [text], found[-1:])
+            yield from perplexities(text.language, [text], found[-1:])
         if len(texts) > 1:
-            yield from _perplexities("all", texts, found)
+            yield from perplexities("all", texts, found)
 
     return Probe(every, take)
 
@@ -180,7 +180,7 @@ def _surprise(
 ) -> tuple[Tensor, Tensor]:
     """Nats summed over the predicted tokens of each stream, float64, and their number: (streams,) and (streams,)."""
     nats, counts = [], []
-    with measuring(model), _autocast(device, dtype):
+    with measuring(model), arithmetic(device, dtype):
         for batch in batches:
             counts.append((batch.labels != IGNORE).sum(dim=1))
             fields = (batch.inputs, batch.places, batch.labels)
@@ -194,12 +194,29 @@ def _surprise(
     return totals, torch.cat(counts)
 
 
-def _autocast(device: torch.device | str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Computing in another precision inside the block, the weights staying as they are; None changes nothing."""
     return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)
 
 
-def _perplexities(target: str, texts: Sequence[HeldOut], found: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
-    """The readings of some texts taken together: found (totals, counts) of each text's streams.
+class Counted(Protocol):
+    """Any text whose content tokens, words and characters are known."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are content."""
+
+    @property
+    def words(self) -> int:
+        """Words they make."""
+
+    @property
+    def characters(self) -> int:
+        """Characters they make."""
+
+
+def perplexities(target: str, texts: Sequence[Counted], found: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
+    """The readings of some texts taken together: found (totals, counts) of each text's streams or sentences.
 
     Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
     difference for chance.
