@@ -134,6 +134,52 @@ def test_packed_sentences_equal_padded_ones(tiny, family, monkeypatch):
     assert stack.model.config._attn_implementation != "isogloss_packed"
 
 
+@pytest.mark.parametrize("family", ENCODERS)
+def test_attention_is_what_is_added_to_the_input_of_a_block(tiny, family):
+    """Post-norm: norm(x + attention) must be what the block's feed-forward reads; pre-norm: x + attention."""
+    stack = load(tiny(family))
+    batch = batch_of(stack, [3])
+    norm, inside = {
+        "modernbert": (None, "mlp_norm"),
+        "distilbert": ("sa_layer_norm", "ffn"),
+        "mpnet": ("attention.LayerNorm", "intermediate"),
+    }.get(family, ("attention.output.LayerNorm", "intermediate"))
+    fed = []
+    for block in stack.blocks:
+        block.get_submodule(inside).register_forward_pre_hook(lambda _, args: fed.append(args[0][0]))
+    with torch.no_grad():
+        states = stack.states(batch)
+        fed.clear()
+        attention = stack.read(batch, reduce=lambda _, found: found, part="attention")
+        assert list(attention) == list(range(1, DEPTH + 1))
+        for cut, found in attention.items():
+            added = states[cut - 1] + found
+            expected = added if norm is None else stack.blocks[cut - 1].get_submodule(norm)(added)
+            torch.testing.assert_close(fed[cut - 1], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_attention_of_padded_and_packed_sentences_is_that_of_each_alone(tiny, monkeypatch):
+    stack = load(tiny("bert"))
+    with torch.no_grad():
+        alone = [
+            stack.read(batch_of(stack, [row]), reduce=lambda _, x: x, part="attention") for row in range(len(TEXT))
+        ]
+        padded = stack.read(batch_of(stack), reduce=lambda _, x: x, part="attention")
+        monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
+        end_to_end = stack.read(batch_of(stack), [2], reduce=lambda _, x: x, part="attention")
+    for cut in padded:
+        torch.testing.assert_close(padded[cut], torch.cat([one[cut] for one in alone]), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(end_to_end[2], padded[2], atol=1e-5, rtol=1e-4)
+
+
+def test_attention_is_read_in_blocks_of_encoders(tiny):
+    stack = load(tiny("bert"))
+    with pytest.raises(InputError, match=r"cuts 1 to 3, not \[0\], where attention"):
+        stack.read(batch_of(stack), [0, 1], reduce=lambda _, x: x, part="attention")
+    with pytest.raises(InputError, match="is a decoder: of its blocks only the states are read"):
+        load(tiny("gpt2")).cuts_of("attention")
+
+
 def test_unknown_family_names_the_known_ones(tmp_path):
     config = AutoConfig.for_model("albert", vocab_size=50, hidden_size=16, num_attention_heads=2, intermediate_size=16)
     AutoModel.from_config(config).save_pretrained(tmp_path)

@@ -4,7 +4,7 @@ A row is all it takes to read, cut and re-join a family. Paths are attribute nam
 below its encoder for an encoder-decoder.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from isogloss.errors import InputError
@@ -20,7 +20,8 @@ class Family:
     norm: the norm after the last block of pre-norm models, which is not part of any cut. packs: attention runs
     through `transformers`' attention interface and takes explicit positions, so sentences can lie end to end.
     first_position: position of the first token, "padding" where positions start after the padding index.
-    rotary: the module that gives rotary positions. token_types: takes `token_type_ids`.
+    rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within a
+    block, of the last projection of its attention, whose output is added to the residual; None: not read.
     kind: decoders and encoder-decoders are read, not cut.
     """
 
@@ -31,11 +32,12 @@ class Family:
     first_position: Literal["zero", "padding"] = "zero"
     rotary: str | None = None
     token_types: bool = True
+    attention: str | None = None
     kind: Kind = "encoder"
 
 
-_BERT = Family("encoder.layer")
-_ROBERTA = Family("encoder.layer", first_position="padding")
+_BERT = Family("encoder.layer", attention="attention.output.dense")
+_ROBERTA = replace(_BERT, first_position="padding")
 _LLAMA = Family("layers", ("embed_tokens",), norm="norm", packs=False, token_types=False, kind="decoder")
 _BART = Family("layers", ("embed_tokens",), packs=False, token_types=False, kind="encoder-decoder")
 _MBART = Family("layers", ("embed_tokens",), norm="layer_norm", packs=False, token_types=False, kind="encoder-decoder")
@@ -53,11 +55,13 @@ FAMILIES: dict[str, Family] = {
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
-    "electra": Family("encoder.layer", ("embeddings", "embeddings_project")),
-    "distilbert": Family("transformer.layer", token_types=False),
+    "electra": replace(_BERT, embeddings=("embeddings", "embeddings_project")),
+    "distilbert": Family("transformer.layer", token_types=False, attention="attention.out_lin"),
     # Relative position biases are computed for one row of positions, so sentences cannot share a row.
-    "mpnet": Family("encoder.layer", packs=False, first_position="padding", token_types=False),
-    "modernbert": Family("layers", norm="final_norm", rotary="rotary_emb", token_types=False),
+    "mpnet": Family(
+        "encoder.layer", packs=False, first_position="padding", token_types=False, attention="attention.attn.o"
+    ),
+    "modernbert": Family("layers", norm="final_norm", rotary="rotary_emb", token_types=False, attention="attn.Wo"),
     "gpt2": Family("h", ("wte",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "bloom": Family("h", ("word_embeddings",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "gpt_neox": Family(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,11 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.stack.families import Family
 from isogloss.stack.packing import packed
+from isogloss.stack.reading import reading
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
+Part = Literal["states", "attention"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,21 +136,33 @@ class Stack:
         *,
         reduce: Reduce,
         hidden: Tensor | None = None,
+        part: Part = "states",
     ) -> dict[int, Any]:
         """Run a batch and reduce each wanted cut as soon as it is there, so that no cut is kept.
 
         reduce(cut, states): states (tokens, width). `hidden` (tokens, width) enters at `first` instead of text.
+        part: "attention" reads, instead of the output of block k, what the attention inside it adds to its input.
         """
-        wanted = set(self.cuts if layers is None else layers)
-        if not wanted <= set(self.cuts):
-            raise InputError(f"{self.name} has cuts {self.first} to {self.last}, not {sorted(wanted - set(self.cuts))}")
+        known = self.cuts_of(part)
+        wanted = set(known if layers is None else layers)
+        if not wanted <= set(known):
+            missing = f"{sorted(wanted - set(known))}" + ("" if part == "states" else ", where attention could be read")
+            raise InputError(f"{self.name} has cuts {known.start} to {self.last}, not {missing}")
         if hidden is None and not self.embeds:
             raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
         if hidden is not None and self.family.kind != "encoder":
             raise InputError(f"{self.name} is a {self.family.kind}: it can be read from text only")
         last = max(wanted, default=self.first)
-        part = self if last == self.last else replace(self, last=last)
-        return part._run(batch, wanted, reduce, hidden)
+        lower = self if last == self.last else replace(self, last=last)
+        return lower._run(batch, wanted, reduce, hidden, part)
+
+    def cuts_of(self, part: Part) -> range:
+        """The cuts that can be read of a part: attention exists inside blocks only, so not at the first cut."""
+        if part == "states":
+            return self.cuts
+        if self.family.attention is None:
+            raise InputError(f"{self.name} is a {self.family.kind}: of its blocks only the states are read")
+        return self.cuts[1:]
 
     def states(self, batch: Batch, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
         """The hidden states at every cut, each (tokens, width), special tokens included."""
@@ -190,7 +204,7 @@ class Stack:
                 body = graft(body, path, nn.Identity())
         return body
 
-    def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None) -> dict[int, Any]:
+    def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None, part: Part) -> dict[int, Any]:
         found: dict[int, Any] = {}
         pack = self.packs
         lengths = batch.lengths
@@ -223,7 +237,8 @@ class Stack:
         if self.family.kind == "decoder":
             inputs["use_cache"] = False
         body = self._body if hidden is None else self._body_from_hidden
-        with _reading(self.blocks, self.first, wanted, keep):
+        attention = self.family.attention if part == "attention" else None
+        with reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention):
             if pack:
                 with packed(body):
                     out = body(**inputs)
@@ -266,34 +281,6 @@ class _Given(nn.Module):
         given = args[1] if inputs_embeds is None else inputs_embeds
         assert isinstance(given, Tensor)
         return given
-
-
-@contextmanager
-def _reading(
-    blocks: Sequence[nn.Module], first: int, wanted: set[int], keep: Callable[[int, Tensor], None]
-) -> Iterator[None]:
-    """Hook the blocks so that every wanted cut is handed to `keep` as it is computed."""
-    handles = []
-
-    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        keep(first, args[0] if args else kwargs["hidden_states"])
-
-    def after(cut: int) -> Callable[..., None]:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            keep(cut, output[0] if isinstance(output, tuple) else output)
-
-        return hook
-
-    try:
-        if blocks and first in wanted:
-            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
-        for cut, block in enumerate(blocks, first + 1):
-            if cut in wanted:
-                handles.append(block.register_forward_hook(after(cut)))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _mask(lengths: Tensor, longest: int) -> Tensor:

@@ -19,7 +19,7 @@ from torch.nn import Module
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.stack.chain import Chain
-from isogloss.stack.stack import Stack, measuring
+from isogloss.stack.stack import Part, Stack, measuring
 from isogloss.text.batches import Batch, chunks, encode, group
 from isogloss.text.corpora import Corpus
 from isogloss.vectors.cache import kept
@@ -53,19 +53,24 @@ def stream(
     units: Sequence[Unit] = ("sentence",),
     pool: Pool = "mean",
     rows: Sequence[int] | None = None,
+    part: Part = "states",
     chunk: int = 2048,
     tokens: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Vectors]:
     """Vectors of a corpus, chunk by chunk, in the order of `rows` (default: all).
 
-    layers: cuts, default all. pool: how a word is made of its subwords. tokens: padded tokens in a batch, which
-    bounds memory; the default suits the device. Progress is told under the name of the corpus.
+    layers: cuts, default all. pool: how a word is made of its subwords. part: "attention" takes, instead of the states
+    after a block, what its attention adds to them. tokens: padded tokens in a batch, which bounds memory; the default
+    suits the device. Progress is told under the name of the corpus.
     """
     unknown = [unit for unit in units if unit not in UNITS]
     if unknown:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
-    wanted = list(stack.cuts if layers is None else layers)
+    if part != "states" and isinstance(stack, Chain):
+        raise InputError("of a chain only the states are read; read the attention of its parts one by one")
+    known = stack.cuts if isinstance(stack, Chain) else stack.cuts_of(part)
+    wanted = list(known if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     budget = tokens or (65_536 if stack.device.type == "cuda" else 1_024)
     stage, done = f"reading {corpus.language}", 0
@@ -77,7 +82,7 @@ def stream(
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
             with measuring(stack.model):
-                parts.append((members, *_pooled(stack, batch, wanted, units, pool)))
+                parts.append((members, *_pooled(stack, batch, wanted, units, pool, part)))
             progress(stage, done + len(piece) * sum(len(one[0]) for one in parts) // len(once), len(order))
         done += len(piece)
         yield _in_order(parts, piece, copies, units, whole)
@@ -118,7 +123,7 @@ def vectors(
 
 
 def _pooled(
-    stack: Stack | Chain, batch: Batch, layers: list[int], units: Sequence[Unit], pool: Pool
+    stack: Stack | Chain, batch: Batch, layers: list[int], units: Sequence[Unit], pool: Pool, part: Part
 ) -> tuple[dict[Unit, Tensor], dict[Unit, Tensor]]:
     """Every wanted cut of a batch, pooled by unit: values (layers, items, width), items (items, 2) in the batch."""
     groups: dict[Unit, Tensor] = {}
@@ -147,7 +152,10 @@ def _pooled(
             for unit in units
         }
 
-    found = stack.read(batch, layers, reduce=reduce)
+    if isinstance(stack, Chain):
+        found = stack.read(batch, layers, reduce=reduce)
+    else:
+        found = stack.read(batch, layers, reduce=reduce, part=part)
     values = {unit: torch.stack([found[layer][unit] for layer in layers]) for unit in units}
     return values, {unit: items[unit].cpu() for unit in units}
 
