@@ -21,6 +21,7 @@ from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
 from isogloss.training import checkpoints as kept
+from isogloss.training import probes
 from isogloss.training.loop import Training
 from tiny_pretraining import LANGUAGES, SMALL, command_line, options, weights_of, write_lexicon, write_texts
 
@@ -184,6 +185,19 @@ def test_a_tokenizer_that_exists_is_taken(files, tmp_path):
     made(files, tmp_path / "second", steps=0, tokenizer=str(tmp_path / "first" / "model"), seed=1)
     first, second = (ig.load(tmp_path / name / "model").tokenizer for name in ("first", "second"))
     assert first.get_vocab() == second.get_vocab()
+
+
+def test_a_model_is_named_by_the_shape_it_has(files, tmp_path):
+    (tmp_path / "more.json").write_text(json.dumps({"num_hidden_layers": 1, "hidden_size": 24}))
+    table = made(files, tmp_path / "run", steps=0, config=str(tmp_path / "more.json"))
+    assert set(table.model) == {"bert-1x24"} and read_facts(tmp_path / "run")["depth"] == 1
+
+
+def test_pieces_limit_what_probes_run_at_a_time_too(files, tmp_path, monkeypatch):
+    run, sizes = probes.masked_scores, []
+    monkeypatch.setattr(probes, "masked_scores", lambda *given: sizes.append(len(given[1])) or run(*given))
+    made(files, tmp_path / "run", steps=0, piece=3)
+    assert max(sizes) == 3
 
 
 def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):

@@ -6,8 +6,11 @@ import shutil
 
 import pytest
 
+from isogloss.errors import InputError
+from isogloss.recipes import pretrain
+from isogloss.recipes.steps.sources import Source
 from isogloss.text.invented import invented
-from tiny_pretraining import command_line, options, write_lexicon, write_texts
+from tiny_pretraining import LANGUAGES, SMALL, command_line, options, write_lexicon, write_texts
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +100,7 @@ def test_text_shorter_than_one_stream(refused, files):
         ({"heads": 0}, "--heads must be at least 1, not 0"),
         ({"dropout": 1.5}, "--dropout must be from 0 to below 1, not 1.5"),
         ({"separate": "1-9"}, "the model has 2; name a smaller number"),
+        ({"lexicon": ["qaa-qab=x"]}, "--lexicon goes with --anchors extra, not with --anchors default"),
         ({"separate": "layers"}, "'layers' does not say what is separate"),
         ({"anchors": "some"}, "--anchors takes default or none or extra, not 'some'"),
         ({"anchors": "extra"}, "--anchors extra needs --lexicon SOURCE-TARGET=FILE"),
@@ -234,3 +238,18 @@ def test_a_resume_with_other_arguments(refused, files, tmp_path):
     finally:
         files["qaa"].write_bytes(text)
     assert code == 2 and "was begun differently (hashes data text" in told
+
+
+def test_a_resume_with_other_parallel_text(tmp_path, files):
+    """From Python, where no path of it stands among the arguments."""
+    first, second = (invented(LANGUAGES, sentences=12, seed=seed) for seed in (4, 5))
+    changes = SMALL | {"steps": 0}
+    pretrain(files, first, out=tmp_path / "run", **changes)
+    with pytest.raises(InputError, match="was begun differently .hashes bitext"):
+        pretrain(files, second, out=tmp_path / "run", resume=True, **changes)
+
+
+def test_separate_blocks_that_are_not_there_are_refused_before_text_is_packed(files, monkeypatch, tmp_path):
+    monkeypatch.setattr(Source, "packed", lambda *_: pytest.fail("packed"))
+    with pytest.raises(InputError, match="the model has 2"):
+        pretrain(files, out=tmp_path / "run", **SMALL | {"separate": "1-3"})

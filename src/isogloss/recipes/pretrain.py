@@ -26,7 +26,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
 from isogloss.stack.load import choose_device, choose_dtype
-from isogloss.text.anchors import read_dictionaries
+from isogloss.text.anchors import Dictionary, read_dictionaries
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
@@ -34,22 +34,26 @@ from isogloss.training.loop import Settings, Training, train
 from isogloss.training.objectives import masked_lm
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.processes import join, together
-from isogloss.training.sharing import Languages, Sharing, build, parse, save
+from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained: a family and its shape, what its languages share, and in which words a table says so."""
+    """What is trained: a family and its shape, what its languages share, and in which words a table says so.
+
+    size: depth and width as they are, which a --config file may have set otherwise than the shape.
+    """
 
     architecture: str
     shape: Mapping[str, Any]
+    size: tuple[int, int]
     sharing: Sharing
     variant: str
 
     @property
     def name(self) -> str:
         """Such as modernbert-12x384, or modernbert-12x384 separate:embeddings."""
-        return f"{self.architecture}-{self.shape['depth']}x{self.shape['width']} {self.variant}".strip()
+        return f"{self.architecture}-{self.size[0]}x{self.size[1]} {self.variant}".strip()
 
     def build(self, packed: Packed, seed: int) -> Languages:
         """Fresh weights, with a vocabulary for each language's tokenizer."""
@@ -119,14 +123,16 @@ def pretrain_job(
         Path(streams) if streams else None,
         share_of("held_out", held_out),
         tokenizer_options(tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length),
-        read_dictionaries(lexicon or []) if anchors == "extra" else {},
+        _dictionaries(lexicon or [], anchors),
         seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward,
                              "dropout": dropout, "length": length, "more": config}  # fmt: skip
-    configure(architecture, vocabulary=vocabulary, **shape)
-    model = Model(architecture, shape, sharing, _variant(spaces, anchors, separate))
+    shaped = configure(architecture, vocabulary=vocabulary, **shape)
+    size = shaped.num_hidden_layers, shaped.hidden_size
+    check_depth(sharing, size[0])
+    model = Model(architecture, shape, size, sharing, _variant(spaces, anchors, separate))
     settings = Settings(
         steps=at_least("steps", steps, 0),
         seed=at_least("seed", seed, 0),
@@ -171,7 +177,14 @@ def pretrain_job(
         if last is not None:
             training.restore(last)
         half = torch.bfloat16 if settings.half else None
-        probes = make_probes(run, packed, models, parallel, length=length, every=probe, seed=seed, dtype=half, **words)
+        how: dict[str, Any] = {
+            "length": length,
+            "every": probe,
+            "seed": seed,
+            "dtype": half,
+            "rows": min(piece or 256, 256),
+        }
+        probes = make_probes(run, packed, models, parallel, **how, **words)
         for readings in train(training, probes=probes, checkpoints=checkpoints, progress=progress):
             yield [row(**one, model=model.name, seed=seed) for one in readings]
         if processes.first:
@@ -182,7 +195,11 @@ def pretrain_job(
                 write_cards(beside, run, packed, facts=told, licence=licence)
         processes.wait()
 
-    return Job(model.name, work, lambda progress: {"data": source.facts(progress)}, depth=depth)
+    def hashes(progress: Progress) -> dict[str, Any]:
+        read = {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
+        return {"data": source.facts(progress), **read}
+
+    return Job(model.name, work, hashes, depth=size[0])
 
 
 def pretrain(
@@ -205,6 +222,12 @@ def pretrain(
         job, command="pretrain", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
         progress=progress,
     )  # fmt: skip
+
+
+def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
+    if lexicon and anchors != "extra":
+        raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
+    return read_dictionaries(lexicon)
 
 
 def _variant(spaces: str, anchors: str, separate: str) -> str:

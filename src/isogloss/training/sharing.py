@@ -70,6 +70,12 @@ def parse(text: str) -> Sharing:
     return Sharing(embeddings=found[1] is None, blocks=int(found[2]))
 
 
+def check_depth(sharing: Sharing, depth: int) -> None:
+    """Refuse more separate blocks than a model of this depth has."""
+    if sharing.blocks > depth:
+        raise InputError(f"blocks {sharing} are to be separate, but the model has {depth}; name a smaller number")
+
+
 class Languages(nn.Module):
     """A `...ForMaskedLM` for each language; `of(language)` gives it.
 
@@ -165,10 +171,7 @@ def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[st
             raise InputError(
                 f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
             )
-    if sharing.blocks > first.num_hidden_layers:
-        raise InputError(
-            f"blocks {sharing} are to be separate, but the model has {first.num_hidden_layers}; name a smaller number"
-        )
+    check_depth(sharing, first.num_hidden_layers)
     return configs
 
 
