@@ -8,7 +8,7 @@ import torch
 
 import isogloss.measures  # noqa: F401 fills sys.modules
 
-NAMES = ("blocks", "geometry", "intervals", "neighbours", "retrieval", "similarity", "stream")
+NAMES = ("blocks", "geometry", "intervals", "neighbours", "procrustes", "retrieval", "similarity", "stream")
 
 
 @pytest.mark.parametrize("name", NAMES)

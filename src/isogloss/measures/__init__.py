@@ -11,10 +11,18 @@ from isogloss.measures.blocks import (
     leave_one_out,
     shuffled_hsic,
 )
-from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
+from isogloss.measures.geometry import (
+    anisotropy,
+    cosine_distances,
+    cosine_drift,
+    l2_distances,
+    l2_drift,
+    neighbourhood_overlap,
+)
 from isogloss.measures.intervals import mean_interval, wilson
 from isogloss.measures.language import Likelihood, perplexity, perplexity_interval
 from isogloss.measures.neighbours import METHODS, mutual, nearest
+from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
 from isogloss.measures.registry import MEASURES, Measure, measure
 from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
 from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled
@@ -49,6 +57,7 @@ __all__ = [
     "cka_minibatch",
     "cka_rbf",
     "cka_shuffled",
+    "cosine_distances",
     "cosine_drift",
     "even_blocks",
     "floor_from_sums",
@@ -56,6 +65,7 @@ __all__ = [
     "jackknife",
     "jackknife_interval",
     "leave_one_out",
+    "l2_distances",
     "l2_drift",
     "mean_interval",
     "measure",
@@ -65,6 +75,8 @@ __all__ = [
     "pair_sums",
     "perplexity",
     "perplexity_interval",
+    "procrustes_distance",
+    "procrustes_floor",
     "retrieval",
     "retrieve",
     "shift",

@@ -24,8 +24,13 @@ def l2_drift(x: Tensor, y: Tensor) -> float:
     >>> l2_drift(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[3.0, 4.0], [1.0, 1.0]]))
     2.5
     """
+    return float(l2_distances(x, y).mean())
+
+
+def l2_distances(x: Tensor, y: Tensor) -> Tensor:
+    """The Euclidean distance of each row of x (n, d) to its counterpart in y (n, d) -> (n,), float64."""
     x, y = _same_width(x, y)
-    return float((x - y).norm(dim=1).mean())
+    return (x - y).norm(dim=1)
 
 
 @measure(
@@ -41,10 +46,15 @@ def cosine_drift(x: Tensor, y: Tensor) -> float:
     >>> cosine_drift(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
     0.5
     """
+    return float(cosine_distances(x, y).mean())
+
+
+def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
+    """1 - cos of each row of x (n, d) with its counterpart in y (n, d) -> (n,), float64."""
     x, y = _same_width(x, y)
     cosines = (unit_rows(x) * unit_rows(y)).sum(dim=1)
     # Rounding lets the cosine of equal vectors exceed 1, which would be a negative distance.
-    return float((1 - cosines).clamp(min=0, max=2).mean())
+    return (1 - cosines).clamp(min=0, max=2)
 
 
 @measure(
