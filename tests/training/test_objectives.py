@@ -5,6 +5,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
+from isogloss.errors import InputError
 from isogloss.text.masking import IGNORE, slots
 from isogloss.text.sampling import Sampler
 from isogloss.training.objectives import masked_lm, masked_loss
@@ -146,3 +147,24 @@ def test_word_starts_of_wordpieces_and_unigram_pieces():
         assert words[0].startswith("t") and "," in words and not any(one.startswith("##") for one in words)
         assert starts[:5].all(), "special tokens begin something new"
         assert len(begun) < len(found), "the test is about words of several pieces"
+
+
+class Pieces(list):
+    """A tokenizer that knows these pieces."""
+
+    def convert_ids_to_tokens(self, ids):
+        return [self[one] for one in ids]
+
+
+def test_ideographs_begin_words_in_pieces_without_spaces_and_marks_do_not():
+    from isogloss.recipes.steps.texts import word_starts
+
+    starts = {"[CLS]": True, "▁cat": True, "s": False, "ки": False, "睡觉": True, "\u093e": False, ",": True, "2": True}
+    assert dict(zip(starts, word_starts(Pieces(starts)).tolist(), strict=True)) == starts
+
+
+def test_whole_words_need_pieces_that_show_where_words_begin():
+    from isogloss.recipes.steps.texts import word_starts
+
+    with pytest.raises(InputError, match="--whole-words needs a tokenizer whose pieces show where words begin"):
+        word_starts(Pieces(["<s>", "Ġcat", "s"]))

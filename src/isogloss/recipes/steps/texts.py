@@ -25,6 +25,7 @@ from isogloss.text.readers.names import language_of
 from isogloss.text.split import held_out
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
 from isogloss.text.tokenizers import train_tokenizers
+from isogloss.text.words import spans
 
 Texts = Mapping[str, Sequence[Path]]
 Change = Callable[[str, Iterable[str]], Iterable[str]]
@@ -188,11 +189,21 @@ def masking_words(packed: Packed) -> dict[str, Any]:
 
 
 def word_starts(tokenizer: Any) -> torch.Tensor:
-    """Which pieces begin a word, (vocabulary,) bool: all but those that go on after `##`, or letters without `▁`."""
+    """Which pieces begin a word, (vocabulary,) bool: all but those that go on after `##`, or letters without `▁`.
+
+    An ideograph begins a word always: Chinese has no spaces, and a whole clause would be masked as one word.
+    """
     pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     spaced = any(one.startswith("▁") for one in pieces)
-    goes_on = [one.startswith("##") or (spaced and one[:1].isalpha()) for one in pieces]
+    if not spaced and not any(one.startswith("##") for one in pieces):
+        raise InputError("--whole-words needs a tokenizer whose pieces show where words begin, by ▁ or ##")
+    goes_on = [one.startswith("##") or (spaced and _grows_on(one[:1])) for one in pieces]
     return ~torch.tensor(goes_on)
+
+
+def _grows_on(character: str) -> bool:
+    """Whether a letter or a mark on one belongs to the word before it."""
+    return not character.isdigit() and spans(f"a{character}", "en") == [(0, 2)]
 
 
 def _tokenizers(
