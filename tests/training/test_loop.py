@@ -9,10 +9,11 @@ import torch
 from isogloss.errors import InputError
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Objective, Part, Selection, train
+from isogloss.training.loop import Objective, Part, train
 from isogloss.training.optimisation import rate_at
 from isogloss.training.probes import Probe
 from isogloss.training.processes import Processes
+from isogloss.training.stopping import Selection
 from tiny_training import Tower, data, exported, run, same, squares, training, weights
 
 

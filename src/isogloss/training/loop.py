@@ -11,7 +11,7 @@ changes nothing but rounding.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
-from isogloss.measures.registry import MEASURES
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
 from isogloss.training import checkpoints as kept
@@ -27,6 +26,7 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.optimisation import Optimisation, adamw, rate_at
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import Processes
+from isogloss.training.stopping import Choice, Memory, Rule
 
 Rows = Mapping[str, Tensor]
 
@@ -80,32 +80,6 @@ class Settings:
     compiled: bool = False
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which reading decides the best checkpoint: its measure, whose declared direction is used, and its coordinates."""
-
-    measure: str
-    where: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.measure.removesuffix("_mean") not in MEASURES:
-            raise InputError(f"{self.measure!r} has no declared direction; choose {', '.join(MEASURES)}")
-
-    def value(self, readings: Sequence[Reading]) -> float | None:
-        """The reading this selection is about, if it is among these."""
-        for one in readings:
-            if one["measure"] == self.measure and all(one.get(name) == value for name, value in self.where.items()):
-                return float(one["value"])
-        return None
-
-    def better(self, new: float, old: float | None) -> bool:
-        """Whether a value beats the best so far, in the measure's own direction."""
-        if old is None or math.isnan(new):
-            return not math.isnan(new)
-        measure = MEASURES[self.measure.removesuffix("_mean")]  # a mean over directions has the direction of its parts
-        return new > old if measure.higher_is_better else new < old
-
-
 class Training:
     """A model in training: the step it is in, its optimiser, and the losses since they were last read."""
 
@@ -115,6 +89,9 @@ class Training:
         self.step = 0
         self.best: float | None = None
         self.best_step: int | None = None
+        self.memory: Memory = {}  # of the rule that may stop it
+        self.stopped: str | None = None
+        self._judged = -1
         self._loss = torch.compile(objective.loss) if settings.compiled else objective.loss
         wide = torch.float32 if processes.device.type == "mps" else torch.float64
         self._total = torch.zeros((), dtype=wide, device=processes.device)  # of this process
@@ -156,10 +133,26 @@ class Training:
         self._total.zero_(), self._count.zero_()
         return {"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"}
 
+    def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
+        """Whether a rule ends the training here; `stopped` then says why.
+
+        What is read again at the step of a checkpoint is in the memory it brought. Every process takes the readings
+        and judges alike; should rounding part them, the first decides, for one that went on alone would wait forever.
+        """
+        if not readings or self.step <= self._judged:
+            return False
+        self._judged = self.step
+        self.memory, why = rule(self.memory, self.step, readings)
+        decided = torch.tensor(float(self.processes.first and why is not None), device=self.processes.device)
+        self.processes.add([decided])
+        self.stopped = (why or "the first process stopped") if decided else None
+        return self.stopped is not None
+
     def save(self, place: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
         total, count = self.sound_losses()
-        state = {"step": self.step, "total": total, "count": count, "best": self.best, "best_step": self.best_step}
+        best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
+        state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
             kept.save(place, self.model, self.optimiser, state=state)
         self.processes.wait()
@@ -168,6 +161,7 @@ class Training:
         """Go on from a checkpoint."""
         state = kept.restore(checkpoint, self.model, self.optimiser)
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
+        self.memory, self._judged = state.get("memory", {}), self.step
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
 
@@ -210,29 +204,29 @@ def train(
     probes: Sequence[Probe] = (),
     plan: Callable[[int], None] | None = None,
     checkpoints: Checkpoints | None = None,
-    selection: Selection | None = None,
+    selection: Choice | None = None,
+    stop: Rule | None = None,
     progress: Progress = silent,
 ) -> Iterator[list[Reading]]:
     """Train to the last step; yields readings as they come, each with the number of updates it was taken after.
 
     Probes are taken before the first update, every so often, and after the last. plan(step) is called before each
     update and says what trains, by `requires_grad`. selection: the model with the best such reading is kept as
-    `best` beside the checkpoints.
+    `best` beside the checkpoints. stop: a rule that is given the readings of each step that has any; where it says so,
+    that step is the last, everything is read there, and `training.stopped` is the rule's sentence.
     """
     settings, model = training.settings, training.model
     begun, mode = training.step, model.training
     model.train()
     try:
         while True:
-            step, last = training.step, training.step == settings.steps
-            due = [probe for probe in probes if last or step % probe.every == 0]
-            if due:
-                training.sound_losses()  # a probe would only stumble over what is no number
-            readings = [reading for probe in due for reading in probe.take()]
+            step = training.step
+            readings = _take(training, probes, begun, due=True)
+            last = step == settings.steps or (stop is not None and training.judge(stop, readings))
+            if last:
+                readings += _take(training, probes, begun, due=False)
             if selection is not None:
                 _keep_best(training, selection, readings, checkpoints)
-            if step > begun and (last or step % settings.report == 0):
-                readings.append(training.read_loss())
             if readings:
                 yield [{**reading, "step": step} for reading in readings]
             if last:
@@ -247,8 +241,19 @@ def train(
         model.train(mode)
 
 
+def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool) -> list[Reading]:
+    """What is due at this step, probes and then the loss; or the others, to complete a last step."""
+    chosen = [probe for probe in probes if (training.step % probe.every == 0) is due]
+    if chosen:
+        training.sound_losses()  # a probe would only stumble over what is no number
+    readings = [reading for probe in chosen for reading in probe.take()]
+    if training.step > begun and (training.step % training.settings.report == 0) is due:
+        readings.append(training.read_loss())
+    return readings
+
+
 def _keep_best(
-    training: Training, selection: Selection, readings: Sequence[Reading], checkpoints: Checkpoints | None
+    training: Training, selection: Choice, readings: Sequence[Reading], checkpoints: Checkpoints | None
 ) -> None:
     value = selection.value(readings)
     if value is not None and selection.better(value, training.best):
