@@ -37,10 +37,14 @@ SHORTEST = 8  # tokens of a last stream that is worth predicting in
 
 @dataclass(frozen=True)
 class Probe:
-    """Measures to take every `every` steps: `take()` yields readings of the model as it then is."""
+    """Measures to take every `every` steps: `take()` yields readings of the model as it then is.
+
+    notes: sentences on what it leaves out, for whoever shows the readings.
+    """
 
     every: int
     take: Callable[[], Iterable[Reading]]
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.every < 1:
