@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 
 import pandas as pd
 import pytest
@@ -18,50 +17,8 @@ from isogloss.training import checkpoints as kept
 from isogloss.training import processes as processes_of
 from isogloss.training.loop import Objective
 from tiny_pretraining import SMALL, options, write_texts
+from tiny_processes import together
 from tiny_training import Tower, exported, run, same, squares, training, weights
-
-
-class Threads:
-    """Processes that are threads of this one: sums meet at a barrier."""
-
-    def __init__(self, count):
-        self.barrier, self.boards, self.count = threading.Barrier(count, timeout=20), [None] * count, count
-
-    def member(self, rank):
-        return Member(self, rank)
-
-
-def together(count, work):
-    """What `work(processes)` gives in each of several processes."""
-    threads, found = Threads(count), {}
-    workers = [
-        threading.Thread(target=lambda rank=rank: found.update({rank: work(threads.member(rank))}))
-        for rank in range(count)
-    ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
-    assert sorted(found) == list(range(count))
-    return [found[rank] for rank in range(count)]
-
-
-class Member:
-    def __init__(self, threads, rank):
-        self.threads, self.rank, self.count, self.device = threads, rank, threads.count, torch.device("cpu")
-        self.first = rank == 0
-
-    def add(self, tensors):
-        mine = list(tensors)
-        self.threads.boards[self.rank] = [one.clone() for one in mine]
-        self.threads.barrier.wait()
-        for place, one in enumerate(mine):
-            one.copy_(torch.stack([board[place] for board in self.threads.boards]).sum(0))
-        assert len({len(board) for board in self.threads.boards}) == 1
-        self.threads.barrier.wait()
-
-    def wait(self):
-        self.threads.barrier.wait()
 
 
 @pytest.mark.parametrize(

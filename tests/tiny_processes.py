@@ -1,0 +1,48 @@
+"""Several processes as threads of one, for tests of what they do together."""
+
+import threading
+
+import torch
+
+
+class Threads:
+    """Processes that are threads of this one: sums meet at a barrier."""
+
+    def __init__(self, count):
+        self.barrier, self.boards, self.count = threading.Barrier(count, timeout=20), [None] * count, count
+
+    def member(self, rank):
+        return Member(self, rank)
+
+
+def together(count, work):
+    """What `work(processes)` gives in each of several processes."""
+    threads, found = Threads(count), {}
+    workers = [
+        threading.Thread(target=lambda rank=rank: found.update({rank: work(threads.member(rank))}))
+        for rank in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert sorted(found) == list(range(count))
+    return [found[rank] for rank in range(count)]
+
+
+class Member:
+    def __init__(self, threads, rank):
+        self.threads, self.rank, self.count, self.device = threads, rank, threads.count, torch.device("cpu")
+        self.first = rank == 0
+
+    def add(self, tensors):
+        mine = list(tensors)
+        self.threads.boards[self.rank] = [one.clone() for one in mine]
+        self.threads.barrier.wait()
+        for place, one in enumerate(mine):
+            one.copy_(torch.stack([board[place] for board in self.threads.boards]).sum(0))
+        assert len({len(board) for board in self.threads.boards}) == 1
+        self.threads.barrier.wait()
+
+    def wait(self):
+        self.threads.barrier.wait()
