@@ -1,0 +1,279 @@
+"""How far two models are from each other, layer by layer, on the same words: probes over the steps of training.
+
+The other model is a native model of the language, or the model itself before its first update (`own_start`). Two
+tokenizers cut one sentence in different places, so tokens do not correspond; words do. A word is a span of characters,
+and its vector is the mean of its subwords. Each is compared with the vector of the same word in the other model; a word
+that either model lost because its sentence was too long is left out. Special tokens and padding never enter.
+
+The sample of words is drawn once. The other model's vectors of it are computed once and kept in memory; nothing is
+written. Dropout is off, so a frozen layer has the same distance at every step.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.measures.blocks import jackknife_interval
+from isogloss.measures.geometry import cosine_distances, l2_distances
+from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
+from isogloss.measures.stream import CkaStream
+from isogloss.seeds import seed_of
+from isogloss.stack.reading import reading
+from isogloss.stack.stack import Part, Stack, measuring
+from isogloss.text.batches import chunks, word_spans
+from isogloss.text.corpora import Corpus
+from isogloss.training.probes import Probe, Reading
+from isogloss.vectors.extract import stream
+
+Distance = Literal["l2", "cosine", "cka", "procrustes"]
+Unit = Literal["word", "position"]
+
+ANY_WIDTH = ("cka",)  # compares spaces of different widths too
+FEWEST = 4  # items of a debiased CKA
+BLOCKS, BLOCK = 20, 128  # of CKA's jackknife: about so many, of at most so many items
+PADDED_TOGETHER = 16  # sentences of a padded batch: the paper's evaluation batch
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Vectors of a sample of words: values (layers, items, width), float32, at these `layers`.
+
+    items: (items, 2), a word's row in the corpus and its number in the sentence; with unit "position" the number of a
+    position in a padded batch. rows: the sentences drawn. cuts: all that the model has. text: hash of the corpus.
+    """
+
+    values: Tensor
+    items: Tensor
+    layers: tuple[int, ...]
+    rows: tuple[int, ...]
+    cuts: range
+    unit: Unit
+    part: Part
+    text: str
+
+
+def own_start(
+    stack: Stack,
+    corpus: Corpus,
+    *,
+    seed: int,
+    words: int | None = 5000,
+    layers: Sequence[int] | None = None,
+    part: Part = "states",
+    by_position: bool = False,
+) -> Sampled:
+    """The vectors of a stack as it is now, on the CPU, to measure later how far it went from here.
+
+    Give `distance_probe` the same corpus and options. A run that is resumed needs the vectors of step 0, not of the
+    step it goes on from: load the model it began with, and give that to the probe instead.
+    """
+    chosen = tuple(stack.cuts_of(part) if layers is None else layers)
+    rows = _sample(corpus, words, seed)
+    return _read(stack, corpus, rows, layers=chosen, part=part, unit=_unit(by_position), device=torch.device("cpu"))
+
+
+def distance_probe(
+    stack: Stack,
+    reference: Stack | Sampled,
+    corpus: Corpus,
+    *,
+    every: int,
+    other: str,
+    seed: int,
+    measures: Sequence[Distance] = ("l2", "cosine", "cka", "procrustes"),
+    words: int | None = 5000,
+    layers: Sequence[int] | None = None,
+    part: Part = "states",
+    by_position: bool = False,
+) -> Probe:
+    """Distances of a stack in training to another model, or to its own start, at every layer.
+
+    reference: the other stack, read here and now and not needed afterwards, or what `own_start` kept. other: its name
+    in the readings. words: whole sentences are drawn by the seed until they hold so many; None takes all. layers:
+    default all. part: "attention" compares what the attention inside block k adds to its input, k from 1.
+    by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
+    padding included; wrong where the tokenizers differ, and here to show how wrong.
+
+    Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
+    `l2_drift` and `cosine_drift`, means with a jackknife interval over sentences; `cka`, debiased, with its jackknife
+    interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `variant` is "attention"
+    where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
+    """
+    chosen = tuple(stack.cuts_of(part) if layers is None else layers)
+    if not isinstance(reference, Sampled):
+        _same_depth(stack, reference.cuts, other)
+        reference = own_start(
+            reference, corpus, seed=seed, words=words, layers=chosen, part=part, by_position=by_position
+        )
+    kept, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position)
+    _same_depth(stack, kept.cuts, other)
+    if (kept.rows, kept.unit, kept.part, kept.text) != (rows, unit, part, corpus.fingerprint):
+        raise InputError(
+            f"the vectors kept of {other} are of other words than those to compare; keep them with the same corpus, "
+            "words, seed, part and by_position"
+        )
+    if missing := set(chosen) - set(kept.layers):
+        raise InputError(f"the vectors kept of {other} are of layers {list(kept.layers)}, not {sorted(missing)}")
+    names, notes = _comparable(measures, stack, kept.values.shape[2], other)
+    place = {"unit": unit, "other_model": other, "data": corpus.name or corpus.language}
+    place |= {"variant": "attention"} if part == "attention" else {}
+
+    def take() -> Iterator[Reading]:
+        found = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)
+        mine, theirs = _common(found.items, kept.items)
+        if len(mine) < FEWEST:
+            raise InputError(
+                f"{corpus.name or corpus.language}: {stack.name} and {other} have {len(mine)} {unit}s in common, and "
+                f"a distance needs at least {FEWEST}; give more sentences"
+            )
+        sentences = torch.unique(found.items[mine, 0], return_inverse=True)[1]
+        for number, layer in enumerate(chosen):
+            x = found.values[number][mine.to(found.values.device)]
+            y = kept.values[kept.layers.index(layer)][theirs].to(x.device)
+            for name in names:
+                answer = _TAKEN[name](x, y, sentences, seed)
+                yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | place
+
+    return Probe(every, take, notes)
+
+
+def _sample(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
+    """Rows of whole sentences in a drawn order, until they hold `words` words; in that order blocks are random too."""
+    if words is not None and words < FEWEST:
+        raise InputError(f"distances need at least {FEWEST} words, not {words}")
+    generator = np.random.default_rng(seed_of(seed, "words for distances"))
+    order = tuple(generator.permutation(len(corpus)).tolist())
+    if not order:
+        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
+    if words is None:
+        return order
+    totals = accumulate(len(word_spans(corpus, row)) for row in order)
+    return next((order[:count] for count, total in enumerate(totals, 1) if total >= words), order)
+
+
+def _read(
+    stack: Stack,
+    corpus: Corpus,
+    rows: tuple[int, ...],
+    *,
+    layers: tuple[int, ...],
+    part: Part,
+    unit: Unit,
+    device: torch.device,
+) -> Sampled:
+    """Vectors of every item of these sentences, in their order, on `device`."""
+    if unit == "position":
+        parts = list(_positions(stack, corpus, rows, layers=layers, part=part))
+    else:
+        found = stream(stack, corpus, layers=layers, units=("word",), rows=rows, part=part)
+        parts = [(one.values["word"].to(device), one.items["word"]) for one in found]
+    values = torch.cat([one.to(device) for one, _ in parts], dim=1)
+    items = torch.cat([one for _, one in parts])
+    return Sampled(values, items, layers, rows, stack.cuts, unit, part, corpus.fingerprint)
+
+
+def _positions(
+    stack: Stack, corpus: Corpus, rows: tuple[int, ...], *, layers: tuple[int, ...], part: Part
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every position of padded batches, marks and padding included: values (layers, items, width), items (items, 2)."""
+    if stack.family.kind != "encoder":
+        raise InputError(f"{stack.name} is a {stack.family.kind}: only encoders are compared position by position")
+    attention = stack.family.attention if part == "attention" else None
+    found: dict[int, Tensor] = {}
+
+    def keep(cut: int, states: Tensor) -> None:
+        found[cut] = states.float().flatten(0, 1)  # (sentences * longest, width)
+
+    for piece in chunks(rows, PADDED_TOGETHER):
+        texts = [corpus.sentences[row] for row in piece]
+        options = {"padding": True, "truncation": True, "max_length": stack.max_length, "return_tensors": "pt"}
+        encoded = stack.tokenizer(texts, return_token_type_ids=False, **options).to(stack.device)
+        with (
+            measuring(stack.model),
+            reading(stack.blocks, set(layers), first=stack.first, keep=keep, attention=attention),
+        ):
+            stack.model(**encoded)
+        longest = encoded["input_ids"].shape[1]
+        items = torch.cartesian_prod(torch.tensor(piece), torch.arange(longest))  # (sentences * longest, 2)
+        yield torch.stack([found[layer] for layer in layers]), items
+
+
+def _common(mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the items that both have stand in each: both list a sentence's items in order, and sentences alike."""
+    width = int(max(mine[:, 1].max(), theirs[:, 1].max())) + 1
+    keys = [items[:, 0] * width + items[:, 1] for items in (mine, theirs)]
+    here, there = (torch.isin(one, two).nonzero().flatten() for one, two in (keys, keys[::-1]))
+    assert torch.equal(keys[0][here], keys[1][there])
+    return here, there
+
+
+def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) -> Reading:
+    """The mean of distances (n,), with a delete-one-sentence jackknife: words of a sentence are not independent."""
+    values = distances.cpu()
+    totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
+    without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
+    value = float(values.mean())
+    low, high = jackknife_interval(value, without)
+    return {"measure": measure, "value": value, "low": max(low, 0.0), "high": min(high, most)}
+
+
+def _l2(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+    return _mean("l2_drift", l2_distances(x, y), sentences, most=float("inf"))
+
+
+def _cosine(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+    return _mean("cosine_drift", cosine_distances(x, y), sentences, most=2.0)
+
+
+def _cka(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+    pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
+    pair.update({"x": x, "y": y})
+    one = pair.estimate("x", "y")
+    return {"measure": "cka", "value": one.value, "low": one.low, "high": one.high, "floor": one.floor}
+
+
+def _procrustes(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+    floor = procrustes_floor(x, y, seed=seed)
+    return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
+
+
+_TAKEN: Mapping[str, Callable[[Tensor, Tensor, Tensor, int], Reading]] = {
+    "l2": _l2,
+    "cosine": _cosine,
+    "cka": _cka,
+    "procrustes": _procrustes,
+}
+
+
+def _comparable(
+    measures: Sequence[Distance], stack: Stack, width: int, other: str
+) -> tuple[list[Distance], tuple[str, ...]]:
+    """The measures that models of these widths allow, and a sentence on those left out."""
+    if unknown := [name for name in measures if name not in get_args(Distance)]:
+        raise InputError(f"no distance is called {unknown[0]!r}; choose {', '.join(get_args(Distance))}")
+    if width == stack.width:
+        return list(measures), ()
+    left = [name for name in measures if name not in ANY_WIDTH]
+    kept = [name for name in measures if name in ANY_WIDTH]
+    note = f"{other} is {width} wide and {stack.name} {stack.width}"
+    if not kept:
+        raise InputError(f"{note}; of the distances only cka compares models of different widths")
+    return kept, (f"{note}: {', '.join(left)} left out, only cka compares models of different widths",) if left else ()
+
+
+def _same_depth(stack: Stack, cuts: range, other: str) -> None:
+    if cuts != stack.cuts:
+        raise InputError(
+            f"{other} has {len(cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}: layers are compared one by "
+            "one; choose a model of the same depth"
+        )
+
+
+def _unit(by_position: bool) -> Unit:
+    return "position" if by_position else "word"
