@@ -361,6 +361,8 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(bert, tiny):
         take(bert, start)
     with pytest.raises(InputError, match="have 1 words in common, and a distance needs at least 4"):
         take(bert, bert, ig.Corpus("en", ["yes"]))
+    with pytest.raises(InputError, match="have 0 words in common"):
+        take(bert, bert, ig.Corpus("en", ["yes"], words=[[]]))
     with pytest.raises(InputError, match="the corpus is empty"):
         take(bert, bert, ig.Corpus("en", []))
     with pytest.raises(InputError, match="at least 4 words, not 3"):

@@ -206,7 +206,7 @@ def _positions(
 
 def _common(mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
     """Where the items that both have stand in each: both list a sentence's items in order, and sentences alike."""
-    width = int(max(mine[:, 1].max(), theirs[:, 1].max())) + 1
+    width = 1 + max((int(items[:, 1].max()) for items in (mine, theirs) if len(items)), default=0)
     keys = [items[:, 0] * width + items[:, 1] for items in (mine, theirs)]
     here, there = (torch.isin(one, two).nonzero().flatten() for one, two in (keys, keys[::-1]))
     assert torch.equal(keys[0][here], keys[1][there])
