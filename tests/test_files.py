@@ -83,3 +83,19 @@ def test_leftovers_of_a_kill_are_cleared_and_nothing_else(tmp_path):
     assert names(tmp_path) == [".hidden", "model", "other.part", "rows.csv"]
     assert not any(is_leftover(path) for path in tmp_path.iterdir())
     clear_leftovers(tmp_path / "nothing")
+
+
+def test_what_a_kill_took_away_between_two_moves_comes_back(tmp_path):
+    (tmp_path / ".best.123.old.part").mkdir()
+    (tmp_path / ".best.123.old.part" / "weights").write_text("good", encoding="utf-8")
+    (tmp_path / ".best.123.part").mkdir()
+    clear_leftovers(tmp_path)
+    assert (tmp_path / "best" / "weights").read_text(encoding="utf-8") == "good"
+    assert [one.name for one in tmp_path.iterdir()] == ["best"]
+
+
+def test_what_was_replaced_is_removed_once_the_new_is_there(tmp_path):
+    for name in ("best", ".best.123.old.part"):
+        (tmp_path / name).mkdir()
+    clear_leftovers(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["best"]

@@ -73,6 +73,10 @@ def is_leftover(path: Path) -> bool:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Remove what a kill left half-written in this folder."""
-    for path in filter(is_leftover, folder.iterdir() if folder.is_dir() else ()):
+    """Remove what a kill left half-written in this folder; what was about to be replaced comes back."""
+    for path in sorted(filter(is_leftover, folder.iterdir() if folder.is_dir() else ())):
+        replaced = re.fullmatch(r"\.(.+)\.\d+\.old\.part", path.name)
+        if replaced and not (folder / replaced[1]).exists():
+            path.replace(folder / replaced[1])
+            continue
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

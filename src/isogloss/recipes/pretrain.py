@@ -191,7 +191,7 @@ def pretrain_job(
             with whole_folder(run.folder / "model") as beside:
                 export(beside)
                 diet = {**objective.keywords, "whole words": whole_words}
-                told = training_facts(training, models, run, diet)
+                told = training_facts(training, models, run, packed, diet)
                 write_cards(beside, run, packed, facts=told, licence=licence)
         processes.wait()
 

@@ -92,7 +92,7 @@ class Training:
         self.memory: Memory = {}  # of the rule that may stop it
         self.stopped: str | None = None
         self._judged = -1
-        self._loss = torch.compile(objective.loss) if settings.compiled else objective.loss
+        self._loss = _compiled(objective.loss) if settings.compiled else objective.loss
         wide = torch.float32 if processes.device.type == "mps" else torch.float64
         self._total = torch.zeros((), dtype=wide, device=processes.device)  # of this process
         self._count = torch.zeros((), dtype=wide, device=processes.device)  # of all together
@@ -260,6 +260,12 @@ def _keep_best(
         training.best, training.best_step = value, training.step
         if checkpoints is not None and training.processes.first:
             kept.save_best(checkpoints)
+
+
+def _compiled(loss: Callable[[Rows, str], Tensor]) -> Callable[[Rows, str], Tensor]:
+    """The loss, compiled for each language that has a model of its own: torch gives up after eight unless told."""
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    return torch.compile(loss)
 
 
 class _drawing:

@@ -10,6 +10,7 @@ from isogloss.files import write_text
 from isogloss.recipes.steps.texts import Packed
 from isogloss.runs.run import Run
 from isogloss.text.languages import name as language_name
+from isogloss.text.sampling import Sampler
 from isogloss.training.loop import Training
 from isogloss.training.sharing import Languages
 
@@ -24,16 +25,22 @@ def write_cards(folder: Path, run: Run, packed: Packed, *, facts: Mapping[str, A
         write_text(config.parent / "README.md", _card(run, packed, facts, licence, own))
 
 
-def training_facts(training: Training, models: Languages, run: Run, diet: Mapping[str, Any]) -> dict[str, Any]:
+def training_facts(
+    training: Training, models: Languages, run: Run, packed: Packed, diet: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the card says of the training; diet: batch, length, exponent, share and whole words of its objective."""
     losses = [one for one in run.rows if one["measure"] == "loss"]
     tokens = training.step * diet["batch"] * diet["length"]
     way = training.settings.optimisation
+    sizes = {language: stream.tokens for language, stream in packed.train.items()}
+    sampler = Sampler(sizes, length=diet["length"], exponent=diet["exponent"], seed=training.settings.seed)
+    seen = sampler.epochs(training.step, diet["batch"])
     return {
         "weights": sum(one.numel() for one in models.parameters()),
         "separate parts": str(models.sharing),
         "steps": training.step,
         "tokens seen": tokens,
+        "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
         "streams": f"{diet['batch']} of {diet['length']} tokens a step, languages by size ** {diet['exponent']}",
         "tokens predicted": f"{diet['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
         + ("; words whole" if diet["whole words"] else ""),

@@ -144,7 +144,9 @@ def pack_texts(
         for side, text in sides:
             path = folder / f"{side}.{language}.npy"
             if not (path.is_file() and path.with_suffix(".json").is_file()):
-                pack(tokenizers[language], text, path, language=language, progress=progress)
+                files = texts[language] if side == "train" else evaluate.get(language, texts[language])
+                total = sum(one.stat().st_size for one in files)
+                pack(tokenizers[language], text, path, language=language, total=total, progress=progress)
     write_text(folder / "streams.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
     return open_packed(folder)
 
