@@ -30,6 +30,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "concepts.md",
         "map.md",
         "pretrain.md",
+        "drift.md",
         "measures.md",
         "text.md",
         "extending.md",
@@ -69,12 +70,13 @@ def test_every_option_of_a_recipe_is_in_its_table(name):
     )
 
 
-def test_defaults_of_pretrain_are_those_of_its_signature():
-    written = dict(options_table("pretrain"))
-    for one in inspect.signature(RECIPES["pretrain"]).parameters.values():
+@pytest.mark.parametrize("name", ["pretrain", "drift"])
+def test_defaults_in_a_table_are_those_of_the_signature(name):
+    written = dict(options_table(name))
+    for one in inspect.signature(RECIPES[name]).parameters.values():
         cell = written.get(f"`--{one.name.replace('_', '-')}`")
         if cell is not None:  # text is read from paths, and a flag has two spellings
-            assert cell == ("" if one.default is None else str(one.default)), one.name
+            assert cell == ("" if one.default in (None, one.empty) else str(one.default)), one.name
 
 
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in TEXTS for t in re.findall(r"\]\(([^)]+)\)", TEXTS[n])])

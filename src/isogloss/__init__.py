@@ -28,8 +28,8 @@ from isogloss.measures import (
 from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.progress import bar
+from isogloss.recipes import drift, pretrain
 from isogloss.recipes import map_layers as map
-from isogloss.recipes import pretrain
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
 from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_bitexts, read_corpus, read_lexicon
@@ -54,6 +54,7 @@ __all__ = [
     "cka_minibatch",
     "cka_rbf",
     "cosine_drift",
+    "drift",
     "embedded",
     "freeze",
     "itermax_links",

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from isogloss import progress
 from isogloss.errors import InputError
-from isogloss.recipes import Job, execute, map_job, pretrain_job
+from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job
 from isogloss.runs import check_folder, read_facts
 from isogloss.training.processes import launched
 
@@ -36,7 +36,7 @@ app.add_typer(data_app, name="data")
 out = Console()
 err = Console(stderr=True)
 
-RECIPES: dict[str, Callable[..., Job]] = {"map": map_job, "pretrain": pretrain_job}
+RECIPES: dict[str, Callable[..., Job]] = {"map": map_job, "pretrain": pretrain_job, "drift": drift_job}
 TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
 READ = {"bitext"}  # parameters that are read from paths
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]

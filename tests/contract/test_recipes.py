@@ -10,6 +10,7 @@ import isogloss as ig
 from isogloss.cli import RECIPES, app
 from isogloss.recipes import execute
 from isogloss.text.invented import invented
+from tiny_drift import given, write_tuning
 from tiny_pretraining import SMALL, write_texts
 
 SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
@@ -24,8 +25,13 @@ def small_pretraining(tiny, folder):
     return (bitext,), {"text": write_texts(folder), **SMALL, "steps": 2}
 
 
+def small_drift(tiny, folder):
+    model, _, files = write_tuning(folder)
+    return (str(model),), given(files, epochs=1, plans="last:1")
+
+
 # What each recipe is given here: a new one adds a line.
-ARGUMENTS = {"map": small_map, "pretrain": small_pretraining}
+ARGUMENTS = {"map": small_map, "pretrain": small_pretraining, "drift": small_drift}
 
 
 @pytest.mark.parametrize("name", RECIPES)

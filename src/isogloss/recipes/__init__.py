@@ -1,7 +1,8 @@
 """Recipes: one file a command."""
 
+from isogloss.recipes.drift import drift, drift_job
 from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job, execute
 
-__all__ = ["Job", "execute", "map_job", "map_layers", "pretrain", "pretrain_job"]
+__all__ = ["Job", "drift", "drift_job", "execute", "map_job", "map_layers", "pretrain", "pretrain_job"]

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+import torch
+
 from isogloss.errors import InputError
+from isogloss.stack.load import choose_dtype
 
 Number = TypeVar("Number", int, float)
 
@@ -27,6 +30,14 @@ def share_of(name: str, value: float, *, zero: bool = True) -> float:
     if not 0 <= value < 1 or (value == 0 and not zero):
         raise InputError(f"--{_dashed(name)} must be {'from' if zero else 'above'} 0 to below 1, not {value}")
     return value
+
+
+def half_precision(dtype: str | None, device: torch.device) -> bool:
+    """Whether training computes in bfloat16: as asked, by default on a GPU."""
+    chosen = choose_dtype(dtype, device)
+    if chosen == torch.float16:
+        raise InputError("--dtype float16 does not train stably; use bfloat16 or float32")
+    return chosen == torch.bfloat16
 
 
 def _dashed(name: str) -> str:

@@ -1,0 +1,293 @@
+"""`isogloss drift`: fine-tune a masked LM on one language, and watch what happens to the others and to each layer.
+
+Hussain & Dudev (2020) tune a multilingual model on Dutch. While it trains, perplexity is taken on held-out text of that
+language and on text of others, the distance of every layer to a native model and to its own start, and retrieval on
+parallel text. Every plan (which layers train, when) is run with every seed, one after the other; at the end each one's
+best model is tested, and the steps where the curves cross and where gain and loss balance best are worked out.
+"""
+
+import math
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import pandas as pd
+import torch
+
+from isogloss.errors import InputError
+from isogloss.files import clear_leftovers
+from isogloss.progress import Progress, silent
+from isogloss.recipes.arguments import at_least, half_precision, one_of, share_of
+from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.steps.drifting import (
+    Native,
+    Readings,
+    Watch,
+    chosen_reading,
+    curve_rows,
+    evaluate,
+    evaluate_untuned,
+    make_probes,
+    start_watch,
+)
+from isogloss.recipes.steps.legacy import DEFECTS, Worst, parse_defects, variant_of, without_dropout
+from isogloss.recipes.steps.probing import parallel_texts
+from isogloss.recipes.steps.tunedtext import read_corpora
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.load import _quiet, choose_device, load_masked_lm
+from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.training import checkpoints as kept
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Settings, Training, train
+from isogloss.training.optimisation import Decay, Optimisation
+from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
+from isogloss.training.processes import join, launched
+from isogloss.training.sentences import masked_sentences
+from isogloss.training.stopping import Choice, Stopping, at_balance, early_stopping
+
+UNTUNED = "untuned"
+FINISHED = "finished"  # the file that marks a training as done
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
+
+    epoch: steps in one. settings are those of the first seed.
+    """
+
+    model: str | Path
+    revision: str | None
+    device: torch.device
+    settings: Settings
+    batch: int
+    epoch: int
+    dropout: bool
+    checkpoint: int
+    choice: Choice
+    rule: Stopping | None
+
+
+def drift_job(
+    model: str | Path = "mini",
+    *bitext: Bitext | Corpus,
+    target: Annotated[str, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
+    others: Annotated[list[str] | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"] = None,
+    native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
+    plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
+    seeds: Annotated[int, "how many seeds each plan is run with"] = 1,
+    held_out: Annotated[float, "share of the target's sentences for the test, and as many for validation"] = 0.1,
+    epochs: Annotated[int, "times the training sentences are seen"] = 3,
+    batch: Annotated[int, "sentences in a batch"] = 8,
+    rate: Annotated[float, "highest learning rate"] = 5e-5,
+    warm_up: Annotated[int, "updates until the rate is highest"] = 0,
+    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
+    weight_decay: Annotated[float, "AdamW's weight decay of matrices"] = 0.0,
+    clip: Annotated[float, "largest norm of the gradient; 0 for any"] = 1.0,
+    dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
+    probe: Annotated[int, "updates between readings of loss and perplexity"] = 50,
+    distance: Annotated[int, "updates between readings of distances and retrieval"] = 250,
+    words: Annotated[int, "words that distances are measured on; the paper's 16 sentences are read besides"] = 2000,
+    attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
+    stop: Annotated[str, "never; early: perplexity no longer falls; balance: gain no longer outweighs loss"] = "never",
+    patience: Annotated[int, "readings without improvement before stopping"] = 10,
+    legacy: Annotated[
+        str | None, f"defects of the original to repeat, with commas: {', '.join(DEFECTS)}; or all"
+    ] = None,
+    checkpoint: Annotated[int, "updates between checkpoints"] = 500,
+    revision: Annotated[str | None, "revision of a model on the hub"] = None,
+    seed: Annotated[int, "the first seed: decides order, masks and dropout"] = 0,
+    device: str = "auto",
+    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
+) -> Job:
+    """Tune a model on one language and watch: perplexity there and elsewhere, and how far each layer moves.
+
+    Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
+    """
+    if launched()[1] > 1:
+        raise InputError("drift trains in one process; start it without torchrun or accelerate")
+    place = choose_device(device)
+    chosen, defects = _plans(plans), parse_defects(legacy)
+    share = share_of("held_out", held_out, zero=False)
+    corpora = read_corpora(target, others or [], share=share, batch=at_least("batch", batch, 1))
+    if one_of("stop", stop, ("never", "early", "balance")) == "balance" and not corpora.others:
+        raise InputError("--stop balance weighs the target against other languages; give them with --others")
+    source, stack = load_masked_lm(model, revision, device=place)
+    depth, epoch = stack.cuts[-1], math.ceil(len(corpora.train) / batch)
+    for plan in chosen:
+        frozen_at(plan, 0, depth=depth, epoch=epoch)
+    half = half_precision(dtype, place)
+    best = chosen_reading(corpora)
+    elsewhere = {"target": "others", "unit": "token"}
+    rules = {
+        "early": early_stopping(best, patience=patience),
+        "balance": at_balance(best.where, elsewhere, patience=patience),
+    }
+    rule = rules.get(stop)
+    choice: Choice = best if rule is None else rule.selection
+    tuning = Tuning(
+        model,
+        revision,
+        place,
+        Settings(
+            at_least("epochs", epochs, 1) * epoch,
+            at_least("seed", seed, 0),
+            Optimisation(rate, warm_up, cast(Decay, decay), weight_decay, (0.9, 0.999), 1e-8, clip),
+            report=at_least("probe", probe, 1),
+            half=half,
+        ),
+        batch,
+        epoch,
+        dropout and "no-dropout" not in defects,
+        at_least("checkpoint", checkpoint, 1),
+        cast(Choice, Worst(choice)) if "worst" in defects else choice,
+        rule,
+    )
+    how = Readings(
+        probe,
+        at_least("distance", distance, 1),
+        at_least("words", words, 4),
+        attention,
+        defects,
+        seed,
+        torch.bfloat16 if half else None,
+    )
+    parallel = parallel_texts(bitext, corpora.languages)
+    names = _names(model, native)
+    beside = None if native is None else _native(native, names[1], stack, place)
+    trainings = [(plan, seed + number) for plan in chosen for number in range(at_least("seeds", seeds, 1))]
+
+    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
+        for sentence in watch.text.notes:
+            run.note(sentence)
+        untuned = {"model": names[0], "variant": UNTUNED, "seed": seed}
+        yield [row(**{**untuned, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
+        for number, (plan, each) in enumerate(trainings, 1):
+            stage = f"tuning {plan}, seed {each} ({number} of {len(trainings)})"
+            folder = run.folder / "checkpoints" / f"{str(plan).replace(':', '-').replace('/', '-')}-seed-{each}"
+            place = {"model": names[0], "variant": variant_of(plan, defects), "seed": each}
+            yield from _tune(run, tuning, watch, plan=plan, folder=folder, place=place, progress=_told(progress, stage))
+        yield from curve_rows(run, corpora, model=names[0])
+
+    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": corpora.fingerprints}
+    hashes |= {} if beside is None else {"native": beside.stack.fingerprint}
+    hashes |= {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
+    return Job(
+        names[0], work, hashes, [f"as the original did: {DEFECTS[one]}" for one in DEFECTS if one in defects], depth
+    )
+
+
+def drift(
+    model: str | Path = "mini",
+    *bitext: Bitext | Corpus,
+    target: str | Mapping[str, Any],
+    others: Sequence[str] | Mapping[str, Any] | None = None,
+    out: str | Path,
+    resume: bool = False,
+    progress: Progress = silent,
+    **options: Any,
+) -> pd.DataFrame:
+    """Tune a model on one language and watch the others, from Python: `drift_job` says what the options are.
+
+    target, others: files by language. Returns the rows; the best model of each training is in `out/checkpoints`.
+
+    >>> drift("mini", target={"nl": "nl.txt"}, others={"en": "en.txt"}, out="runs/drift")  # doctest: +SKIP
+    """
+    job = drift_job(model, *bitext, target=cast(Any, target), others=cast(Any, others), **options)
+    arguments = {"model": str(model), "target": str(target), "others": others and str(others), **options}
+    return execute(
+        job, command="drift", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _tune(
+    run: Run, tuning: Tuning, watch: Watch, *, plan: Plan, folder: Path, place: Mapping[str, Any], progress: Progress
+) -> Iterator[list[Row]]:
+    """One training from its start or its last checkpoint to the test of its best model; nothing where it is done."""
+    if not (folder / FINISHED).is_file():
+        settings = replace(tuning.settings, seed=place["seed"])
+        model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
+        if not tuning.dropout:
+            without_dropout(model)
+        assert watch.text.train is not None
+        objective = masked_sentences(
+            model, watch.text.train, batch=tuning.batch, seed=settings.seed, device=tuning.device,
+            attend_padding="no-mask" in watch.how.defects, **watch.text.masking,
+        )  # fmt: skip
+        training = Training(model, objective, settings, join(tuning.device))
+        planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
+        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+        probes = make_probes(watch, model, stack, seed=settings.seed, step=lambda: training.step)
+        for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
+            run.note(sentence)
+        clear_leftovers(folder)
+        if (last := kept.latest(folder)) is not None:
+            training.restore(last)
+
+        def export(at: Path) -> None:
+            with _quiet():
+                model.save_pretrained(at)
+            stack.tokenizer.save_pretrained(at)
+
+        readings = train(
+            training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
+            selection=tuning.choice, stop=tuning.rule, progress=progress,
+        )  # fmt: skip
+        for some in readings:
+            yield [_row(one, place) for one in some]
+        if training.stopped:
+            run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
+        yield _tested(watch, tuning, folder, {**place, "step": training.best_step})
+        (folder / FINISHED).touch()
+    for old in folder.glob("step-*"):
+        shutil.rmtree(old)
+
+
+def _tested(watch: Watch, tuning: Tuning, folder: Path, place: Mapping[str, Any]) -> list[Row]:
+    best, stack = load_masked_lm(folder / "best", device=tuning.device)
+    return [_row(one, place) for one in evaluate(watch, best, stack, text=watch.text, parts=["test"])]
+
+
+def _row(reading: Mapping[str, Any], place: Mapping[str, Any]) -> Row:
+    """A reading with its coordinates: a variant of its own (centred, attention) comes after the plan."""
+    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    return row(**{**reading, **place, **own, **data})
+
+
+def _plans(text: str) -> list[Plan]:
+    found = [parse_plan(one.strip()) for one in text.split(",")]
+    twice = [str(one) for number, one in enumerate(found) if one in found[:number]]
+    if twice:
+        raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
+    return found
+
+
+def _names(model: str | Path, native: str | None) -> tuple[str, str]:
+    """What the two models are called: their folders' names, with the folder above where those are the same."""
+    paths = [Path(str(one)) for one in (model, native or "")]
+    for parts in (1, 2, 3):
+        named = ["/".join(one.absolute().parts[-parts:]) if one.is_dir() else str(one) for one in paths]
+        if named[0] != named[1]:
+            break
+    return named[0], named[1]
+
+
+def _native(name: str, called: str, stack: Stack, place: torch.device) -> Native:
+    model, beside = load_masked_lm(name, device=place)
+    if beside.cuts != stack.cuts:
+        raise InputError(
+            f"the native model {name} has {beside.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
+            "compared one by one, so choose one of the same depth"
+        )
+    return Native(model, beside, called)
+
+
+def _told(progress: Progress, stage: str) -> Progress:
+    return lambda _, done, total: progress(stage, done, total)

@@ -1,0 +1,74 @@
+"""What the code behind Hussain & Dudev (2020) does otherwise than the paper says, each as a switch.
+
+Every one of them changes a curve or a choice, and none is ever on by itself: they are here so that the effect of each
+can be shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from isogloss.errors import InputError
+from isogloss.training.plans import Plan
+from isogloss.training.probes import Reading
+from isogloss.training.stopping import Choice
+
+DEFECTS = {
+    "no-mask": "no attention mask is given, so that padding is read as text",
+    "two-batches": "perplexity is read on the first 32 sentences of each text",
+    "redrawn": "the masks of the validation texts are drawn anew at each reading",
+    "worst": "the model with the worst reading is kept as the best",
+    "by-position": "distances compare position with position, special tokens and padding among them",
+    "no-dropout": "there is no dropout while the model trains",
+}
+
+
+def parse_defects(text: str | None) -> frozenset[str]:
+    """The defects named, or all of them."""
+    named = [one.strip() for one in text.split(",")] if text else []
+    unknown = [one for one in named if one not in (*DEFECTS, "all")]
+    if unknown:
+        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)} or all")
+    return frozenset(DEFECTS) if "all" in named else frozenset(named)
+
+
+def variant_of(plan: Plan, defects: frozenset[str]) -> str:
+    """What rows say of a training: its plan, and the defects that are on.
+
+    >>> variant_of(Plan(last=6), frozenset({"worst", "no-mask"}))
+    'last:6+legacy:no-mask,worst'
+    """
+    named = [name for name in DEFECTS if name in defects]
+    what = "all" if len(named) == len(DEFECTS) else ",".join(named)
+    return f"{plan}+legacy:{what}" if named else str(plan)
+
+
+@dataclass(frozen=True)
+class Worst:
+    """A choice turned round: the worst reading is called the best, as the original code did."""
+
+    of: Choice
+
+    @property
+    def title(self) -> str:
+        """The reading in words."""
+        return f"the worst of {self.of.title}"
+
+    def value(self, readings: Sequence[Reading]) -> float | None:
+        """The reading it is about."""
+        return self.of.value(readings)
+
+    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
+        """Whether a value is worse than the worst so far."""
+        return self.of.better(new, None) if old is None else self.of.better(old, new, least=least)
+
+
+def without_dropout(model: torch.nn.Module) -> None:
+    """Set every dropout of a model to 0: modules of it, and the numbers that fused attention is given."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(module, name, 0.0)

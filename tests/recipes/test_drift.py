@@ -1,0 +1,289 @@
+"""`isogloss drift` from text to rows: what is tuned moves, what is frozen does not, kills lose nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from isogloss.recipes import drift
+from isogloss.recipes.steps.drifting import curve_rows
+from isogloss.recipes.steps.legacy import DEFECTS, Worst, without_dropout
+from isogloss.recipes.steps.tunedtext import Corpora, read_corpora, split, tokenise_corpora
+from isogloss.runs import read_facts, read_rows, row
+from isogloss.runs.run import start
+from isogloss.stack.load import load_masked_lm
+from isogloss.text.corpora import Corpus
+from isogloss.text.invented import invented
+from isogloss.training.sentences import sentence_perplexity_probe
+from isogloss.training.stopping import Selection
+from tiny_drift import given, write_tuning
+from tiny_models import ENCODERS, tiny_config
+
+PLANS = "freeze:0,last:1"
+
+
+@pytest.fixture(scope="module")
+def tuning(tmp_path_factory):
+    return write_tuning(tmp_path_factory.mktemp("tuning"))
+
+
+@pytest.fixture(scope="module")
+def whole(tuning, tmp_path_factory):
+    """A run of two plans and two seeds with everything on: its folder and its table."""
+    model, native, files = tuning
+    out = tmp_path_factory.mktemp("run") / "run"
+    bitext = invented(("qaa", "qab"), sentences=10, seed=3)
+    options = given(files, native=str(native), plans=PLANS, seeds=2, attention=True)
+    return out, drift(model, bitext, out=out, **options)
+
+
+def chosen(table, **where):
+    for name, value in where.items():
+        table = table[table[name] == value]
+    return table
+
+
+def test_a_run_has_every_reading_of_every_plan_and_seed(whole):
+    out, table = whole
+    pd.testing.assert_frame_equal(read_rows(out), table, check_exact=True)
+    assert set(table.model) == {"multi", "own"}
+    perplexity = chosen(table, measure="perplexity")
+    steps = [0, 2, 4, 6]  # 48 sentences in batches of 8
+    for plan in ("freeze:0", "last:1"):
+        for seed in (0, 1):
+            own = chosen(perplexity, variant=plan, seed=seed)
+            for target, data in (
+                ("qaa", "validation"), ("qab", "qab.txt"), ("qac", "qac.txt"), ("others", "qab.txt+qac.txt")
+            ):  # fmt: skip
+                for unit in ("token", "word", "character"):
+                    assert list(chosen(own, target=target, data=data, unit=unit).step) == steps
+            assert len(chosen(own, data="test")) == 3
+            assert list(chosen(table, measure="loss", variant=plan, seed=seed).step) == steps[1:]
+            assert sorted(set(chosen(table, measure="p@1", variant=f"{plan} centred", seed=seed).step)) == [0, 4, 6]
+            for measure in ("l2_drift", "cosine_drift", "cka", "procrustes_distance"):
+                for other in ("own", "start"):
+                    place = {"measure": measure, "other_model": other, "seed": seed, "data": "validation"}
+                    assert sorted(set(chosen(table, variant=plan, **place).step)) == [0, 4, 6]
+                    assert set(chosen(table, variant=plan, **place).layer) == {0, 1, 2}
+                    assert set(chosen(table, variant=f"{plan} attention", **place).layer) == {1, 2}
+            batch = chosen(table, data="validation, first 6", variant=plan, seed=seed)
+            assert set(batch.measure) == {"l2_drift", "cosine_drift"}
+    assert len(table[table.duplicated(["measure", *table.columns[6:]])]) == 0
+
+
+def test_models_that_were_not_tuned_are_tested_too(whole, tuning):
+    _, table = whole
+    untuned = chosen(table, variant="untuned")
+    assert untuned.step.isna().all() and set(untuned.measure) == {"perplexity"}
+    assert {(one.model, one.data) for one in untuned.itertuples()} == {
+        ("multi", "test"), ("own", "test"), ("own", "validation")
+    }  # fmt: skip
+    assert set(untuned.unit) == {"token", "word", "character"}
+
+
+def test_evaluation_is_of_the_same_tokens_whatever_the_seed(whole):
+    _, table = whole
+    first = chosen(table, step=0)
+    for _, group in first.groupby(["measure", "target", "data", "unit", "layer", "other_model"], dropna=False):
+        for kind in ("", "centred", "attention"):
+            own = group[group.variant.str.partition(" ")[2] == kind]
+            assert own.value.nunique(dropna=False) <= 1 and own.n.nunique() <= 1
+    last = chosen(table, step=6, measure="perplexity", unit="token", target="others", variant="freeze:0")
+    assert last.value.nunique() == 2  # but trainings differ
+
+
+def test_frozen_layers_stay_and_trained_ones_move(whole):
+    _, table = whole
+    moved = chosen(table, measure="l2_drift", other_model="start", unit="word")
+    frozen = moved[(moved.variant.isin(["last:1"]) & (moved.layer < 2)) | (moved.layer == 0) | (moved.step == 0)]
+    assert (frozen[~frozen.variant.str.endswith("attention")].value == 0).all()
+    rest = moved.drop(frozen.index)
+    rest = rest[~((rest.variant == "last:1 attention") & (rest.layer == 1))]
+    assert (rest.value > 0).all()
+    still = chosen(moved, variant="last:1 attention", layer=1)
+    assert (still.value == 0).all() and len(still)
+
+
+def test_tuning_teaches_the_target(whole):
+    _, table = whole
+    for plan in ("freeze:0", "last:1"):
+        curve = chosen(table, measure="perplexity", variant=plan, data="validation", unit="token", seed=0)
+        assert curve.value.iloc[-1] < curve.value.iloc[0]
+
+
+def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tuning):
+    out, table = whole
+    assert sorted(path.name for path in (out / "checkpoints").iterdir()) == [
+        "freeze-0-seed-0", "freeze-0-seed-1", "last-1-seed-0", "last-1-seed-1"
+    ]  # fmt: skip
+    folder = out / "checkpoints" / "last-1-seed-1"
+    assert {path.name for path in folder.iterdir()} == {"best", "finished"}
+    own = chosen(table, measure="perplexity", variant="last:1", seed=1, unit="token", target="qaa")
+    curve, test = chosen(own, data="validation"), chosen(own, data="test")
+    assert list(test.step) == [curve.step.iloc[int(np.argmin(curve.value))]]
+    model, stack = load_masked_lm(folder / "best", device="cpu")
+    corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
+    text = tokenise_corpora(stack, corpora)
+    probe = sentence_perplexity_probe(
+        model, [text.test], target="qaa", every=1, seed=0, device="cpu", **text.masking
+    )  # fmt: skip
+    assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
+
+
+def test_a_run_leaves_little_but_checkpoints(whole):
+    out, table = whole
+    files = [path for path in out.rglob("*") if path.is_file() and "checkpoints" not in path.parts]
+    assert {path.name for path in files} == {"run.json", "rows.csv", "rows.parquet"}
+    assert sum(path.stat().st_size for path in files) < 400 * len(table)  # 50 MB hold 125,000 rows and more
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("changes", [{}, {"legacy": "all", "stop": "balance", "patience": 2}])
+def test_a_killed_run_resumes_to_the_same_rows(tuning, tmp_path, changes):
+    model, _, files = tuning
+    options = given(files, plans=PLANS, **changes)
+    before = torch.get_rng_state()
+    straight = drift(model, out=tmp_path / "straight", **options)
+    assert torch.equal(torch.get_rng_state(), before)
+    stages = []
+
+    def kill(stage, done, total):
+        stages.append(stage)
+        if stage.startswith("tuning last:1") and done == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        drift(model, out=tmp_path / "killed", progress=kill, **options)
+    assert "tuning freeze:0, seed 0 (1 of 2)" in stages and "tuning last:1, seed 0 (2 of 2)" in stages
+    assert (tmp_path / "killed" / "checkpoints" / "last-1-seed-0" / "step-0000002").is_dir()
+    again = []
+    resumed = drift(
+        model,
+        out=tmp_path / "killed",
+        resume=True,
+        progress=lambda stage, done, _: again.append((stage, done)),
+        **options,
+    )
+    pd.testing.assert_frame_equal(resumed, straight, check_exact=True)
+    assert {stage for stage, _ in again if stage.startswith("tuning")} == {"tuning last:1, seed 0 (2 of 2)"}
+    assert min(done for stage, done in again if stage.startswith("tuning")) == 3
+    assert read_facts(tmp_path / "killed")["notes"] == read_facts(tmp_path / "straight")["notes"]
+
+
+def test_stopping_says_where_and_why(tuning, tmp_path):
+    model, _, files = tuning
+    table = drift(model, out=tmp_path / "run", **given(files, stop="early", patience=2, rate=1e-30))
+    assert table.step.max() == 4  # nothing moves, so steps 2 and 4 are no better than 0
+    notes = " ".join(read_facts(tmp_path / "run")["notes"])
+    assert "freeze:0, seed 0: stopped at step 4, perplexity (target qaa, data validation, unit token) has not" in notes
+
+
+def test_one_language_alone_can_be_watched(tuning, tmp_path):
+    model, _, files = tuning
+    table = drift(model, out=tmp_path / "run", **given(files, others=None, plans="unfreeze:1/epoch"))
+    assert set(chosen(table, measure="perplexity").target) == {"qaa"}
+    assert not table.measure.isin(["crossing_step", "balance_step", "p@1"]).any()
+    assert set(table.seed) == {0}
+
+
+def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
+    model, _, files = tuning
+    larger = {**files, "qab": tmp_path / "large.txt"}
+    larger["qab"].write_text("\n".join(invented(("qaa", "qab"), 50, seed=1)["qab"].sentences), encoding="utf-8")
+    runs = {name: drift(model, out=tmp_path / name, **given(larger, rate=1e-12, plans="last:1", legacy=name))
+            for name in ("two-batches", "redrawn", "no-mask", "by-position")}  # fmt: skip
+    honest = drift(model, out=tmp_path / "honest", **given(larger, rate=1e-12, plans="last:1"))
+
+    def curve(table, **where):
+        return chosen(table, measure="perplexity", unit="token", **where).dropna(subset=["step"])
+
+    for name, table in runs.items():
+        assert set(table.variant) - {"untuned"} == {f"last:1+legacy:{name}"}
+        assert f"as the original did: {DEFECTS[name]}" in read_facts(tmp_path / name)["notes"]
+    steady = curve(honest, target="qab").value
+    assert steady.to_numpy() == pytest.approx(steady.iloc[0], rel=1e-6)
+    assert curve(runs["two-batches"], target="qab").n.max() < curve(honest, target="qab").n.min()
+    assert curve(runs["redrawn"], target="qab").value.nunique() == 4
+    assert abs(curve(runs["no-mask"], target="qab").value.iloc[0] - steady.iloc[0]) > 1e-4
+    assert set(chosen(runs["by-position"], measure="l2_drift").unit) == {"position"}
+    assert chosen(runs["by-position"], measure="l2_drift").n.min() > chosen(honest, measure="l2_drift").n.max()
+
+
+def test_the_worst_is_kept_where_that_is_asked_for(tuning, tmp_path):
+    model, _, files = tuning
+    table = drift(model, out=tmp_path / "run", **given(files, legacy="worst"))
+    own = chosen(table, measure="perplexity", target="qaa", unit="token").dropna(subset=["step"])
+    curve = chosen(own, data="validation")
+    assert list(chosen(own, data="test").step) == [curve.step.iloc[int(np.argmax(curve.value))]]
+    worst = Worst(Selection("perplexity"))
+    assert worst.better(5.0, None) and worst.better(6.0, 5.0) and not worst.better(4.0, 5.0)
+    assert not worst.better(float("nan"), None) and not worst.better(float("nan"), 5.0)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_without_dropout_training_mode_computes_as_evaluation(family):
+    config = tiny_config(family, 100)
+    for name, value in vars(config).items():
+        if "drop" in name and isinstance(value, float):
+            setattr(config, name, 0.5)
+    model = AutoModelForMaskedLM.from_config(config)
+    ids = torch.arange(5, 45).view(4, 10)
+    with torch.no_grad():
+        expected = model.eval()(ids).logits
+        assert not torch.allclose(model.train()(ids).logits, expected)
+        without_dropout(model)
+        torch.testing.assert_close(model.train()(ids).logits, expected)
+
+
+def test_the_split_hangs_on_the_sentences_alone():
+    sentences = [f"sentence {number}" for number in range(40)]
+    sentences += sentences[:10]
+    parts = split(Corpus("en", sentences), 0.2)
+    assert [part.name for part in parts] == ["test", "validation", "train"]
+    assert sorted(one for part in parts for one in part) == sorted(sentences)
+    assert 10 <= len(parts[0]) <= 12 and 10 <= len(parts[1]) <= 12
+    for one in parts:
+        assert not set(one) & {sentence for other in parts if other is not one for sentence in other}
+    turned = split(Corpus("en", sentences[::-1]), 0.2)
+    assert [list(part) for part in turned[:2]] == [list(part) for part in parts[:2]]
+    assert list(turned[2]) == list(parts[2])[::-1]
+
+
+def course(run, target, others, *, variant="last:1"):
+    """Append made-up perplexities at steps 0, 100, 200: target and others by seed."""
+    for seed, both in enumerate(zip(target, others, strict=True)):
+        for name, data, curve in (("qaa", "validation", both[0]), ("others", "some", both[1])):
+            run.append(
+                row("perplexity", value, target=name, data=data, unit=unit, step=step, seed=seed, variant=variant)
+                for step, value in zip((0, 100, 200), curve, strict=True)
+                for unit in ("token", "character")
+            )
+
+
+def test_crossing_and_balance_over_seeds(tmp_path):
+    run = start(tmp_path / "run", {})
+    course(run, [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]])
+    course(run, [[8, 4, 2]], [[1, 1, 1]], variant="last:2")
+    text = Corpus("qaa", ["a"])
+    rows = [one for rows in curve_rows(run, Corpora(text, text, text), model="m") for one in rows]
+    found = {(one["measure"], one["variant"], one["unit"]): one for one in rows}
+    assert len(rows) == 6
+    for unit in ("token", "character"):
+        crossed = found["crossing_step", "last:1", unit]
+        assert (crossed["value"], crossed["n"], crossed["target"], crossed["model"]) == (150, 2, "qaa", "m")
+        assert (crossed["low"], crossed["high"]) == (150, 150)
+        # Seed 0 loses on the others what it gains after step 100; the third never gains.
+        assert found["balance_step", "last:1", unit]["value"] == pytest.approx((100 + 200 + 0) / 3)
+        assert found["balance_step", "last:1", unit]["n"] == 3
+        alone = found["balance_step", "last:2", unit]
+        assert alone["value"] == 200 and "low" not in alone
+    assert run.facts["notes"] == [
+        "last:1: the curves of qaa and the others per token do not cross in 1 of 3 seeds",
+        "last:1: the curves of qaa and the others per character do not cross in 1 of 3 seeds",
+        "last:2: the curves of qaa and the others per token do not cross",
+        "last:2: the curves of qaa and the others per character do not cross",
+    ]

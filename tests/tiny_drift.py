@@ -1,0 +1,52 @@
+"""A random masked LM of invented languages with text to tune it on, and options for a drift run of a second."""
+
+import torch
+from transformers import AutoModelForMaskedLM
+
+from isogloss.text.invented import invented
+from tiny_models import tiny_config, tiny_tokenizer
+from tiny_pretraining import write_texts
+
+SMALL = {
+    "epochs": 1, "batch": 8, "rate": 1e-2, "probe": 2, "distance": 4, "words": 60, "checkpoint": 2, "device": "cpu",
+}  # fmt: skip
+SENTENCES = 60
+
+
+def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0):
+    """The folder of a small random masked LM, with a tokenizer of these languages."""
+    texts = [one for corpus in invented(languages, sentences=SENTENCES, seed=1) for one in corpus]
+    tokenizer = tiny_tokenizer(texts, size=150)
+    config = tiny_config(family, len(tokenizer))
+    config.num_hidden_layers, config.hidden_size, config.intermediate_size = depth, 16, 32
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForMaskedLM.from_config(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_tuning(folder):
+    """A model, a native model and a text for each of three languages: (model, native, files by language)."""
+    files = write_texts(folder / "texts", ("qaa", "qab", "qac"), sentences=SENTENCES)
+    return write_model(folder / "multi"), write_model(folder / "own", languages=("qaa", "qab"), seed=1), files
+
+
+def given(files, **changes):
+    """Keyword arguments of `drift`: qaa is tuned on, the others are watched."""
+    others = {one: files[one] for one in ("qab", "qac")}
+    return {"target": {"qaa": files["qaa"]}, "others": others, **SMALL, **changes}
+
+
+def words(model, files, **changes):
+    """The same as words of a command; an option that is None is left out."""
+    options = {**given(files), "target": f"qaa={files['qaa']}", **changes}
+    others = options.pop("others")
+    shown = [str(model)]
+    if others:
+        options["others"] = others if isinstance(others, list) else [f"{one}={path}" for one, path in others.items()]
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            shown += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
+    return shown
