@@ -15,7 +15,7 @@ ORDER = [
     {"training"},
     {"runs"},
     {"recipes"},
-    {"report"},
+    {"report", "integrations"},
     {"cli", "__init__", "__main__"},
 ]
 PURE = ["measures", "vectors/pool.py", "text/words.py", "text/masking.py"]

@@ -1,0 +1,449 @@
+"""The callbacks in real runs of transformers' Trainer, against the probes themselves and against runs without them."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    DataCollatorForLanguageModeling,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+import isogloss
+from isogloss.errors import InputError
+from isogloss.integrations import BalanceStopCallback, DriftCallback, PerplexityCallback, UnfreezeCallback
+from isogloss.integrations.callbacks import FEWEST, SHARE, _drawn
+from isogloss.integrations.trainer import stack_of
+from isogloss.integrations.unfreezing import add_weights
+from isogloss.runs.table import frame
+from isogloss.stack import load
+from isogloss.stack.change import freeze
+from isogloss.text.batches import marks
+from isogloss.text.corpora import Corpus
+from isogloss.training.distances import distance_probe, own_start
+from isogloss.training.sentences import sentence_perplexity_probe, tokenise
+from tiny_models import DEPTH, TEXT, tiny_config, tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer()
+MARKS = sorted({*marks(TOKENIZER), TOKENIZER.mask_token_id, TOKENIZER.unk_token_id})
+POOL = torch.tensor([i for i in range(len(TOKENIZER)) if i not in MARKS])
+
+
+def sentences(size, seed):
+    draw = np.random.default_rng(seed)
+    words = sorted({word for line in TEXT for word in line.split()})
+    return [" ".join(draw.choice(words, draw.integers(3, 10))) for _ in range(size)]
+
+
+NL, EN, RU = sentences(20, 1), sentences(24, 2), sentences(18, 3)
+CORPORA = {"nl": NL, "en": EN, "ru": Corpus("ru", RU, name="held out")}
+TRAIN = [{"input_ids": TOKENIZER(one)["input_ids"]} for one in sentences(16, 4)]
+
+
+def tiny(kind=AutoModelForMaskedLM, seed=0):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return kind.from_config(tiny_config("bert", len(TOKENIZER)))
+
+
+def trainer(folder, model, callbacks=(), data=TRAIN, optimizers=(None, None), **changes):
+    options = {
+        "per_device_train_batch_size": 4, "max_steps": 8, "learning_rate": 1e-2, "report_to": "none", "seed": 5,
+        "weight_decay": 0.01, "save_strategy": "no", "disable_tqdm": True, "logging_strategy": "no", "use_cpu": True,
+    }  # fmt: skip
+    arguments = TrainingArguments(output_dir=str(folder), **options | changes)
+    collate = DataCollatorForLanguageModeling(TOKENIZER, mlm_probability=0.3)  # draws from the global state
+    return Trainer(
+        model, arguments, train_dataset=data, eval_dataset=TRAIN[:4], data_collator=collate,
+        callbacks=list(callbacks), optimizers=optimizers,
+    )  # fmt: skip
+
+
+def weights(model):
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+def moved(before, model):
+    """Which parts of a model are no longer what they were: 0 for the embeddings, block numbers, "head"."""
+    found = set()
+    for name, value in model.named_parameters():
+        if not torch.equal(before[name], value):
+            parts = name.split(".")
+            found.add(int(parts[3]) + 1 if "layer" in parts else 0 if "embeddings" in parts else "head")
+    return found
+
+
+def logged(one, name):
+    return {entry["step"]: entry[name] for entry in one.state.log_history if name in entry}
+
+
+def perplexities(model):
+    """What the probe says of a model, by name in the log."""
+    corpora = [one if isinstance(one, Corpus) else Corpus(language, one) for language, one in CORPORA.items()]
+    probe = sentence_perplexity_probe(
+        model, [tokenise(TOKENIZER, one, max_length=64) for one in corpora], target="nl", every=1, seed=0,
+        mask_id=TOKENIZER.mask_token_id, marks=MARKS, pool=POOL, device="cpu",
+    )  # fmt: skip
+    ends = {"token": "", "word": "_word", "character": "_character"}
+    return {f"eval_{one['target']}_perplexity{ends[one['unit']]}": one["value"] for one in probe.take()}
+
+
+class Naive(TrainerCallback):
+    """What people write: everything from the third step on."""
+
+    def on_step_begin(self, args, state, control, model=None, **rest):
+        if state.global_step == 2:
+            model.requires_grad_(True)
+
+
+class Rates(TrainerCallback):
+    """The rate of every group at each update."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_pre_optimizer_step(self, args, state, control, optimizer=None, **rest):
+        self.seen.append([group["lr"] for group in optimizer.param_groups])
+
+
+def test_perplexity_is_logged_at_evaluations_under_its_names_and_is_the_probes(tmp_path):
+    model = tiny()
+    start = perplexities(model)
+    callback = PerplexityCallback(TOKENIZER, CORPORA, target="nl", limit=None)
+    one = trainer(tmp_path, model, [callback], eval_strategy="steps", eval_steps=3)
+    one.train()
+    end = perplexities(model)
+    assert len(end) == 12
+    for name in end:
+        found = logged(one, name)
+        assert list(found) == [0, 3, 6, 8]
+        assert (found[0], found[8]) == (start[name], end[name])
+    balance = math.log(end["eval_nl_perplexity"]) + math.log(end["eval_others_perplexity"])
+    assert logged(one, "eval_balance")[8] == pytest.approx(balance)
+    table = frame(callback.rows)
+    assert len(table) == 4 * 12 and set(table.step) == {0, 3, 6, 8}
+    last = table[(table.step == 8) & (table.target == "others") & (table.unit == "character")]
+    assert last.value.item() == end["eval_others_perplexity_character"]
+    assert last.low.item() < last.value.item() < last.high.item() and last.data.item() == "en+held out"
+    assert one.evaluate()["eval_nl_perplexity"] == end["eval_nl_perplexity"] and len(callback.rows) == 48
+
+
+def test_perplexity_every_so_many_updates_with_accumulation_and_through_trainers_own_log(tmp_path):
+    class Reported(TrainerCallback):
+        def __init__(self):
+            self.names = set()
+
+        def on_log(self, args, state, control, logs=None, **rest):
+            self.names |= set(logs)
+
+    one = trainer(tmp_path, tiny(), [Reported()], gradient_accumulation_steps=2, max_steps=5)
+    callback = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=2, limit=None, log=one.log)
+    one.add_callback(callback)
+    one.train()
+    assert list(logged(one, "eval_en_perplexity")) == [0, 2, 4, 5]
+    assert {"eval_en_perplexity", "eval_balance"} <= one.callback_handler.callbacks[1].names
+    assert logged(one, "eval_en_perplexity")[5] == perplexities(one.model)["eval_en_perplexity"]
+
+
+def test_several_evaluation_sets_are_one_reading_and_a_reading_can_choose_the_best_model(tmp_path):
+    callback = PerplexityCallback(TOKENIZER, CORPORA, target="nl", limit=None)
+    options = {"metric_for_best_model": "eval_nl_perplexity", "load_best_model_at_end": True, "max_steps": 4}
+    options |= {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    one = trainer(tmp_path, tiny(), [callback], greater_is_better=False, **options)
+    one.eval_dataset = {"a": TRAIN[:4], "b": TRAIN[4:8]}
+    one.train()
+    found = logged(one, "eval_nl_perplexity")
+    assert list(found) == [0, 1, 2, 3, 4] and len(callback.rows) == 5 * 12
+    assert one.state.best_metric == min(value for step, value in found.items() if step)
+    # After training the best model is back: it is read anew, though the step is still the last.
+    assert (
+        one.evaluate()["eval_nl_perplexity"] == one.state.best_metric == perplexities(one.model)["eval_nl_perplexity"]
+    )
+    with pytest.raises(InputError, match="would keep the worst; set greater_is_better=False"):
+        trainer(tmp_path, tiny(), [callback], **options).train()
+
+
+def test_training_with_the_callbacks_gives_the_same_weights_bit_for_bit(tmp_path):
+    plain, watched = tiny(), tiny()
+    trainer(tmp_path, plain).train()
+    after_plain = torch.random.get_rng_state()
+    perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=1)
+    callbacks = [perplexity, DriftCallback(TOKENIZER, Corpus("nl", NL), every=1), BalanceStopCallback(perplexity, 99)]
+    modes = []
+
+    class Mode(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **rest):
+            modes.append(all(module.training for module in model.modules()))
+            modes.append(all(weight.grad is None for weight in model.parameters()))
+
+    trainer(tmp_path, watched, [*callbacks, Mode()]).train()
+    assert all(torch.equal(value, weights(watched)[name]) for name, value in weights(plain).items())
+    assert torch.equal(after_plain, torch.random.get_rng_state())
+    assert len(modes) == 16 and all(modes)
+
+
+def test_the_default_sample_is_a_tenth_of_what_is_trained_on_and_drawn_once():
+    many = {language: sentences(2000, number) for number, language in enumerate(("nl", "en"))}
+    callback = PerplexityCallback(TOKENIZER, many, target="nl", every=500)
+    arguments = TrainingArguments(
+        output_dir="x", per_device_train_batch_size=8, gradient_accumulation_steps=2, use_cpu=True
+    )
+    state = type("State", (), {"eval_steps": 100, "max_steps": 1500})
+    assert callback._sample(arguments, state, None) == SHARE * 500 * 16 / 2
+    at_evaluations = PerplexityCallback(TOKENIZER, many, target="nl")
+    arguments.eval_strategy = "steps"
+    assert at_evaluations._sample(arguments, state, None) == SHARE * 100 * 16 / 2
+    arguments.eval_strategy = "epoch"
+    assert at_evaluations._sample(arguments, state, range(41)) == max(FEWEST, int(SHARE * 21 * 16 / 2))
+    corpus = Corpus("nl", many["nl"])
+    assert _drawn(corpus, 50, 0).sentences == _drawn(corpus, 50, 0).sentences != _drawn(corpus, 50, 1).sentences
+    assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50
+
+
+def test_drift_is_logged_per_layer_and_is_the_probes(tmp_path, tiny_reference):
+    model, corpus = tiny(), Corpus("nl", NL)
+    sampling = {"seed": 0, "words": 60}
+    start = own_start(stack_of(tiny(), TOKENIZER), corpus, **sampling)
+    own = DriftCallback(TOKENIZER, corpus, every=3, words=60)
+    away = DriftCallback(TOKENIZER, corpus, reference=tiny_reference, every=3, words=60, measures=("cka",), layers=(2,))
+    one = trainer(tmp_path, model, [own, away])
+    one.train()
+    stack = stack_of(model, TOKENIZER)
+    expected = list(
+        distance_probe(stack, start, corpus, every=1, other="start", measures=("l2", "cosine"), **sampling).take()
+    )
+    names = {"l2_drift": "l2", "cosine_drift": "cosine"}
+    for reading in expected:
+        found = logged(one, f"eval_layer{reading['layer']}_{names[reading['measure']]}")
+        assert list(found) == [0, 3, 6, 8]
+        assert found[0] == pytest.approx(0, abs=1e-6) and found[8] == reading["value"] > 0
+    assert {(row["layer"], row["measure"]) for row in own.rows} == {(k, m) for k in range(DEPTH + 1) for m in names}
+    assert {row["other_model"] for row in own.rows} == {"start"}
+    assert [(row["step"], row["layer"], row["other_model"]) for row in away.rows] == [
+        (step, 2, tiny_reference.name) for step in (0, 3, 6, 8)
+    ]
+    assert list(logged(one, "eval_layer2_cka")) == [0, 3, 6, 8]
+
+
+@pytest.fixture
+def tiny_reference(request):
+    return load(request.getfixturevalue("tiny")("bert"), device="cpu")
+
+
+def test_naive_unfreezing_trains_nothing_and_the_callback_trains_what_it_unfreezes(tmp_path):
+    """The optimiser took only what required gradients when it was made."""
+    reached = {}
+    for name, callback in {"naive": Naive(), "ours": UnfreezeCallback("unfreeze:1/2")}.items():
+        model = tiny()
+        before = weights(model)
+        freeze(stack_of(model), DEPTH - 1)
+        one = trainer(tmp_path, model, optimizers=(None, None))
+        one.add_callback(callback)  # too late to see the optimiser made
+        one.train()
+        reached[name] = moved(before, model)
+        groups = one.optimizer.param_groups
+        assert all(weight.requires_grad for weight in model.parameters())
+    assert reached == {"naive": {DEPTH, "head"}, "ours": {0, 1, 2, 3, "head"}}
+    assert [group["weight_decay"] for group in groups] == [0.01, 0.0] * 4
+    assert not set(map(id, groups[2]["params"])) & set(map(id, groups[3]["params"]))
+    assert all(weight.dim() == 2 for group in groups[2::2] for weight in group["params"])
+
+
+@pytest.mark.parametrize("way", ["constructor", "added", "own optimiser"])
+def test_a_layer_moves_from_the_step_that_unfreezes_it_and_not_before(tmp_path, way):
+    model = tiny()
+    steps = []
+
+    class Watch(TrainerCallback):
+        def on_step_begin(self, args, state, control, model=None, **rest):
+            self.before = weights(model)
+
+        def on_step_end(self, args, state, control, model=None, **rest):
+            steps.append(moved(self.before, model))
+
+    callback, optimizers = UnfreezeCallback("unfreeze:1/2"), (None, None)
+    if way == "own optimiser":
+        optimizers = (torch.optim.AdamW(model.cls.predictions.parameters(), lr=1e-2), None)
+    one = trainer(tmp_path, model, [callback] * (way != "added"), max_steps=7, optimizers=optimizers)
+    if way == "added":
+        freeze(stack_of(model), DEPTH)
+        one.add_callback(callback)
+    one.add_callback(Watch())
+    one.train()
+    expected = [{3}, {3}, {2, 3}, {2, 3}, {1, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}]
+    # The head's output weight is the embeddings', so what is left of the head always moves.
+    assert [found - {"head"} for found in steps] == expected
+    assert all("head" in found or way == "own optimiser" for found in steps)
+    groups = one.optimizer.param_groups
+    held = [id(weight) for group in groups for weight in group["params"]]
+    assert len(held) == len(set(held))
+    if way == "constructor":
+        assert len(groups) == 2
+
+
+def test_epochs_are_counted_in_updates_with_accumulation(tmp_path):
+    model, frozen = tiny(), []
+
+    class Watch(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **rest):
+            blocks = model.bert.encoder.layer
+            frozen.append(sum(not next(block.parameters()).requires_grad for block in blocks))
+
+    callbacks = [UnfreezeCallback("unfreeze:1/epoch+freeze:0"), Watch()]
+    options = {"max_steps": -1, "num_train_epochs": 3, "gradient_accumulation_steps": 3}
+    before = weights(model)
+    trainer(tmp_path, model, callbacks, **options).train()  # 4 batches an epoch: updates of 3 and of 1
+    assert frozen == [2, 2, 1, 1, 0, 0]
+    assert 0 not in moved(before, model)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine", "constant_with_warmup"])
+def test_the_rate_of_new_groups_follows_the_schedule(tmp_path, kind):
+    model, rates = tiny(), Rates()
+    freeze(stack_of(model), 2)
+    one = trainer(tmp_path, model, lr_scheduler_type=kind, warmup_steps=2)
+    one.add_callback(UnfreezeCallback("unfreeze:1/3"))
+    one.add_callback(rates)
+    one.train()
+    assert [len(seen) for seen in rates.seen] == [2] * 3 + [4] * 3 + [6] * 2
+    assert all(len(set(seen)) == 1 for seen in rates.seen)
+    plain = Rates()
+    trainer(tmp_path, tiny(), [plain], lr_scheduler_type=kind, warmup_steps=2).train()
+    assert [seen[0] for seen in rates.seen] == [seen[0] for seen in plain.seen]
+    assert one.lr_scheduler.get_last_lr() == [group["lr"] for group in one.optimizer.param_groups]
+
+
+def test_a_schedule_of_schedules_and_named_weights_take_new_groups():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2), torch.nn.Linear(2, 1))
+    named = [(f"2.{name}", weight) for name, weight in model[2].named_parameters()]
+    optimizer = torch.optim.SGD(named, lr=1.0, weight_decay=0.1)
+    parts = [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step, by=by: by**step) for by in (0.5, 0.1)]
+    schedule = torch.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+    late = {name: weight for name, weight in model.named_parameters() if not name.startswith("2.")}
+    add_weights(model, late, optimizer=optimizer, schedule=schedule)
+    assert [group["param_names"] for group in optimizer.param_groups[1:]] == [
+        ["0.weight"], ["0.bias", "1.weight", "1.bias"]
+    ]  # fmt: skip
+    for expected in (0.5, 1.0, 0.1):
+        optimizer.step()
+        schedule.step()
+        assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([expected] * 3)
+
+
+@pytest.mark.parametrize("plan", ["unfreeze:1/3", "reinit:2-2+last:2"])
+def test_a_resumed_training_ends_with_the_same_weights_rows_and_start(tmp_path, plan):
+    def run(folder, resume=None, **changes):
+        model = tiny()
+        perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=2, limit=None)
+        drift = DriftCallback(TOKENIZER, Corpus("nl", NL), every=2, words=60)
+        one = trainer(
+            folder, model, [UnfreezeCallback(plan), perplexity, drift], save_strategy="steps", save_steps=4, **changes
+        )
+        one.train(resume_from_checkpoint=resume)
+        return weights(model), perplexity.rows, drift.rows
+
+    whole, rows, distances = run(tmp_path / "a")
+    found, later_rows, later_distances = run(tmp_path / "b", resume=str(tmp_path / "a" / "checkpoint-4"))
+    assert all(torch.equal(value, found[name]) for name, value in whole.items())
+    for ours, theirs in ((rows, later_rows), (distances, later_distances)):
+        places = [
+            {name: one.get(name) for name in ("step", "measure", "value", "layer", "target", "unit")} for one in ours
+        ]
+        assert places == [{name: one.get(name) for name in places[0]} for one in theirs]
+    assert [one for one in later_rows if one["step"] > 4] == [one for one in rows if one["step"] > 4]
+
+
+def test_reinitialised_blocks_are_fresh_once(tmp_path):
+    model = tiny()
+    before = weights(model)
+    one = trainer(tmp_path, model, [UnfreezeCallback("reinit:2-2+freeze:3")], max_steps=1)
+    assert moved(before, model) == {2}
+    fresh = weights(model)
+    one.train()
+    assert moved(fresh, model) == {"head"}
+
+
+def scripted(monkeypatch, values):
+    """Perplexities (target, others) at each reading, whatever the model."""
+    left = iter(values)
+
+    def take(self, probe, state):
+        if self._step != state.global_step:
+            self._step = state.global_step
+            nl, others = next(left)
+            names = {"eval_nl_perplexity": nl, "eval_others_perplexity": others}
+            state.log_history.append({**names, "step": state.global_step})
+
+    monkeypatch.setattr("isogloss.integrations.curve.Curve._read", take)
+
+
+def test_training_stops_when_the_balance_no_longer_improves(tmp_path, monkeypatch):
+    scripted(monkeypatch, [(8.0, 8.0), (4.0, 9.0), (3.0, 11.0), (2.5, 16.0), (2.4, 20.0), (2.3, 30.0)])
+    perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl")
+    stop = BalanceStopCallback(perplexity, 2)
+    one = trainer(tmp_path, tiny(), [perplexity, stop], eval_strategy="steps", eval_steps=1)
+    one.train()
+    assert one.state.global_step == 4
+    assert "has not improved since step 2 (patience 2)" in stop.reason
+
+
+def test_a_resumed_training_stops_where_it_would_have_stopped(tmp_path, monkeypatch):
+    curve = [(8.0, 8.0), (4.0, 9.0), (4.0, 10.0), (4.0, 11.0), (4.0, 12.0), (4.0, 13.0), (4.0, 14.0), (4.0, 15.0)]
+    ends = []
+    for resume, values in ((None, curve), (str(tmp_path / "checkpoint-2"), curve[3:])):
+        scripted(monkeypatch, values)
+        perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=1)
+        stop = BalanceStopCallback(perplexity, patience=3)
+        one = trainer(tmp_path, tiny(), [perplexity, stop], save_strategy="steps", save_steps=2)
+        one.train(resume_from_checkpoint=resume)
+        ends.append((one.state.global_step, stop.reason))
+    assert ends[0] == ends[1] and ends[0][0] == 4
+
+
+def test_the_real_balance_stops_a_training_that_harms_both(tmp_path):
+    perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=1, limit=None)
+    stop = BalanceStopCallback(perplexity, patience=2)
+    one = trainer(tmp_path, tiny(), [perplexity, stop], learning_rate=1.0, max_steps=50)
+    one.train()
+    assert one.state.global_step < 10 and stop.reason
+
+
+def test_mistakes_get_a_sentence(tmp_path):
+    def refuse(match, *callbacks, kind=AutoModelForMaskedLM, **changes):
+        with pytest.raises(InputError, match=match):
+            trainer(tmp_path, tiny(kind), callbacks, **changes).train()
+
+    def made(**changes):
+        return PerplexityCallback(TOKENIZER, **{"corpora": CORPORA, "target": "nl", "every": 2} | changes)
+
+    for match, changes in {
+        "the target de is not among the corpora": {"target": "de"},
+        "the corpus of nl is one text": {"corpora": {"nl": "een tekst"}},
+        "says that its language is en": {"corpora": {"nl": Corpus("en", EN)}},
+        "called 'others'": {"corpora": {"nl": NL, "others": EN}},
+        "at least one sentence a corpus": {"limit": 0},
+        "every 1 update or more rarely": {"every": 0},
+    }.items():
+        with pytest.raises(InputError, match=match):
+            made(**changes)
+    with pytest.raises(InputError, match="no balance with nl alone"):
+        BalanceStopCallback(made(corpora={"nl": NL}))
+    refuse("Trainer makes no evaluations", made(every=None))
+    refuse("perplexity is of masked language models", made(), kind=AutoModelForSequenceClassification)
+    refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
+
+
+def test_nothing_else_imports_this_room():
+    source = Path(isogloss.__file__).parent
+    users = {
+        path.relative_to(source).parts[0]
+        for path in source.rglob("*.py")
+        if "isogloss.integrations" in path.read_text()
+    }
+    assert users == {"integrations"}
