@@ -147,6 +147,10 @@ def test_unknown_language(isogloss, sides, tiny):
 
 def test_a_folder_that_is_no_model(isogloss, sides):
     one_sentence(isogloss("map", sides, *given(sides)), sides, "no config.json")
+    for language in ("qaa", "qab"):
+        (sides / "model" / language).mkdir(parents=True)
+        (sides / "model" / language / "config.json").write_text("{}")
+    one_sentence(isogloss("map", sides / "model", *given(sides)), "the folders qaa, qab in it are: name one of these")
     one_sentence(isogloss("map", "./nowhere", *given(sides)), "./nowhere")
 
 

@@ -257,7 +257,10 @@ def _tell(table: Any, folder: Path, page: Path | None) -> None:
     missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
     for sentence in [*verdict(table), *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
-    typer.echo(f"\n{len(table):,} rows: {folder / 'rows.csv'}\nreport: {page or missing}")
+    typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
+    if (folder / "model").is_dir():
+        typer.echo(f"model: {folder / 'model'}")
+    typer.echo(f"report: {page or missing}")
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """How long work tells how far it is: a callback `(stage, done, total)`, shown by whoever is in front of a person.
 
+What follows a colon in a stage is news of it: `training: loss 3.214` goes on with the bar of `training`.
+
 The library never prints. A function that can take more than two seconds accepts `progress=`; the command line and
 notebooks pass `bar()`, everything else the silent default.
 """
@@ -26,8 +28,9 @@ def bar() -> Iterator[Progress]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
 
         def show(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
+            name = stage.partition(":")[0]
+            if name not in tasks:
+                tasks[name] = bars.add_task(stage, total=total)
+            bars.update(tasks[name], description=stage, completed=done, total=total)
 
         yield show

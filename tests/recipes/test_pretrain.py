@@ -74,6 +74,7 @@ def test_a_run_leaves_a_model_its_rows_and_a_card(files, tmp_path):
     last = table[table.measure == "loss"].value.iloc[-1]
     for part in (
         "- qaa\n- qab\n", "license: apache-2.0", "Local language qaa, Local language qab", "qaa.txt", "qab.txt",
+        "| vocabulary | 150 pieces, wordpiece, of all languages together |", f"{os.cpu_count()} CPUs",
         "| steps | 5 |", f"| tokens seen | {5 * 4 * 16} |", f"{last:.3f} nats a predicted token", *versions,
         f"| all | {perplexity[(perplexity.target == 'all') & (perplexity.step == 5)].value.iloc[0]:.2f} |",
     ):  # fmt: skip
@@ -145,7 +146,10 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
     for language, folder in own.items():
         stacks[language], text = stack_and_text(folder, language)
         assert ig.vectors(stacks[language], text).isfinite().all()
-        assert (folder / "README.md").is_file()
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert ("no piece is shared" in card) == (name == "no anchors")
+        assert ("pieces spelled alike are one" in card) == (name == "separate vocabularies")
+        assert ("extra anchors |" in card) == (changes.get("anchors") == "extra")
     if name in parted:
         check_sharing(name, *own.values())
     if name == "no anchors":
@@ -215,10 +219,19 @@ def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):
 def test_hashing_and_packing_and_training_show_how_far_they_are(files, tmp_path):
     seen = {}
     made(files, tmp_path / "run", progress=lambda stage, done, total: seen.setdefault(stage, []).append((done, total)))
-    assert {"hashing the text", "tokenizer of qaa, qab", "packing qaa", "packing qab", "training"} == set(seen)
+    stages = {stage.partition(":")[0] for stage in seen}
+    assert {"hashing the text", "tokenizer of qaa, qab", "packing qaa", "packing qab", "training"} == stages
     size = sum(path.stat().st_size for path in files.values())
     assert seen["hashing the text"][-1] == (size, size)
-    assert list(seen)[0] == "hashing the text" and seen["training"] == [(step, 4) for step in range(1, 5)]
+    assert list(seen)[0] == "hashing the text"
+    for side in ("", ": held out"):
+        done, total = seen[f"packing qaa{side}"][-1]
+        assert done == total > 0
+    assert seen["training"] == [(1, 4), (2, 4)]  # then the loss is known, and told
+    assert seen["training: measuring"] == [(0, 4), (2, 4), (4, 4)]
+    told = [stage for stage in seen if stage.startswith("training: loss")]
+    losses = read_rows(tmp_path / "run").query("measure == 'loss'")
+    assert told == [f"training: loss {losses.value.iloc[0]:.3f}"] and seen[told[0]] == [(3, 4), (4, 4)]
 
 
 def test_packed_text_alone_gives_the_model_the_text_gives(files, tmp_path):

@@ -59,6 +59,24 @@ def test_a_missing_file(refused, files, tmp_path):
     refused(options({}, text=[str(tmp_path / "gone")]), "takes LANG=FILE or a folder", "gone")
 
 
+def test_a_folder_where_a_file_belongs(refused, files, tmp_path):
+    (tmp_path / "folder").mkdir()
+    refused(options({**files, "qab": tmp_path / "folder"}), f"--text qab: {tmp_path / 'folder'} is a folder")
+    refused(options(files, streams=files["qaa"]), "is a file; name a folder for packed text")
+    refused(options(files, tokenizer=tmp_path / "folder"), "no tokenizer that can be read: it has no tokenizer.json")
+
+
+def test_text_and_lists_given_from_python_as_one_string(files, tmp_path):
+    with pytest.raises(InputError, match=r"has no files named \*.LANG.txt"):
+        pretrain(tmp_path, out=tmp_path / "run", **SMALL)
+    with pytest.raises(InputError, match="takes LANG=FILE or a folder .* not 'qaa.txt'"):
+        pretrain("qaa.txt", out=tmp_path / "run", **SMALL)
+    with pytest.raises(InputError, match="--repeat x=2: no file"):
+        pretrain(files, out=tmp_path / "run", repeat="x=2", **SMALL)
+    with pytest.raises(InputError, match="is a Bitext or a Corpus, as read_bitext reads them, not 'x.tsv'"):
+        pretrain(files, "x.tsv", out=tmp_path / "run", **SMALL)
+
+
 def test_a_language_listed_twice(refused, files, tmp_path):
     twice = [f"en={files['qaa']}", f"eng={files['qab']}"]
     refused(options({}, text=twice), "--text: en is listed twice; give its files together, en=A,B")

@@ -65,6 +65,13 @@ def test_a_json_file_overrides_anything(tmp_path):
     assert (config.hidden_act, config.intermediate_size, config.hidden_size) == ("relu", 7, 24)
 
 
+@pytest.mark.parametrize("family", ["bert", "distilbert", "electra", "modernbert", "mpnet", "xlm-roberta"])
+def test_every_field_of_a_family_may_be_in_the_file(family, tmp_path):
+    fields = configure(family, **SHAPE).to_dict()
+    (tmp_path / "more.json").write_text(json.dumps(fields))
+    assert configure(family, **SHAPE, more=tmp_path / "more.json").to_dict() == fields
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -94,6 +101,9 @@ def test_impossible_shapes_are_refused(changes, sentence):
         ("[1]", "must hold one JSON object"),
         ('{"hidden_act": 3}', "--config .* cannot be used"),
         ('{"num_hidden_layers": "two"}', "--config .* cannot be used"),
+        ('{"hidden_act": "golu"}', "--config .* cannot be used for bert: .*golu.* is not known"),
+        ('{"hiden_act": "relu"}', "--config .*: bert has no field hiden_act; is hidden_act meant?"),
+        ('{"qqq": 1}', "--config .*: bert has no field qqq$"),
     ],
 )
 def test_a_file_of_fields_that_cannot_be_used_is_named(tmp_path, content, sentence):

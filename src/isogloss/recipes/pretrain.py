@@ -203,7 +203,7 @@ def pretrain_job(
 
 
 def pretrain(
-    text: Sequence[str] | Mapping[str, Any] | None = None,
+    text: str | Path | Sequence[str] | Mapping[str, Any] | None = None,
     *bitext: Bitext | Corpus,
     out: str | Path,
     resume: bool = False,
@@ -212,10 +212,11 @@ def pretrain(
 ) -> pd.DataFrame:
     """Pretrain a masked language model, from Python: `pretrain_job` says what the options are. Returns the rows.
 
-    text: files by language. The model is in the folder `out/model`, ready for `load`.
+    text: files by language, or a folder of files named `*.LANG.txt`. The model is in `out/model`, ready for `load`.
 
     >>> table = pretrain({"en": "en.txt", "nl": "nl.txt"}, out="runs/mine", steps=2_000)  # doctest: +SKIP
     """
+    options |= {name: [options[name]] for name in ("repeat", "lexicon") if isinstance(options.get(name), str)}
     job = pretrain_job(*bitext, text=cast(Any, text), **options)
     arguments = {"text": text if text is None else str(text), **options}
     return execute(

@@ -1,8 +1,12 @@
 """Configurations for new encoders of any known family, from the few numbers that give one its shape."""
 
 import json
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES
@@ -39,7 +43,7 @@ def configure(
     length: the longest input the encoder learns positions for; rotary families take 512 at least. more: a JSON file
     whose entries override anything.
     """
-    from transformers import AutoConfig
+    from transformers import AutoConfig, AutoModelForMaskedLM
 
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
     if architecture not in known:
@@ -68,16 +72,30 @@ def configure(
     }
     if architecture == "electra":
         sizes["embedding_size"] = width
+    plain = AutoConfig.for_model(architecture, **sizes, **marks)
     if more is None:
-        return AutoConfig.for_model(architecture, **sizes, **marks)
-    fields = sizes | marks | _read(Path(more))
+        return plain
+    given = _read(Path(more))
+    _refuse_unknown(plain, given, more)
+    if given.pop("model_type", architecture) != architecture:
+        raise InputError(f"--config {more} is of another family than --architecture {architecture}")
     try:
-        made = AutoConfig.for_model(architecture, **fields)
+        made = AutoConfig.for_model(architecture, **sizes | marks | given)
     except Exception as error:  # what a configuration raises differs by family and version
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise InputError(f"--config {more} cannot be used for {architecture}: {reason}") from error
+        raise _refusal(more, architecture, error) from error
     _refuse_too_small(made, more, positions=length + before, vocabulary=vocabulary if tokenizer is not None else 0)
+    try:
+        with torch.device("meta"):  # an activation that does not exist shows only when layers are made
+            AutoModelForMaskedLM.from_config(made)
+    except Exception as error:
+        raise _refusal(more, architecture, error) from error
     return made
+
+
+def _refusal(more: str | Path, architecture: str, error: Exception) -> InputError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+    known = " is not known" if isinstance(error, KeyError) else ""
+    return InputError(f"--config {more} cannot be used for {architecture}: {reason}{known}")
 
 
 def _marks(tokenizer: Any) -> dict[str, int]:
@@ -88,6 +106,16 @@ def _marks(tokenizer: Any) -> dict[str, int]:
     for border, mark in (("bos", "cls"), ("eos", "sep")):
         ids[border] = ids[mark] if ids[border] is None else ids[border]
     return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
+
+
+def _refuse_unknown(plain: Any, given: Mapping[str, Any], more: str | Path) -> None:
+    """Refuse fields the family has not: transformers keeps any name, so a misspelled one would do nothing."""
+    known = {*plain.to_dict(), *vars(plain), *plain.attribute_map, "dtype", "torch_dtype"}
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; is {near[0]} meant?" if near else ""
+            raise InputError(f"--config {more}: {plain.model_type} has no field {name}{hint}")
 
 
 def _refuse_too_small(made: Any, more: str | Path, *, positions: int, vocabulary: int) -> None:

@@ -130,6 +130,11 @@ def locate(name: str | Path) -> str:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
+            sides = [one.parent.name for one in sorted(folder.glob("*/config.json"))]
+            if sides:
+                raise InputError(
+                    f"{folder} is no model, but the folders {', '.join(sides)} in it are: name one of these"
+                )
             raise InputError(f"{folder} is no model: it has no config.json")
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")

@@ -109,6 +109,8 @@ def pack(
             words += sum(len(spans(text, language)) for text in chunk)
             done += sum(len(text.encode()) + 1 for text in chunk)
             progress(f"packing {language}", done, max(total, done))
+        if done < total:
+            progress(f"packing {language}", total, total)
         _write_header(file, kind, tokens)
         _facts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
     write_text(_facts_path(path), json.dumps(asdict(_Facts(language, tokens, count, characters, words)), indent=1))

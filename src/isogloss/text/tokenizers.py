@@ -57,8 +57,7 @@ def train_tokenizers(
     >>> made["en"] is made["nl"], made["en"].tokenize("sleeping")  # doctest: +SKIP
     (True, ['sleep', '##ing'])
     """
-    if size < SMALLEST:
-        raise InputError(f"a vocabulary of {size} pieces is too small; ask for at least {SMALLEST}")
+    refuse_small(size)
     for chosen, known in ((kind, get_args(Kind)), (spaces, get_args(Spaces))):
         if chosen not in known:
             raise InputError(f"{chosen!r} is not known; choose {', '.join(known)}")
@@ -82,6 +81,12 @@ def train_tokenizers(
         if id(table) not in made:
             made[id(table)] = _assemble(table, kind, lowercase=lowercase, max_length=max_length)
     return {language: made[id(table)] for language, table in tables.items()}
+
+
+def refuse_small(size: int) -> None:
+    """Refuse a vocabulary that would hold little more than single letters."""
+    if size < SMALLEST:
+        raise InputError(f"a vocabulary of {size} pieces is too small; ask for at least {SMALLEST}")
 
 
 def _count_bytes(language: str, lines: Lines) -> int:

@@ -217,10 +217,13 @@ def train(
     """
     settings, model = training.settings, training.model
     begun, mode = training.step, model.training
+    stage = "training"
     model.train()
     try:
         while True:
             step = training.step
+            if any(step % probe.every == 0 for probe in probes) or step == settings.steps:
+                progress("training: measuring", step, settings.steps)
             readings = _take(training, probes, begun, due=True)
             last = step == settings.steps or (stop is not None and training.judge(stop, readings))
             if last:
@@ -228,6 +231,7 @@ def train(
             if selection is not None:
                 _keep_best(training, selection, readings, checkpoints)
             if readings:
+                stage = next((_told(one) for one in readings if one["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
             if last:
                 return
@@ -236,7 +240,7 @@ def train(
             if plan is not None:
                 plan(step)
             training.update()
-            progress("training", training.step, settings.steps)
+            progress(stage, training.step, settings.steps)
     finally:
         model.train(mode)
 
@@ -250,6 +254,10 @@ def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool)
     if training.step > begun and (training.step % training.settings.report == 0) is due:
         readings.append(training.read_loss())
     return readings
+
+
+def _told(loss: Reading) -> str:
+    return f"training: loss {loss['value']:.3f}"
 
 
 def _keep_best(

@@ -37,6 +37,7 @@ def training_facts(
     seen = sampler.epochs(training.step, diet["batch"])
     return {
         "weights": sum(one.numel() for one in models.parameters()),
+        "vocabulary": _vocabulary(packed),
         "separate parts": str(models.sharing),
         "steps": training.step,
         "tokens seen": tokens,
@@ -65,9 +66,29 @@ def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | Non
     lines += ["", "## Text", "", *_text(packed)]
     lines += ["", "## Held-out text", "", *_perplexities(run.rows)]
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
-    hardware = ", ".join(str(value) for value in run.facts["hardware"].values())
+    machine = run.facts["hardware"]
+    hardware = ", ".join(str(f"{value} CPUs" if name == "cpus" else value) for name, value in machine.items())
     lines += ["", "## Made with", "", f"{versions}; {hardware}.", ""]
     return "\n".join(front + lines)
+
+
+def _vocabulary(packed: Packed) -> str:
+    """How many pieces, of which kind, and how languages share them."""
+    told = packed.facts["tokenizer"]
+    sizes = {len(one) for one in packed.tokenizers.values()}
+    size = f"{min(sizes):,} pieces" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,} pieces"
+    kind = told.get("kind", "tokenizer given")
+    shared = SPACES[told.get("spaces", "joint")] if len(packed.languages) > 1 else ""
+    anchors = ", extra anchors" if "extra anchors" in packed.facts else ""
+    return f"{size}, {kind}{', lower case' if told.get('lowercase') else ''}{shared}{anchors}"
+
+
+SPACES = {
+    "joint": ", of all languages together",
+    "union": ", a tokenizer each; pieces spelled alike are one",
+    "prefix": ", a tokenizer each; no piece is shared",
+    "own": " each, a tokenizer and embeddings for every language",
+}
 
 
 def _text(packed: Packed) -> list[str]:

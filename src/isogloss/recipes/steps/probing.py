@@ -16,6 +16,9 @@ LEAST = 64  # tokens of held-out text that perplexity is worth measuring on
 
 def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[Bitext]:
     """Parallel text in the model's languages: what was given, else the embedded sentences."""
+    for one in given:
+        if not isinstance(one, Bitext | Corpus):
+            raise InputError(f"text to measure on is a Bitext or a Corpus, as read_bitext reads them, not {one!r}")
     corpora = tuple(one for one in given if isinstance(one, Corpus))
     texts = [*([Bitext(corpora)] if corpora else []), *(one for one in given if isinstance(one, Bitext))]
     found = []

@@ -13,6 +13,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import one_of
 from isogloss.recipes.steps.texts import Packed, Texts, describe, open_packed, pack_texts, read_packed_facts
 from isogloss.text.anchors import Dictionary, add_anchors
+from isogloss.text.tokenizers import refuse_small
 from isogloss.training.sharing import Sharing
 
 
@@ -37,6 +38,8 @@ class Source:
         """Refuse options that do not go together, before a byte of the text is read."""
         if not self.texts and self.streams is None:
             raise InputError("--text is missing: give LANG=FILE for each language, or --streams with packed text")
+        if self.streams is not None and self.streams.is_file():
+            raise InputError(f"--streams {self.streams} is a file; name a folder for packed text")
         if not self.texts and self.evaluate:
             raise InputError("--evaluate goes with --text; packed text brings its own held-out part")
         missing = [one for one in self.evaluate if one not in self.texts]
@@ -103,6 +106,7 @@ def tokenizer_options(
 ) -> dict[str, Any]:
     """The arguments of `train_tokenizers`, or the folder of a tokenizer that exists."""
     if tokenizer in ("wordpiece", "unigram"):
+        refuse_small(size)
         return {"kind": tokenizer, "size": size, "spaces": spaces, "exponent": exponent, "lowercase": lowercase,
                 "max_length": length}  # fmt: skip
     if not Path(tokenizer).is_dir():

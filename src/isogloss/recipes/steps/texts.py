@@ -28,6 +28,7 @@ from isogloss.text.tokenizers import train_tokenizers
 from isogloss.text.words import spans
 
 Texts = Mapping[str, Sequence[Path]]
+Given = str | Path | Sequence[str] | Mapping[str, Any]
 Change = Callable[[str, Iterable[str]], Iterable[str]]
 
 
@@ -46,7 +47,7 @@ class Packed:
         return list(self.train)
 
 
-def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text") -> dict[str, list[Path]]:
+def read_texts(given: Given, *, option: str = "text") -> dict[str, list[Path]]:
     """Files of each language from `LANG=FILE[,FILE...]`, or from a folder of files named `*.LANG.txt`.
 
     A language given twice, a file that is missing or empty, and a code that is none are refused.
@@ -60,6 +61,10 @@ def read_texts(given: Sequence[str] | Mapping[str, Any], *, option: str = "text"
         if not files:
             raise InputError(f"--{option} {language}: no file is named; give {language}=FILE")
         for path in files:
+            if path.is_dir():
+                raise InputError(
+                    f"--{option} {language}: {path} is a folder; name files, or give a folder without LANG="
+                )
             if not path.is_file():
                 raise InputError(f"--{option} {language}: there is no file {path}")
             if not any(True for _ in islice(paragraphs([path]), 1)):
@@ -144,9 +149,11 @@ def pack_texts(
         for side, text in sides:
             path = folder / f"{side}.{language}.npy"
             if not (path.is_file() and path.with_suffix(".json").is_file()):
+                told = progress if side == "train" else _aside(progress)
                 files = texts[language] if side == "train" else evaluate.get(language, texts[language])
-                total = sum(one.stat().st_size for one in files)
-                pack(tokenizers[language], text, path, language=language, total=total, progress=progress)
+                part = 1.0 if side == "train" or evaluate else share
+                total = round(part * sum(one.stat().st_size for one in files))
+                pack(tokenizers[language], text, path, language=language, total=total, progress=told)
     write_text(folder / "streams.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
     return open_packed(folder)
 
@@ -203,6 +210,10 @@ def word_starts(tokenizer: Any) -> torch.Tensor:
     return ~torch.tensor(goes_on)
 
 
+def _aside(progress: Progress) -> Progress:
+    return lambda stage, done, total: progress(f"{stage}: held out", done, total)
+
+
 def _grows_on(character: str) -> bool:
     """Whether a letter or a mark on one belongs to the word before it."""
     return not character.isdigit() and spans(f"a{character}", "en") == [(0, 2)]
@@ -249,19 +260,21 @@ def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
 def _read_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
+    if not any(folder.glob("*.json")):
+        raise InputError(f"{folder} holds no tokenizer that can be read: it has no tokenizer.json")
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error
 
 
-def _entries(given: Sequence[str] | Mapping[str, Any], option: str) -> Iterator[tuple[str, list[Path]]]:
+def _entries(given: Given, option: str) -> Iterator[tuple[str, list[Path]]]:
     if isinstance(given, Mapping):
         for language, files in given.items():
             several = [files] if isinstance(files, str | Path) else list(files)
             yield code(language), [Path(one) for one in several]
         return
-    for entry in given:
+    for entry in [str(given)] if isinstance(given, str | Path) else map(str, given):
         language, equals, files = entry.partition("=")
         if equals:
             yield code(language), [Path(one.strip()) for one in files.split(",") if one.strip()]
