@@ -1,6 +1,6 @@
 """How long work tells how far it is: a callback `(stage, done, total)`, shown by whoever is in front of a person.
 
-What follows a colon in a stage is news of it: `training: loss 3.214` goes on with the bar of `training`.
+What follows a colon and a space in a stage is news of it: `training: loss 3.214` goes on with the bar of `training`.
 
 The library never prints. A function that can take more than two seconds accepts `progress=`; the command line and
 notebooks pass `bar()`, everything else the silent default.
@@ -28,7 +28,7 @@ def bar() -> Iterator[Progress]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
 
         def show(stage: str, done: int, total: int) -> None:
-            name = stage.partition(":")[0]
+            name = stage.partition(": ")[0]
             if name not in tasks:
                 tasks[name] = bars.add_task(stage, total=total)
             bars.update(tasks[name], description=stage, completed=done, total=total)
