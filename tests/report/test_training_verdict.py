@@ -9,7 +9,8 @@ from training_runs import Course, training_rows, write_training
 
 from isogloss.report import verdict, write_figures
 from isogloss.report.folder import read_run
-from isogloss.report.steps import StepCurve, apart, average, best_panel, panels, thin
+from isogloss.report.stepcurves import StepCurve, apart, average, thin
+from isogloss.report.steps import best_panel, panels
 from isogloss.report.stepverdict import digits
 from isogloss.runs import table
 

@@ -15,6 +15,7 @@ is right: three runs say little about a fourth.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -219,5 +220,11 @@ def _mean(values: Floats, confidence: float) -> tuple[float, float, float]:
     mean = float(values.mean())
     if n == 1:
         return mean, math.nan, math.nan
-    reach = float(stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(ddof=1)) / math.sqrt(n)
+    reach = _quantile(confidence, n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
     return mean, mean - reach, mean + reach
+
+
+@cache
+def _quantile(confidence: float, freedom: int) -> float:
+    """How many standard errors a t interval reaches to either side."""
+    return float(stats.t.ppf((1 + confidence) / 2, freedom))

@@ -165,13 +165,15 @@ def drift_job(
         watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
         for sentence in watch.text.notes:
             run.note(sentence)
-        untuned = {"model": names[0], "variant": UNTUNED, "seed": seed}
-        yield [row(**{**untuned, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
+        before = {"model": names[0], "variant": UNTUNED, "seed": seed}
+        # Read now and given last: until the first rows are there, a mistake leaves no folder behind.
+        untuned = [row(**{**before, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
         for number, (plan, each) in enumerate(trainings, 1):
             stage = f"tuning {plan}, seed {each} ({number} of {len(trainings)})"
             folder = run.folder / "checkpoints" / f"{str(plan).replace(':', '-').replace('/', '-')}-seed-{each}"
             place = {"model": names[0], "variant": variant_of(plan, defects), "seed": each}
             yield from _tune(run, tuning, watch, plan=plan, folder=folder, place=place, progress=_told(progress, stage))
+        yield untuned
         yield from curve_rows(run, corpora, model=names[0])
 
     hashes: dict[str, Any] = {"model": stack.fingerprint, "data": corpora.fingerprints}

@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.report.steps import POOLED, with_steps, without_steps
+from isogloss.report.plans import OTHERS
+from isogloss.report.steps import POOLED, Panel, panels, with_steps, without_steps
 from isogloss.runs import table
 
 POINT_COLUMNS = ("layer", "language", "word", "pair", "x", "y")
@@ -42,6 +43,11 @@ class RunFolder:
         return with_steps(self.rows)
 
     @cached_property
+    def panels(self) -> list[Panel]:
+        """The panels of a training; many rows make them slowly, so they are made once."""
+        return panels(self.trained)
+
+    @cached_property
     def mapped(self) -> pd.DataFrame:
         """The rows of a map: those without a step, which are all rows of a run that trained nothing."""
         return without_steps(self.rows)
@@ -66,7 +72,7 @@ class RunFolder:
     def languages(self) -> list[str]:
         """Language codes in order of appearance, in the rows and then in the points."""
         codes: dict[str, None] = {}
-        pooled = self.rows["step"].notna() & (self.rows["source"] == "") & (self.rows["target"] == POOLED)
+        pooled = self.rows["step"].notna() & (self.rows["source"] == "") & self.rows["target"].isin((POOLED, OTHERS))
         for source, target in self.rows[~pooled][["source", "target"]].drop_duplicates().itertuples(index=False):
             codes |= {code: None for code in (source, target) if code}
         if self.points is not None:

@@ -87,6 +87,37 @@ MEANINGS = {
         better=LOWER,
         log=True,
     ),
+    "l2_drift": Meaning(
+        "L2 distance",
+        "How far a word's vector lies from the same word's in the other model, or in this one at its start. Models "
+        "that were trained apart may hold the same arrangement turned another way, and be far apart all the same.",
+        better="",
+    ),
+    "cosine_drift": Meaning(
+        "Cosine distance",
+        "As the distance, but only by direction: 0 is the same direction, 1 none in common.",
+        better="",
+    ),
+    "procrustes_distance": Meaning(
+        "Distance after Procrustes",
+        "What is left of the distance when one model's words are turned onto the other's as well as can be: 0 is the "
+        "same arrangement. Chance is what shuffled words leave.",
+        better="",
+        span=(0.0, 1.0),
+    ),
+    "cka to another model": Meaning(
+        "CKA",
+        "Do the two models arrange the same words in the same way, seen as a whole cloud? 1 is the same arrangement "
+        "(up to a turn and a change of size), 0 is what unrelated words give.",
+        better="",
+        span=(0.0, 1.0),
+    ),
+    "crossing_step": Meaning(
+        "Crossing", "The step where the perplexity of the language that is tuned on crosses that of the others.", ""
+    ),
+    "balance_step": Meaning(
+        "Balance", "The step where what is gained on one language best outweighs what is lost on the others.", ""
+    ),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
     ),

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
+from isogloss.report.driftverdict import drift_facts
 from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
 from isogloss.report.phrases import measure_name, number
+from isogloss.report.plans import is_drift
 from isogloss.report.stepverdict import last_layer_curve, step_facts
 from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
 from isogloss.report.verdict import verdict
@@ -163,7 +165,8 @@ def _lead(run: RunFolder) -> Curve | None:
 def _facts(run: RunFolder) -> list[dict[str, str]]:
     """The few numbers a reader takes away."""
     if not run.trained.empty:
-        trained = [*step_facts(run.trained, depth=run.depth), ("languages", str(len(run.languages)), "")]
+        facts = drift_facts(run.rows) if is_drift(run.rows) else step_facts(run.trained, depth=run.depth)
+        trained = [*facts, ("languages", str(len(run.languages)), "")]
         return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
     lead = _lead(run)
     if lead is None:

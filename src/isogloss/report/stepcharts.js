@@ -21,7 +21,8 @@ function stepChart(chart, { several, cursors }) {
   const units = [...new Set(all.map((panel) => panel.unit))];
   const layers = [...new Set(all.map((panel) => panel.layer))].sort((a, b) => a - b);
   const best = all.find((panel) => panel.best);
-  const top = several ? "the best of each run" : `${best ? best.layer : layers[0]} (best)`;
+  const which = chart.better === "" ? "highest" : "best";
+  const top = several ? `the ${which} of each run` : best ? `${best.layer} (${which})` : String(layers[0]);
   const codes = new Map(all.flatMap((panel) => panel.lines.map((line) => [line.code, line.label])));
   const menus = [
     units.length > 1 ? ["Per", units.map((unit) => [unit, unit]), "unit"] : null,

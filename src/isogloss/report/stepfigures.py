@@ -12,8 +12,9 @@ from isogloss.report.gridfigure import shade_range
 from isogloss.report.look import QUIET, caption, file_name, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning
 from isogloss.report.payload import SHADES
+from isogloss.report.stepcurves import thin
 from isogloss.report.steplabels import basis, line_look, line_name, pooled_name, titled
-from isogloss.report.steps import Line, Panel, best_panel, panels, thin
+from isogloss.report.steps import Line, Panel, best_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -
     A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
     layer that is best at the last step.
     """
-    found = panels(run.trained)
+    found = run.panels
     written: list[Path] = []
     for measure, variant in dict.fromkeys((panel.measure, panel.variant) for panel in found):
         own = [panel for panel in found if (panel.measure, panel.variant) == (measure, variant)]
@@ -45,7 +46,6 @@ def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -
 def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out: Path, name: str) -> list[Path]:
     many = len(panel.lines) > 1
     figure, axes = new_figure(7.6 if many else 6.4, 4.2)
-    about = meaning(panel.measure)
     for place, line in sorted(enumerate(panel.lines), key=lambda one: one[1].leads):
         _draw(axes, panel, line, label=line_name(line, names, pooled=pooled_name(panel)), run=run, place=place)
     lead = panel.lead
@@ -53,7 +53,7 @@ def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out
         look: dict[str, Any] = {"color": "#8a8577", "linewidth": 1.1, "label": "chance", "linestyle": (0, (3, 3))}
         axes.plot(lead.curve.steps, lead.curve.floor, **look)
     at = "" if panel.layer is None else f" at layer {panel.layer}"
-    axes.set_title(f"{titled(panel)}{at}" + (" (lower is better)" if about.better == LOWER else ""))
+    axes.set_title(f"{titled(panel)}{at}" + (" (lower is better)" if _lower(panel) else ""))
     _finish(axes, panel, legend=many or lead is None)
     caption(figure, f"{printable(run.model)}. {basis(panel)}")
     return save(figure, out, name)
@@ -65,7 +65,7 @@ def _draw(axes: "Axes", panel: Panel, line: Line, *, label: str, run: RunFolder,
     value, low, high = (
         np.where(np.isfinite(column), column, np.nan) for column in (curve.value, curve.low, curve.high)
     )
-    if (line.leads or panel.layer is None) and not np.isnan(low).all():
+    if (line.leads or panel.layer is None or panel.plans) and not np.isnan(low).all():
         axes.fill_between(curve.steps, low, high, color=ink, alpha=0.14, linewidth=0)
     look: dict[str, Any] = {"color": ink, "linestyle": DASHES[dash], "linewidth": 2.4 if line.leads else 1.4}
     axes.plot(curve.steps, value, label=label, marker="o" if len(curve.steps) == 1 else "", **look)

@@ -6,7 +6,7 @@ MORE_SECTIONS["step-grid"] = (root) => {
     .flatMap((chart) =>
       DATA.runs
         .map((run) => ({ chart, run, panels: (run.steps || []).filter((panel) => panel.chart === chart.key) }))
-        .filter(({ panels }) => panels.some((panel) => panel.lines.some((line) => line.leads))),
+        .flatMap((choice) => gridLines(choice.panels).map((code) => ({ ...choice, code }))),
     );
   if (!choices.length) {
     root.append(html("p", { class: "quiet" }, "These runs hold no measure by layer and step."));
@@ -14,7 +14,8 @@ MORE_SECTIONS["step-grid"] = (root) => {
   }
   const stage = html("div", { class: "grid-stage" });
   const show = (place) => stage.replaceChildren(stepGrid(choices[place]));
-  const named = ({ chart, run }) => (DATA.runs.length > 1 ? `${run.name}: ${chart.title}` : chart.title);
+  const named = ({ chart, run, code }) =>
+    `${DATA.runs.length > 1 ? `${run.name}: ` : ""}${chart.title}${code ? `, ${code}` : ""}`;
   const pick = menu(
     "Show",
     choices.map((choice, place) => [place, named(choice)]),
@@ -25,9 +26,16 @@ MORE_SECTIONS["step-grid"] = (root) => {
   show(0);
 };
 
-function stepGrid({ chart, panels }) {
+/* The lines that have a grid: what stands for all (""), or each plan where plans are compared. */
+function gridLines(panels) {
+  const lines = panels.flatMap((panel) => panel.lines);
+  if (lines.some((line) => line.leads)) return [""];
+  return panels.some((panel) => panel.plans) ? [...new Set(lines.map((line) => line.code))] : [];
+}
+
+function stepGrid({ chart, panels, code }) {
   const led = panels
-    .map((panel) => ({ layer: panel.layer, line: panel.lines.find((line) => line.leads) }))
+    .map((panel) => ({ layer: panel.layer, line: panel.lines.find((line) => (code ? line.code === code : line.leads)) }))
     .filter(({ line }) => line)
     .sort((a, b) => b.layer - a.layer);
   const steps = [...new Set(led.flatMap(({ line }) => line.steps))].sort((a, b) => a - b);

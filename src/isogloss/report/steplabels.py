@@ -5,17 +5,23 @@ from math import isnan
 
 from isogloss.report.languages import COLOURS, colour, language_name
 from isogloss.report.look import DARK
-from isogloss.report.meanings import meaning, variant_title
+from isogloss.report.meanings import Meaning, meaning, variant_title
 from isogloss.report.steps import POOLED, Line, Panel
 
 DASHES = 3
 
 
+def about(panel: Panel) -> Meaning:
+    """What the panel's measure means there: between models CKA is of other things than between languages."""
+    return meaning("cka to another model" if panel.measure == "cka" and panel.other else panel.measure)
+
+
 def titled(panel: Panel, *, unit: bool = True) -> str:
     """What a panel shows: measure, unit if wanted, variant."""
-    about = meaning(panel.measure)
     per = f"per {panel.unit}" if unit and panel.measure == "perplexity" and panel.unit else ""
-    return " ".join(filter(None, (about.title, per))) + (f" ({variant_title(panel.variant)})" if panel.variant else "")
+    return " ".join(filter(None, (about(panel).title, per))) + (
+        f" ({variant_title(panel.variant)})" if panel.variant else ""
+    )
 
 
 def line_name(line: Line, names: Mapping[str, str], *, pooled: str) -> str:
@@ -45,7 +51,9 @@ def basis(panel: Panel) -> str:
     averaged = f"Average over {lead.curve.members} curves." if lead and lead.curve.members > 1 else ""
     pairs = f"Each language with {language_name(panel.centre)}, both directions averaged." if panel.centre else ""
     banded = any(not isnan(low) for line in panel.lines for low in line.curve.low)
-    band = "Bands: intervals." if banded and panel.layer is None else "Band: interval." if banded else ""
+    band = "Bands: intervals" if banded and (panel.layer is None or panel.plans) else "Band: interval" if banded else ""
+    seeds = max(line.curve.seeds for line in panel.lines)
+    band += (f" over {seeds} seeds." if seeds > 1 else ".") if band else ""
     return " ".join(filter(None, (averaged, pairs, band, f"{count}{items}." if high else "")))
 
 

@@ -5,9 +5,9 @@ from math import isfinite
 from typing import Any
 
 from isogloss.report.folder import RunFolder
-from isogloss.report.meanings import meaning
-from isogloss.report.steplabels import basis, line_look, line_name, pooled_name, titled
-from isogloss.report.steps import Line, Panel, best_panel, panels, thin
+from isogloss.report.stepcurves import thin
+from isogloss.report.steplabels import about, basis, line_look, line_name, pooled_name, titled
+from isogloss.report.steps import Line, Panel, best_panel
 
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 DASHES = ("", "6 3", "2 2")
@@ -17,16 +17,16 @@ def charts(runs: Sequence[RunFolder]) -> list[dict[str, Any]]:
     """The charts of the page, one a measure and variant; units and layers are chosen inside a chart."""
     found: dict[str, Panel] = {}
     for run in runs:
-        for panel in panels(run.trained):
+        for panel in run.panels:
             found.setdefault(chart_key(panel), panel)
     return [
         {
             "key": key,
             "title": titled(panel, unit=False),
-            "words": meaning(panel.measure).words,
-            "better": meaning(panel.measure).better,
-            "span": meaning(panel.measure).span,
-            "log": meaning(panel.measure).log,
+            "words": about(panel).words,
+            "better": about(panel).better,
+            "span": about(panel).span,
+            "log": about(panel).log,
             "layered": panel.layer is not None,
         }
         for key, panel in found.items()
@@ -40,7 +40,7 @@ def chart_key(panel: Panel) -> str:
 
 def step_payload(run: RunFolder, names: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every panel of a run, with its lines ready to draw; `best` marks the layer that leads at the last step."""
-    found = panels(run.trained)
+    found = run.panels
     languages = list(names)
     best = {
         id(best_panel([one for one in found if chart_key(one) == key])) for key in dict.fromkeys(map(chart_key, found))
@@ -51,6 +51,7 @@ def step_payload(run: RunFolder, names: Mapping[str, str]) -> list[dict[str, Any
             "unit": panel.unit,
             "layer": panel.layer,
             "best": id(panel) in best,
+            **({"plans": True} if panel.plans else {}),
             "basis": " ".join(filter(None, (basis(panel), _left_out(panel)))),
             "lines": [
                 _line(panel, line, names, look=line_look(line, place, languages))
@@ -72,7 +73,7 @@ def _line(panel: Panel, line: Line, names: Mapping[str, str], *, look: tuple[str
         "colour": look[0],
         "dash": DASHES[look[1]],
         "leads": line.leads,
-        "band": line.leads or panel.layer is None,
+        "band": line.leads or panel.layer is None or panel.plans,
         "members": curve.members,
         "steps": list(curve.steps),
         "n": list(curve.n),

@@ -1,46 +1,25 @@
 """Rows with a step become curves over steps: one measure of one thing, followed while a model trains.
 
 Curves of one measure share a panel. A measure taken at every layer has a panel for each layer, in which a language
-stands for its pair with the central one, both directions averaged. Data sets and seeds are averaged; only curves read
-at the same steps enter an average, else it would move because its members changed.
+stands for its pair with the central one, both directions averaged. Data sets are averaged; only curves read at the
+same steps enter an average, else it would move because its members changed. Curves of several seeds become one, their
+mean, whose interval is that over seeds; where several plans were run, each is a line.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isnan
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from isogloss.report.languages import language_name
 from isogloss.report.meanings import LOWER, meaning
+from isogloss.report.plans import HELD, KINDS, OTHERS, TEST, with_places
+from isogloss.report.stepcurves import StepCurve, average, step_curves
 from isogloss.report.summary import central_language
 
 POOLED = "all"  # the target of a reading over all languages' text together
 UNITS = ("character", "word", "token")  # characters first: their perplexities do not hang on the vocabulary
 MEANS, DERIVED = "_mean", ("_mean", "_behind")
-BOUNDS = ("value", "low", "high", "floor")
-IDENTITY = [
-    "variant", "unit", "task", "model", "other_model", "data", "source", "target", "layer", "other_layer", "seed",
-]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StepCurve:
-    """One measure over the steps of a training, or the average of `members` of them.
-
-    `value`, `low`, `high` and `floor` have one number a step (nan where absent), and so has `n`, the items behind a
-    value (the fewest of an average's members, 0 where unknown).
-    """
-
-    measure: str
-    steps: tuple[int, ...]
-    value: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    floor: tuple[float, ...]
-    n: tuple[int, ...]
-    members: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +41,8 @@ class Line:
 class Panel:
     """The lines of one measure, variant and unit, at one layer where it is taken by layer; the leading line first.
 
-    `centre` is the language whose pairs the lines are, "" where they are something else.
+    `centre` is the language whose pairs the lines are, "" where they are something else; `other` the model that
+    distances are to.
     """
 
     measure: str
@@ -71,6 +51,12 @@ class Panel:
     layer: int | None
     lines: tuple[Line, ...]
     centre: str = ""
+    other: str = ""
+
+    @property
+    def plans(self) -> bool:
+        """Whether each line is a plan."""
+        return not any(line.leads or line.languages for line in self.lines)
 
     @property
     def lead(self) -> Line | None:
@@ -97,6 +83,7 @@ def at_step(rows: pd.DataFrame, step: int) -> pd.DataFrame:
 def panels(rows: pd.DataFrame) -> list[Panel]:
     """Every panel of the rows: loss first, then perplexity, then the rest in order of appearance."""
     known = rows[rows["step"].notna() & rows["value"].notna()]
+    known = with_places(known[(known["measure"] != "perplexity") | (known["data"] != TEST)])
     centre = central_language(known)
     found = []
     for measure in sorted(dict.fromkeys(known["measure"]), key=_early):
@@ -104,14 +91,54 @@ def panels(rows: pd.DataFrame) -> list[Panel]:
         if measure.endswith(DERIVED) and measure.removesuffix(MEANS).removesuffix("_behind") in set(known["measure"]):
             continue
         means = known[known["measure"] == measure + MEANS]
-        for (variant, unit, layer), group in own.groupby(["variant", "unit", "layer"], sort=False, dropna=False):
-            mean = means[(means["variant"] == variant) & (means["unit"] == unit)]
+        for (place, unit, layer), group in own.groupby(["place", "unit", "layer"], sort=False, dropna=False):
+            mean = means[(means["place"] == place) & (means["unit"] == unit)]
             mean = mean[mean["layer"].isna() if pd.isna(layer) else mean["layer"] == layer]
-            parts = _curves(group, measure)
-            own_centre = centre if _many_pairs(parts) else ""
-            lines = _lines(parts, _curves(mean, measure), centre=own_centre)
-            found.append(Panel(measure, variant, unit, None if pd.isna(layer) else int(layer), lines, own_centre))
+            at = {"unit": unit, "layer": None if pd.isna(layer) else int(layer)}
+            found += _panels(measure, place, group, mean, centre=centre, **at)
     return sorted(found, key=lambda panel: (_early(panel.measure), _unit_place(panel.unit)))
+
+
+def _panels(
+    measure: str, place: str, rows: pd.DataFrame, means: pd.DataFrame, *, centre: str, unit: str, layer: int | None
+) -> list[Panel]:
+    """The panel of one plan, or of several: a line a plan, and for perplexity what is tuned on and the others apart."""
+    other = str(rows["other_model"].iloc[0])
+
+    def panel(rows: pd.DataFrame, means: pd.DataFrame, variant: str) -> Panel:
+        parts = step_curves(rows, measure)
+        own_centre = centre if _many_pairs(parts) else ""
+        lines = _lines(parts, step_curves(means, measure), centre=own_centre)
+        return Panel(measure, variant, unit, layer, lines, own_centre, other)
+
+    plans = {str(plan): (group, means[means["plan"] == plan]) for plan, group in rows.groupby("plan", sort=False)}
+    apart = [panel(*both, _named(plan, place)) for plan, both in plans.items()]
+    if len(plans) == 1:
+        return apart
+    if measure == "perplexity":
+        return [*_sides(rows, unit=unit, layer=layer), *apart]
+    leads = [(plan, one.lead.curve) for plan, one in zip(plans, apart, strict=True) if one.lead is not None]
+    lines = tuple(Line(plan, (), curve, leads=False) for plan, curve in leads)
+    return [Panel(measure, place, unit, layer, lines, other=other)] if lines else apart
+
+
+def _sides(rows: pd.DataFrame, *, unit: str, layer: int | None) -> list[Panel]:
+    """Perplexity of what is tuned on, and of the others pooled, a line a plan."""
+    own = rows[rows["data"] == HELD]
+    sides = {language_name(str(code)): group for code, group in own.groupby("target", sort=False)}
+    sides["other languages"] = rows[rows["target"] == OTHERS]
+    found = []
+    for name, side in sides.items():
+        groups = side.groupby("plan", sort=False)
+        lines = [Line(str(plan), (), step_curves(group, "perplexity")[0][1], leads=False) for plan, group in groups]
+        found += [Panel("perplexity", f"{name}, by plan", unit, layer, tuple(lines))] if lines else []
+    return found
+
+
+def _named(plan: str, place: str) -> str:
+    """What one plan's panel is called beside its measure: `last:6 centred`, `last:6, to native`."""
+    between = " " if place in KINDS else ", "
+    return between.join(filter(None, (plan, place)))
 
 
 def _early(measure: str) -> int:
@@ -121,19 +148,6 @@ def _early(measure: str) -> int:
 
 def _unit_place(unit: str) -> int:
     return UNITS.index(unit) if unit in UNITS else len(UNITS)
-
-
-def _curves(rows: pd.DataFrame, measure: str) -> list[tuple[dict[str, str], StepCurve]]:
-    """Every curve with its coordinates, in order of appearance; a reading taken twice counts once, the last time."""
-    chosen = rows.drop_duplicates([*IDENTITY, "step"], keep="last")
-    found = []
-    for _, group in chosen.groupby(IDENTITY, sort=False, dropna=False):
-        group = group.sort_values("step")
-        numbers: dict[str, Any] = {name: tuple(group[name].to_numpy(dtype="float64").tolist()) for name in BOUNDS}
-        steps, counts = (tuple(group[name].fillna(0).astype("int64").tolist()) for name in ("step", "n"))
-        place = {name: str(group[name].iloc[0]) for name in ("task", "model", "other_model", "source", "target")}
-        found.append((place, StepCurve(measure, steps, n=counts, **numbers)))
-    return found
 
 
 def _many_pairs(parts: Sequence[tuple[dict[str, str], StepCurve]]) -> bool:
@@ -162,7 +176,8 @@ def _lines(
         Line(code, named, average(group), leads=code == POOLED, pooled=code == POOLED and pooled)
         for (code, named), group in groups.items()
     ]
-    alone = several["model"] or several["other_model"] or any(line.leads for line in lines)
+    tuned = any(place["target"] == OTHERS and not place["source"] for place, _ in parts)  # no average of both sides
+    alone = several["model"] or several["other_model"] or tuned or any(line.leads for line in lines)
     if not alone and len(lines) == 1:
         lines = [replace(lines[0], leads=True)]
     elif not alone:
@@ -185,55 +200,16 @@ def _languages(place: dict[str, str], centre: str) -> tuple[str, ...] | None:
     return (target if source == centre else source,)
 
 
-def average(parts: Sequence[StepCurve]) -> StepCurve:
-    """The mean of the curves read at the same steps (the longest list of steps wins), ends of intervals too."""
-    steps = max((part.steps for part in parts), key=len)
-    whole = [part for part in parts if part.steps == steps]
-    if len(whole) == 1:
-        return whole[0]
-    means: dict[str, Any] = {
-        name: tuple(np.mean([getattr(part, name) for part in whole], axis=0, dtype="float64").tolist())
-        for name in BOUNDS
-    }
-    n = tuple(min(counts) for counts in zip(*(part.n for part in whole), strict=True))
-    return StepCurve(whole[0].measure, steps, n=n, members=len(whole), **means)
-
-
 def best_panel(found: Sequence[Panel]) -> Panel | None:
     """Of a measure's panels by layer, the one that leads at the last step; the earliest layer among equals.
 
-    None without a leading line to judge by.
+    Without leading lines, plans are averaged. None where nothing could be compared.
     """
     led = [(panel, panel.lead.curve) for panel in found if panel.lead is not None]
+    led = led or [(panel, average([line.curve for line in panel.lines])) for panel in found if panel.plans]
     if not led:
         return None
     last = max(curve.steps[-1] for _, curve in led)
     sign = -1 if meaning(led[0][0].measure).better == LOWER else 1
     ends = [(sign * curve.value[-1], panel) for panel, curve in led if curve.steps[-1] == last]
     return max(ends, key=lambda end: (end[0], -(end[1].layer or 0)))[1]
-
-
-def apart(curve: StepCurve, first: int, second: int) -> bool:
-    """Whether two places of a curve differ: their intervals do not overlap, or without intervals their values differ.
-
-    Readings of one training share their items, so intervals that part are more than enough.
-    """
-    bounds = [curve.low[first], curve.high[first], curve.low[second], curve.high[second]]
-    if any(isnan(bound) for bound in bounds):
-        return curve.value[first] != curve.value[second]
-    return bounds[0] > bounds[3] or bounds[2] > bounds[1]
-
-
-def thin(curve: StepCurve, *, most: int) -> StepCurve:
-    """At most `most` readings of a curve, evenly spread over its list, the first and the last among them.
-
-    >>> thin(StepCurve("loss", tuple(range(9)), *[tuple(range(9))] * 5), most=3).steps
-    (0, 4, 8)
-    """
-    if len(curve.steps) <= most:
-        return curve
-    places = [int(place) for place in np.linspace(0, len(curve.steps) - 1, most).round()]
-    lists: dict[str, Any] = {
-        name: tuple(getattr(curve, name)[place] for place in places) for name in ("steps", "n", *BOUNDS)
-    }
-    return replace(curve, **lists)

@@ -11,7 +11,8 @@ import pandas as pd
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import meaning
 from isogloss.report.phrases import ASKS, capitalise, measure_name, name_layers, name_partners, number, say_value
-from isogloss.report.steps import Line, Panel, StepCurve, apart, at_step, best_panel, panels
+from isogloss.report.stepcurves import StepCurve, apart
+from isogloss.report.steps import Line, Panel, at_step, best_panel, panels
 from isogloss.report.summary import (
     LEADING,
     Curve,
@@ -107,7 +108,7 @@ def _extremes(lines: Sequence[Line], names: dict[str, str]) -> str:
     if not low.high[-1] < high.low[-1] and not (isnan(low.high[-1]) and low.value[-1] < high.value[-1]):
         return ""
     near, far = (names[line.languages[0]] for line in (ranked[0], ranked[-1]))
-    return f"; it is lowest for {near} ({_reading(low, -1)}) and highest for {far} ({_reading(high, -1)})"
+    return f"; it is lowest for {near} ({reading(low, -1)}) and highest for {far} ({reading(high, -1)})"
 
 
 def _rises(lines: Sequence[Line], names: dict[str, str]) -> list[str]:
@@ -120,13 +121,11 @@ def _rises(lines: Sequence[Line], names: dict[str, str]) -> list[str]:
             continue
         name, since = names[line.languages[0]], f"{curve.steps[place]:,}"
         if apart(curve, place, -1):
-            clear.append(
-                f"{name} from step {since} on ({_reading(curve, place)} then, {_reading(curve, -1)} at the end)"
-            )
+            clear.append(f"{name} from step {since} on ({reading(curve, place)} then, {reading(curve, -1)} at the end)")
         else:
             slight.append(f"{name} (lowest at step {since})")
-    sentences = [f"It rose again for {_listed(clear)}."] if clear else []
-    return sentences + ([f"It rose again by less than its interval for {_listed(slight)}."] if slight else [])
+    sentences = [f"It rose again for {listed(clear)}."] if clear else []
+    return sentences + ([f"It rose again by less than its interval for {listed(slight)}."] if slight else [])
 
 
 def _meeting(rows: pd.DataFrame) -> list[str]:
@@ -204,16 +203,16 @@ def _others(found: Sequence[Panel]) -> list[str]:
 def _moved(subject: str, curve: StepCurve, *, unit: str = "", items: str = "items", told: str = "") -> str:
     """Where a curve began and where it ended, and whether that is a change."""
     behind = f" (n = {curve.n[-1]:,} {items})" if curve.n[-1] else ""
-    end = f"{_reading(curve, -1)}{' ' if unit else ''}{unit} at step {curve.steps[-1]:,}{told}{behind}"
+    end = f"{reading(curve, -1)}{' ' if unit else ''}{unit} at step {curve.steps[-1]:,}{told}{behind}"
     if len(curve.steps) == 1:
         return f"{subject} is {end}."
-    start = f"from {_reading(curve, 0)} at step {curve.steps[0]:,} to {end}"
+    start = f"from {reading(curve, 0)} at step {curve.steps[0]:,} to {end}"
     if not apart(curve, 0, -1):
         return f"{subject} did not clearly change: {start}."
     return f"{subject} {'fell' if curve.value[-1] < curve.value[0] else 'rose'} {start}."
 
 
-def _reading(curve: StepCurve, place: int) -> str:
+def reading(curve: StepCurve, place: int) -> str:
     """A value with its interval: three decimals for shares, four digits for the rest."""
     write = number if (meaning(curve.measure).span or (0, 2))[1] <= 1 else digits
     low, high = curve.low[place], curve.high[place]
@@ -234,5 +233,6 @@ def digits(value: float) -> str:
     return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
 
 
-def _listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str]) -> str:
+    """Parts with commas and an "and" before the last."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

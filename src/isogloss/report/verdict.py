@@ -8,6 +8,7 @@ from math import isnan
 
 import pandas as pd
 
+from isogloss.report.driftverdict import drift_verdict
 from isogloss.report.languages import display_names
 from isogloss.report.phrases import (
     ASKS,
@@ -19,6 +20,7 @@ from isogloss.report.phrases import (
     number,
     say_value,
 )
+from isogloss.report.plans import is_drift
 from isogloss.report.steps import with_steps, without_steps
 from isogloss.report.stepverdict import step_verdict
 from isogloss.report.summary import (
@@ -42,8 +44,10 @@ def verdict(frame: pd.DataFrame) -> list[str]:
 
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives. Rows with a step come first: how loss, perplexity and retrieval moved. A
-    frame of several models gets a verdict for each, named.
+    frame of several models gets a verdict for each, named. A model tuned on one language has a verdict of its own kind.
     """
+    if is_drift(frame):
+        return drift_verdict(frame)
     models = [model for model in frame["model"].unique() if model]
     if len(models) < 2:
         return _verdict_of_one(frame)

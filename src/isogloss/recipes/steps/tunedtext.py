@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from isogloss.errors import InputError
@@ -130,7 +131,14 @@ def tokenise_corpora(stack: Stack, corpora: Corpora, *, native: bool = False, pr
     validation, test = (tokenise(tokenizer, one, max_length=length) for one in (corpora.validation, corpora.test))
     others = () if native else corpora.others
     read = tuple(tokenise(tokenizer, one, max_length=length, progress=progress) for one in others)
-    return Tokenised(train, validation, test, read, _masking(tokenizer))
+    masking = _masking(tokenizer)
+    for one in (train, validation, test, *read):
+        if one is not None and np.isin(one.ids, masking["marks"]).all():
+            raise InputError(
+                f"the corpus {one.name} ({one.language}) has no token that could be masked; {stack.name} knows none of "
+                "its words: give other text"
+            )
+    return Tokenised(train, validation, test, read, masking)
 
 
 def _whole(order: Sequence[int], places: Sequence[float], count: int) -> int:

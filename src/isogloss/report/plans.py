@@ -1,0 +1,42 @@
+"""Rows of trainings that differ by their plan and seed: what shares a panel, what is a line of its own.
+
+A variant such as `last:6 centred` is a plan and how its readings were taken. Readings of one kind share a panel, in
+which each plan is a line. Distances to different models, or on different texts, have panels of their own.
+"""
+
+import pandas as pd
+
+KINDS = ("attention", "centred", "cosine", "csls", "debiased")
+OTHERS = "others"  # the target of a reading over all languages' text but the tuned one's
+HELD = "validation"
+TEST = "test"
+
+
+def plan_and_kind(variant: str) -> tuple[str, str]:
+    """The plan a row is of, and how its reading was taken; either may be empty.
+
+    >>> plan_and_kind("last:6 centred"), plan_and_kind("centred"), plan_and_kind("last:6")
+    (('last:6', 'centred'), ('', 'centred'), ('last:6', ''))
+    """
+    plan, _, kind = variant.rpartition(" ")
+    return (plan, kind) if kind in KINDS else (variant, "")
+
+
+def with_places(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with two more columns: `plan`, and `place`, which tells panels of one measure apart."""
+    variants = {one: plan_and_kind(one) for one in rows["variant"].unique()}
+    plan, kind = (rows["variant"].map({one: both[at] for one, both in variants.items()}) for at in (0, 1))
+    compared = rows.loc[rows["other_model"] != "", ["other_model", "data"]].drop_duplicates()
+    texts = compared["other_model"].value_counts()
+    to = {
+        (other, data): f"to {other}" + (f" on {data}" if texts[other] > 1 and data != HELD else "")
+        for other, data in compared.itertuples(index=False)
+    }
+    pairs = zip(rows["other_model"], rows["data"], kind, strict=True)
+    return rows.assign(plan=plan, place=[", ".join(filter(None, (how, to.get((a, b))))) for a, b, how in pairs])
+
+
+def is_drift(rows: pd.DataFrame) -> bool:
+    """Whether the rows are of a model tuned on one language: its perplexity was read on validation text."""
+    read = (rows["measure"] == "perplexity") & (rows["data"] == HELD) & rows["step"].notna()
+    return bool(read.any())

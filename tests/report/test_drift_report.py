@@ -1,0 +1,244 @@
+"""The report of a drift run: a line a plan with bands over seeds, and a verdict that says what the rows support."""
+
+import json
+import re
+from math import isnan
+
+import numpy as np
+import pytest
+from browsing import NEEDED, visit
+
+from isogloss.measures.curves import band
+from isogloss.report import verdict, write_figures, write_report
+from isogloss.report.folder import read_run
+from isogloss.report.steps import best_panel, panels
+from isogloss.runs import table
+
+STEPS = (0, 100, 200)
+WOBBLE = (1.0, 1.02, 0.97)  # a factor for each seed, from the first update on
+# Perplexity per token at each step: Dutch falls, French rises most.
+COURSE = {"nl": (12.0, 8.0, 6.0), "en": (6.0, 7.0, 9.0), "fr": (6.0, 9.0, 24.0), "others": (6.0, 8.0, 15.0)}
+
+
+def drift_rows(plans=("freeze:0", "last:1"), seeds=3, margin=0.02):
+    """The rows of a run as `isogloss drift` leaves them, three layers deep, the second plan half as strong."""
+    found = []
+    for place, plan in enumerate(plans):
+        for seed in range(seeds):
+            found += training(plan, seed, strength=1 / (1 + place), margin=margin)
+        for unit, value in (("token", 90.0), ("character", 110.0)):
+            over = {"low": value - 20, "high": value + 20} if seeds > 1 else {}
+            about = {"unit": unit, "target": "nl", "variant": plan, "model": "multi", "n": seeds, **over}
+            found.append(table.row("balance_step", value + 10, **about))
+            if plan == "freeze:0" and unit == "token":
+                found.append(table.row("crossing_step", value, **about))
+    for model, data, value in (("multi", "test", 13.0), ("own", "validation", 9.0), ("own", "test", 10.0)):
+        for unit in ("token", "character"):
+            bounds = {"low": value - 1, "high": value + 1, "n": 300}
+            about = {"model": model, "data": data, "target": "nl", "unit": unit, "variant": "untuned", "seed": 0}
+            found.append(table.row("perplexity", value, **about, **bounds))
+    return found
+
+
+def training(plan, seed, *, strength, margin):
+    place = {"model": "multi", "seed": seed, "variant": plan}
+    found = []
+    for at, step in enumerate(STEPS):
+        wobble = WOBBLE[seed] if step else 1.0
+        for target, values in COURSE.items():
+            value = values[0] * (values[at] / values[0]) ** strength * wobble
+            data = {"nl": "validation", "others": "en.txt+fr.txt"}.get(target, f"{target}.txt")
+            for unit in ("token", "character"):
+                bounds = {"low": value * (1 - margin), "high": value * (1 + margin), "n": 400}
+                found.append(
+                    table.row("perplexity", value, target=target, data=data, unit=unit, step=step, **bounds, **place)
+                )
+        if step:
+            found.append(table.row("loss", 3.0 - at * strength, n=90, unit="token", data="train", step=step, **place))
+        for layer in range(4):
+            moved = 0.0 if layer == 0 else layer * at * strength * wobble
+            for other, base in (("start", 0.0), ("own", 30.0)):
+                for data, items in (("validation", 500), ("validation, first 16", 90)):
+                    about = {"layer": layer, "other_layer": layer, "other_model": other, "unit": "word", "data": data}
+                    value = base + moved
+                    bounds = {"low": value * 0.95, "high": value * 1.05, "n": items}
+                    found.append(table.row("l2_drift", value, step=step, **about, **bounds, **place))
+                about["data"] = "validation"
+                value = 0.5 - 0.1 * at * strength * layer / 3
+                bounds = {"low": value - 0.02, "high": value + 0.02, "floor": 0.0, "n": 500}
+                found.append(table.row("cka", value, step=step, **about, **bounds, **place))
+            value = 0.2 + 0.1 * layer - 0.05 * at * strength
+            about = {"layer": layer, "unit": "sentence", "data": "talks", "step": step, "n": 200, "floor": 0.005}
+            own = {**place, "variant": f"{plan} centred", "low": value - 0.03, "high": value + 0.03}
+            for source, target in (("en", "nl"), ("nl", "en")):
+                found.append(table.row("p@1", value, source=source, target=target, **about, **own))
+            found.append(table.row("p@1_mean", value, **about, **own))
+    best = {"data": "test", "target": "nl", "step": 200, "low": 5.0, "high": 9.0, "n": 300}
+    for unit in ("token", "character"):
+        found.append(table.row("perplexity", 6.5 * WOBBLE[seed] / strength, unit=unit, **best, **place))
+    return found
+
+
+def write_drift(folder, **how):
+    folder.mkdir()
+    table.frame(drift_rows(**how)).to_parquet(folder / "rows.parquet")
+    record = {"command": "drift", "model": "multi", "seed": 0, "depth": 3, "status": "finished", "notes": []}
+    (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+def panel_of(found, measure, variant, unit="token", layer=None):
+    return next(
+        one for one in found if (one.measure, one.variant, one.unit, one.layer) == (measure, variant, unit, layer)
+    )
+
+
+def test_plans_are_lines_and_seeds_a_band():
+    found = panels(table.frame(drift_rows()))
+    dutch = panel_of(found, "perplexity", "Dutch, by plan")
+    assert [line.code for line in dutch.lines] == ["freeze:0", "last:1"] and dutch.lead is None
+    for line, strength in zip(dutch.lines, (1, 0.5), strict=True):
+        values = np.array([
+            [12 * (value / 12) ** strength * (wobble if at else 1) for at, value in enumerate(COURSE["nl"])]
+            for wobble in WOBBLE
+        ])  # fmt: skip
+        expected = band(values, scale="log")
+        assert line.curve.steps == STEPS and line.curve.seeds == 3
+        assert line.curve.value == pytest.approx(expected.mean)
+        assert line.curve.low == pytest.approx(expected.low) and line.curve.high == pytest.approx(expected.high)
+    others = panel_of(found, "perplexity", "other languages, by plan")
+    assert others.lines[0].curve.value[-1] > others.lines[1].curve.value[-1]
+    loss = panel_of(found, "loss", "")
+    assert [line.code for line in loss.lines] == ["freeze:0", "last:1"]
+
+
+def test_each_plan_has_its_languages_and_no_average_of_both_sides():
+    found = panels(table.frame(drift_rows()))
+    own = panel_of(found, "perplexity", "last:1", unit="character")
+    assert [line.code for line in own.lines] == ["nl", "en", "fr", "others"] and own.lead is None
+    assert own.lines[0].curve.steps == STEPS  # the test is no part of the curve
+
+
+def test_distances_to_each_model_on_each_text_have_panels_of_their_own():
+    found = panels(table.frame(drift_rows()))
+    places = {one.variant for one in found if one.measure == "l2_drift"}
+    first = "on validation, first 16"
+    assert places == {"to start", "to own", f"to start {first}", f"to own {first}"}
+    moved = [one for one in found if (one.measure, one.variant) == ("l2_drift", "to start")]
+    assert [one.layer for one in moved] == [0, 1, 2, 3]
+    assert [line.code for line in moved[3].lines] == ["freeze:0", "last:1"]
+    assert moved[3].lines[1].curve.value[-1] == pytest.approx(3 * 2 * 0.5 * np.mean(WOBBLE))
+    assert min(moved[3].lines[0].curve.low) >= 0
+    assert best_panel(moved).layer == 3
+    retrieval = [one for one in found if one.measure == "p@1"]
+    assert {one.variant for one in retrieval} == {"centred"} and len(retrieval) == 4
+    assert [line.code for line in retrieval[0].lines] == ["freeze:0", "last:1"]
+
+
+def test_one_plan_is_shown_as_a_training_is():
+    found = panels(table.frame(drift_rows(plans=("last:1",), seeds=1)))
+    assert [one.variant for one in found if one.measure == "perplexity"] == ["last:1", "last:1"]
+    moved = panel_of(found, "l2_drift", "last:1, to start", unit="word", layer=3)
+    assert moved.lead is not None and moved.lead.curve.seeds == 1
+    assert panel_of(found, "p@1", "last:1 centred", unit="sentence", layer=0).lead is not None
+
+
+def test_the_verdict_of_one_plan_and_seed():
+    said = verdict(table.frame(drift_rows(plans=("freeze:0",), seeds=1)))
+    assert said == [
+        "Tuning on Dutch lowered its perplexity per token from 12.00 [11.76, 12.24] at step 0 to 6.000 [5.880, 6.120] "
+        "at step 200; that of the other languages, pooled, rose from 6.000 [5.880, 6.120] to 15.00 [14.70, 15.30] "
+        "(French most, from 6.000 [5.880, 6.120] to 24.00 [23.52, 24.48]).",
+        "The two curves cross at step 90 per token and do not cross per character; gain and loss balance best at step "
+        "100 per token and step 120 per character.",
+        "On the test the best model has a perplexity per token of 6.500 [5.000, 9.000], against 13.00 [12.00, 14.00] "
+        "before.",
+        "On the test the best model has a perplexity per character of 6.500 [5.000, 9.000], against 10.00 [9.000, "
+        "11.00] of the native model own.",
+        "Layer 3 moved most (L2 6.000 [5.700, 6.300] from its start), layer 1 least (2.000 [1.900, 2.100]); layer 0 "
+        "did not move.",
+        "CKA of layer 3 with the native model own began at 0.500 [0.480, 0.520] and fell to 0.300 [0.280, 0.320].",
+        "Centred P@1 at layer 3, the best at the start, began at 0.5000 [0.4700, 0.5300] and fell to 0.4000 [0.3700, "
+        "0.4300].",
+    ]  # fmt: skip
+
+
+def test_the_verdict_of_several_plans_names_them_and_counts_seeds():
+    said = verdict(table.frame(drift_rows()))
+    text = "\n".join(said)
+    assert "Tuning on Dutch by last:1 lowered" in text and text.count("(means of 3 seeds)") == 2
+    assert (
+        "The two curves by freeze:0 cross at step 90 [70, 110] (3 seeds) per token and do not cross per character"
+        in text
+    )
+    assert "The two curves by last:1 do not cross; gain and loss" in text
+    tests = next(line for line in said if line.startswith("On the test the best models have a perplexity per token"))
+    assert tests.index("by freeze:0") < tests.index("by last:1")
+    assert "Layer 3 moved most by last:1" in text
+    assert "at layer 3, the best at the start, began at 0.5000" in text
+
+
+def test_what_the_text_cannot_tell_apart_is_no_change():
+    said = verdict(table.frame(drift_rows(margin=0.9)))
+    assert said[0].startswith("Tuning on Dutch by freeze:0 did not clearly change its perplexity per token: from 12.00")
+    assert "did not clearly change: from" in said[0] and "most" not in said[0]
+
+
+def test_a_run_without_other_languages_has_nothing_to_cross():
+    rows = table.frame(drift_rows(plans=("freeze:0",), seeds=1))
+    alone = rows[
+        ~rows["target"].isin(["en", "fr", "others"]) & ~rows["measure"].isin(["crossing_step", "balance_step"])
+    ]
+    said = verdict(alone)
+    assert said[0].endswith("to 6.000 [5.880, 6.120] at step 200.")
+    assert not any("curves" in line for line in said)
+
+
+def test_the_page_and_figures_of_a_drift_run(tmp_path):
+    folder = write_drift(tmp_path / "run")
+    page = write_report([folder], tmp_path / "report.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    titles = [chart["title"] for chart in data["charts"]]
+    assert titles[:4] == [
+        "Training loss", "Held-out perplexity (Dutch, by plan)", "Held-out perplexity (other languages, by plan)",
+        "Held-out perplexity (freeze:0)",
+    ]  # fmt: skip
+    assert "L2 distance (to start)" in titles and "CKA (to own)" in titles
+    assert next(chart for chart in data["charts"] if chart["title"] == "CKA (to own)")["words"].startswith(
+        "Do the two models"
+    )
+    assert read_run(folder).languages == ["nl", "en", "fr"]
+    moved = next(one for one in data["runs"][0]["steps"] if one["layer"] == 3 and "to start" in one["chart"])
+    assert (
+        moved["plans"] and moved["best"] and moved["basis"].startswith("Bands: intervals over 3 seeds. n = 500 words")
+    )
+    assert all(line["band"] for line in moved["lines"])
+    assert "12.00 → 5.979" in page and "perplexity of other languages" in page
+    assert "Tuning on Dutch by freeze:0 lowered" in page
+    rows = table.frame(drift_rows())
+    rows[rows["measure"].isin(["loss", "perplexity"]) & (rows["unit"] == "token")].to_parquet(folder / "rows.parquet")
+    drawn = {path.name for path in write_figures(folder, tmp_path / "figures") if path.suffix == ".png"}
+    assert {"steps-loss.png", "steps-perplexity-freeze-0.png", "steps-perplexity-last-1.png"} <= drawn and len(
+        drawn
+    ) == 5
+
+
+def test_a_curve_of_one_seed_keeps_the_interval_of_its_text():
+    found = panels(table.frame(drift_rows(seeds=1)))
+    line = panel_of(found, "perplexity", "Dutch, by plan").lines[0]
+    assert line.curve.low[0] == pytest.approx(12 * 0.98) and not isnan(line.curve.high[-1])
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(*NEEDED[1].args, **NEEDED[1].kwargs)
+def test_plans_and_their_grids_are_there_in_a_browser(driver, tmp_path):
+    page = visit(driver, write_report([write_drift(tmp_path / "run")], tmp_path / "report.html"))
+    panel = page.find_element("css selector", ".panel[data-chart='l2_drift']")
+    lines = panel.find_elements("css selector", ".line")
+    assert {line.get_attribute("data-code") for line in lines} == {"freeze:0", "last:1"}
+    assert len(panel.find_elements("css selector", ".band")) == 2
+    assert "3 (highest)" in panel.text
+    choices = [one.text for one in page.find_elements("css selector", "#step-grid option")]
+    assert "L2 distance (to start), last:1" in choices and len(choices) == 2 * 7
+    assert len(page.find_elements("css selector", "#step-grid .cell")) == 4 * 3
+    assert page.get_log("browser") == []
