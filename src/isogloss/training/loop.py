@@ -234,6 +234,7 @@ def train(
                 stage = next((_told(one) for one in readings if one["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
             if last:
+                progress(stage, step, settings.steps)
                 return
             if checkpoints is not None and step > begun and step % checkpoints.every == 0:
                 training.save(checkpoints)

@@ -211,7 +211,7 @@ def word_starts(tokenizer: Any) -> torch.Tensor:
 
 
 def _aside(progress: Progress) -> Progress:
-    return lambda stage, done, total: progress(f"{stage}: held out", done, total)
+    return lambda stage, done, total: progress(stage if done == total else f"{stage}: held out", done, total)
 
 
 def _grows_on(character: str) -> bool:
