@@ -160,7 +160,7 @@ def sentences_in_the_source():
 
 def test_quoted_errors_are_what_the_source_says():
     known = "\n".join(sentences_in_the_source())
-    quoted = re.findall(r"^> (`+)(.+?)\1$", TEXTS["errors.md"], re.MULTILINE)
+    quoted = re.findall(r"^> (`+)(.+?)\1$", TEXTS["errors.md"] + TEXTS["callbacks.md"], re.MULTILINE)
     assert len(quoted) > 100
     for _, sentence in quoted:
         for part in re.split(r"<[^>]*>", sentence):

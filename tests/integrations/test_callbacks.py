@@ -10,6 +10,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
     DataCollatorForLanguageModeling,
+    DataCollatorWithPadding,
     Trainer,
     TrainerCallback,
     TrainingArguments,
@@ -270,9 +271,10 @@ def test_a_layer_moves_from_the_step_that_unfreezes_it_and_not_before(tmp_path, 
     callback, optimizers = UnfreezeCallback("unfreeze:1/2"), (None, None)
     if way == "own optimiser":
         optimizers = (torch.optim.AdamW(model.cls.predictions.parameters(), lr=1e-2), None)
+    else:
+        freeze(stack_of(model), DEPTH)
     one = trainer(tmp_path, model, [callback] * (way != "added"), max_steps=7, optimizers=optimizers)
     if way == "added":
-        freeze(stack_of(model), DEPTH)
         one.add_callback(callback)
     one.add_callback(Watch())
     one.train()
@@ -359,6 +361,17 @@ def test_a_resumed_training_ends_with_the_same_weights_rows_and_start(tmp_path, 
     assert [one for one in later_rows if one["step"] > 4] == [one for one in rows if one["step"] > 4]
 
 
+def test_layers_are_watched_and_unfrozen_below_any_head(tmp_path):
+    model = tiny(AutoModelForSequenceClassification)
+    data = [{**one, "labels": number % 2} for number, one in enumerate(TRAIN)]
+    drift = DriftCallback(TOKENIZER, Corpus("nl", NL), every=2, words=60, measures=("l2",))
+    one = trainer(tmp_path, model, [UnfreezeCallback("last:1"), drift], data=data, max_steps=2)
+    one.data_collator = DataCollatorWithPadding(TOKENIZER)
+    one.train()
+    found = {(row["step"], row["layer"]): row["value"] > 1e-6 for row in drift.rows}
+    assert found == {(step, layer): (step, layer) == (2, DEPTH) for step in (0, 2) for layer in range(DEPTH + 1)}
+
+
 def test_reinitialised_blocks_are_fresh_once(tmp_path):
     model = tiny()
     before = weights(model)
@@ -400,7 +413,8 @@ def test_a_resumed_training_stops_where_it_would_have_stopped(tmp_path, monkeypa
         scripted(monkeypatch, values)
         perplexity = PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=1)
         stop = BalanceStopCallback(perplexity, patience=3)
-        one = trainer(tmp_path, tiny(), [perplexity, stop], save_strategy="steps", save_steps=2)
+        start = {"eval_on_start": True, "eval_strategy": "epoch"} if resume else {}
+        one = trainer(tmp_path, tiny(), [perplexity, stop], save_strategy="steps", save_steps=2, **start)
         one.train(resume_from_checkpoint=resume)
         ends.append((one.state.global_step, stop.reason))
     assert ends[0] == ends[1] and ends[0][0] == 4
@@ -426,7 +440,7 @@ def test_mistakes_get_a_sentence(tmp_path):
         "the target de is not among the corpora": {"target": "de"},
         "the corpus of nl is one text": {"corpora": {"nl": "een tekst"}},
         "says that its language is en": {"corpora": {"nl": Corpus("en", EN)}},
-        "called 'others'": {"corpora": {"nl": NL, "others": EN}},
+        "a corpus is called 'others'": {"corpora": {"nl": NL, "others": EN}},
         "at least one sentence a corpus": {"limit": 0},
         "every 1 update or more rarely": {"every": 0},
     }.items():

@@ -169,11 +169,11 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
         )
         self._targets = (perplexity.target, OTHERS)
         self._memory: Memory = {}
-        self._seen = 0
+        self._seen, self._step = 0, -1
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Begin anew, with what the log of a resumed training holds."""
-        self.reason, self._memory, self._seen = None, {}, 0
+        self.reason, self._memory, self._seen, self._step = None, {}, 0, -1
         self._judge(state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -188,7 +188,9 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
         """Show the rule what the log has that it has not seen."""
         names = {target: f"eval_{target}_perplexity" for target in self._targets}
         for entry in state.log_history[self._seen :]:
-            if all(name in entry for name in names.values()):
+            # A step that is evaluated again, as eval_on_start does when training is resumed, is one evaluation.
+            if all(name in entry for name in names.values()) and entry["step"] > self._step:
+                self._step = entry["step"]
                 readings = [
                     {"measure": "perplexity", "target": target, "value": entry[name]} for target, name in names.items()
                 ]
@@ -205,9 +207,10 @@ def _perplexity_name(reading: Reading) -> str:
 
 
 def _corpus(language: str, given: Corpus | Sequence[str]) -> Corpus:
-    if isinstance(given, str) or language == OTHERS:
-        what = "one text" if isinstance(given, str) else "called 'others', which all but the target are together"
-        raise InputError(f"the corpus of {language} is {what}; give a list of sentences, by the code of its language")
+    if isinstance(given, str):
+        raise InputError(f"the corpus of {language} is one text; give a list of sentences")
+    if language == OTHERS:
+        raise InputError("a corpus is called 'others', the name of all but the target together; give its language")
     if not isinstance(given, Corpus):
         return Corpus(language, list(given))
     if given.language != language:

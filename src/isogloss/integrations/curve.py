@@ -96,5 +96,5 @@ class Curve:
             {**place, "value": entry[name], "step": entry["step"]}
             for entry in state.log_history
             for name, place in places.items()
-            if name in entry
+            if name in entry and entry["step"] < state.global_step
         ]
