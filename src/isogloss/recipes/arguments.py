@@ -1,6 +1,7 @@
 """Checks that recipes share: an argument that cannot be used is named the way the command line spells it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -38,6 +39,22 @@ def half_precision(dtype: str | None, device: torch.device) -> bool:
     if chosen == torch.float16:
         raise InputError("--dtype float16 does not train stably; use bfloat16 or float32")
     return chosen == torch.bfloat16
+
+
+def model_name(given: str | Path) -> str:
+    """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
+
+    >>> model_name("bert-base-cased")
+    'bert-base-cased'
+    """
+    path = Path(given)
+    if not path.is_dir():
+        return str(given)
+    parts = path.resolve().parts
+    if "model" in parts[-2:]:
+        place = len(parts) - 1 - parts[::-1].index("model")
+        return "/".join((parts[place - 1], *parts[place + 1 :]))
+    return parts[-1]
 
 
 def _dashed(name: str) -> str:

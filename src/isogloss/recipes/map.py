@@ -20,7 +20,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, one_of
+from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.reading import read_once
@@ -119,7 +119,7 @@ def map_job(
         for name, text in zip(names, texts, strict=True)
         if text.dropped
     ]
-    name = Path(stack.name).name if Path(stack.name).is_dir() else stack.name
+    name = model_name(stack.name)
     return Job(name, steps, hashes, notes, depth=stack.cuts[-1])
 
 
