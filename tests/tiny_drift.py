@@ -1,10 +1,11 @@
 """A random masked LM of invented languages with text to tune it on, and options for a drift run of a second."""
 
 import torch
-from transformers import AutoModelForMaskedLM
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from isogloss.text.invented import invented
-from tiny_models import tiny_config, tiny_tokenizer
+from tiny_models import tiny_config
 from tiny_pretraining import write_texts
 
 SMALL = {
@@ -13,15 +14,35 @@ SMALL = {
 SENTENCES = 60
 
 
+def word_pieces(texts):
+    """A tokenizer of letters and every third word of these texts: not trained, so that it is always the same."""
+    words = sorted({word for text in texts for word in text.replace(".", " .").split()})
+    letters = sorted(set("".join(words)))
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = dict.fromkeys([*marks, *letters, *(f"##{one}" for one in letters), *words[::3]])
+    tokenizer = Tokenizer(models.WordPiece({one: place for place, one in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, model_max_length=64, unk_token="[UNK]", pad_token="[PAD]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+    )  # fmt: skip
+
+
 def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0):
     """The folder of a small random masked LM, with a tokenizer of these languages."""
     texts = [one for corpus in invented(languages, sentences=SENTENCES, seed=1) for one in corpus]
-    tokenizer = tiny_tokenizer(texts, size=150)
+    tokenizer = word_pieces(texts)
     config = tiny_config(family, len(tokenizer))
     config.num_hidden_layers, config.hidden_size, config.intermediate_size = depth, 16, 32
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForMaskedLM.from_config(config)
+        for weight in model.parameters():
+            if weight.dim() > 1:  # the default draw is so small that nothing hangs on the other tokens
+                torch.nn.init.normal_(weight, std=0.2)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

@@ -6,7 +6,7 @@ the two readings part, over seeds and over the text: seeds that agree say nothin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isclose, isnan
 
 import pandas as pd
 
@@ -47,7 +47,7 @@ class Course:
 
     def say(self, place: int) -> str:
         """A value and its interval: that over the text where seeds agree, as they do before they begin."""
-        alike = self.curve.low[place] == self.curve.high[place]
+        alike = isclose(self.curve.low[place], self.curve.high[place], rel_tol=1e-9)
         return with_interval(self.text if alike else self.curve, place)
 
     def from_to(self, *, steps: bool = True) -> str:

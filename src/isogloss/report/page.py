@@ -61,7 +61,7 @@ def render(runs: Sequence[RunFolder]) -> str:
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
         title=_title(runs),
-        subject=_subject(runs, text="Text" if mapped else "Parallel text"),
+        subject=_subject(runs, text="Text" if mapped or any(is_drift(run.rows) for run in runs) else "Parallel text"),
         trained=trained,
         mapped=mapped,
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
