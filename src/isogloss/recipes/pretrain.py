@@ -16,7 +16,7 @@ import torch
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, one_of, share_of
+from isogloss.recipes.arguments import at_least, half_precision, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.card import training_facts, write_cards
 from isogloss.recipes.steps.probing import make_probes, parallel_texts
@@ -25,7 +25,7 @@ from isogloss.recipes.steps.texts import Packed, masking_words, read_texts, repe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
-from isogloss.stack.load import choose_device, choose_dtype
+from isogloss.stack.load import choose_device
 from isogloss.text.anchors import Dictionary, read_dictionaries
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training import checkpoints as kept
@@ -139,7 +139,7 @@ def pretrain_job(
         optimisation=Optimisation(rate, min(warm_up, steps), cast(Decay, decay), weight_decay, clip=clip),
         report=at_least("report", report, 1),
         piece=None if piece is None else at_least("piece", piece, 1),
-        half=_half(dtype, place),
+        half=half_precision(dtype, place),
         compiled={"auto": place.type == "cuda", "yes": True, "no": False}[
             one_of("compiled", compiled, ("auto", "yes", "no"))
         ],
@@ -236,10 +236,3 @@ def _variant(spaces: str, anchors: str, separate: str) -> str:
     ways = {"vocabularies:separate": spaces == "union", f"anchors:{anchors}": anchors != "default",
             f"separate:{separate}": separate != "nothing"}  # fmt: skip
     return " ".join(name for name, differs in ways.items() if differs)
-
-
-def _half(dtype: str | None, place: torch.device) -> bool:
-    chosen = choose_dtype(dtype, place)
-    if chosen == torch.float16:
-        raise InputError("--dtype float16 does not train stably; use bfloat16 or float32")
-    return chosen == torch.bfloat16
