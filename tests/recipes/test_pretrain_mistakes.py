@@ -46,7 +46,9 @@ def test_no_text_at_all(refused, files):
     refused(options({}, text=None), "--text is missing", "--streams")
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \n\t\n", gzip.compress(b"\n")])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n \n\t\n", gzip.compress(b"\n", mtime=0)], ids=["nothing", "blank", "gzip"]
+)
 def test_an_empty_file(refused, files, tmp_path, content):
     empty = file(tmp_path / "empty.txt", content)
     refused(options({**files, "qab": empty}), "empty.txt is empty")
