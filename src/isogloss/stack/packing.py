@@ -4,7 +4,7 @@ Both are registered with `transformers`' attention interface. `NAME`: the border
 keyword arguments `transformers` itself uses for packed input (`cu_seq_lens_q`, `max_length_q`). Half precision on a
 GPU runs the variable-length flash kernel; anything else runs sentence by sentence and is exact, if slow. `WHOLE`: no
 mask at all. `transformers` makes one while a model is being compiled, even if nothing is padded, and with a mask the
-fused kernels are out: attention then takes three times as long.
+fused kernels are out: a training step of 12 layers, 384 wide, then took 48.7 ms instead of 43.5 on an H200.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,7 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
     """A context in which these base models run rows of `length` tokens that are full of text.
 
     Attention has no mask, and rotary positions come from a table: compiled, their sines would be computed again for
-    every number they turn, in every layer, which took a quarter of a step.
+    every number they turn, in every layer; that kernel took 8.4 of the 39 ms of a step's kernels on an H200.
     """
     swaps = [
         (model, path, _Rotary(model, path, length))
