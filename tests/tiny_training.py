@@ -81,8 +81,16 @@ def same(left, right):
     return all(torch.equal(left[name], right[name]) for name in left)
 
 
+def numbers(model):
+    """All weights of a model, as text that differs where they do."""
+    return str([value.tolist() for value in weights(model).values()])
+
+
 def exported(one, folder, every=2, **more):
+    """Checkpoints of a training whose own files are the step it is in and what `numbers` says."""
+
     def export(place):
         (place / "at").write_text(str(one.step))
+        (place / "numbers").write_text(numbers(one.model))
 
     return Checkpoints(folder, export, every=every, **more)

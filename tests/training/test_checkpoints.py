@@ -11,11 +11,11 @@ import torch
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers
 from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints, latest, restore, save, save_best
+from isogloss.training.checkpoints import Checkpoints, copy_weights, export_best, latest, restore, save
 from isogloss.training.loop import Objective, Part
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
-from tiny_training import Tower, exported, run, same, training, weights
+from tiny_training import Tower, exported, numbers, run, same, training, weights
 
 STATE = {"step": 4, "total": 0.1 + 0.2, "count": 7.0, "best": None, "best_step": None}
 
@@ -109,15 +109,35 @@ def test_what_a_kill_left_half_written_is_passed_by_and_cleared(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-0000004"]
 
 
-def test_the_best_is_replaced_whole(tmp_path):
-    one = training()
-    one.step = 3
-    save_best(exported(one, tmp_path))
-    one.step = 7
-    save_best(exported(one, tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["best"]
-    assert (tmp_path / "best" / "at").read_text() == "7"
+def test_the_best_is_written_whole_and_the_model_trains_on_as_it_was(tmp_path):
+    one = begun()
+    best, expected = copy_weights(one.model), numbers(one.model)
+    one.update()
+    later = weights(one.model)
+    for _ in range(2):
+        export_best(exported(one, tmp_path), one.model, best)
+        assert [path.name for path in tmp_path.iterdir()] == ["best"]
+        assert (tmp_path / "best" / "numbers").read_text() == expected
+        assert same(weights(one.model), later)
     assert latest(tmp_path) is None
+    again = copy_weights(one.model, best)
+    assert all(again[name] is best[name] for name in best) and same(again, later), "its memory is used again"
+
+
+def test_the_best_so_far_is_in_a_checkpoint_once(tmp_path):
+    """Not again where it is the checkpoint's own model, and either way it comes back."""
+    one = begun()
+    best = copy_weights(one.model)
+    for name, better in (("own", 4), ("earlier", 2)):
+        one.best, one.best_step, one.best_weights = 1.0, better, best
+        one.save(exported(one, tmp_path / name))
+        path = latest(tmp_path / name)
+        assert (path / "best.safetensors").is_file() == (name == "earlier")
+        other = training(Tower())
+        other.restore(path)
+        assert same(other.best_weights, best) and other.best_step == better
+        with torch.no_grad():
+            one.model.lower.weight.add_(1)
 
 
 def test_another_model_is_refused(tmp_path):

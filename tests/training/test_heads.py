@@ -9,7 +9,9 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES
-from isogloss.training.heads import HEADS, base, head_of, masked_scores, output, part, scores
+from isogloss.stack.load import load_masked_lm
+from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, output, part, scores
+from tiny_drift import write_model
 from tiny_models import ENCODERS, tiny_config
 
 VOCABULARY = 97
@@ -91,3 +93,16 @@ def test_an_unknown_family_is_refused_with_the_known_ones():
     model.config = GPT2Config()
     with pytest.raises(InputError, match="'gpt2'.*bert.*modernbert"):
         base(model)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+def test_the_fingerprint_hangs_on_every_weight_of_encoder_and_head(family, tmp_path):
+    model, stack = load_masked_lm(write_model(tmp_path / "model", family=family), device="cpu")
+    again, other = load_masked_lm(tmp_path / "model", device="cpu")
+    seen = {fingerprint(model, stack)}
+    assert seen == {fingerprint(again, other)}
+    for weight in model.parameters():
+        with torch.no_grad():
+            weight.view(-1)[0] += 1
+        seen.add(fingerprint(model, stack))
+    assert len(seen) == 1 + len(list(model.parameters()))

@@ -21,11 +21,10 @@ from isogloss.errors import InputError
 from isogloss.integrations.curve import Curve, Log
 from isogloss.integrations.trainer import refuse_sharded, stack_of, steps_in_epoch
 from isogloss.measures.language import UNITS
-from isogloss.recipes.steps.tunedtext import _masking
 from isogloss.seeds import seed_of
 from isogloss.text.corpora import Corpus
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.sentences import sentence_perplexity_probe, tokenise
+from isogloss.training.sentences import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.stopping import Memory, Stopping, at_balance
 
 OTHERS = "others"
@@ -117,7 +116,7 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
             seed=self._seed,
             device=stack.device,
             dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
-            **_masking(self._tokenizer),
+            **masking_of(self._tokenizer),
         )
 
     def _sample(self, args: Any, state: Any, loader: Any) -> int | None:

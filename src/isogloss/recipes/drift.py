@@ -42,6 +42,7 @@ from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
@@ -176,8 +177,8 @@ def drift_job(
         yield untuned
         yield from curve_rows(run, corpora, model=names[0])
 
-    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": corpora.fingerprints}
-    hashes |= {} if beside is None else {"native": beside.stack.fingerprint}
+    hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
+    hashes |= {} if beside is None else {"native": fingerprint(beside.model, beside.stack)}
     hashes |= {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
     return Job(
         names[0], work, hashes, [f"as the original did: {DEFECTS[one]}" for one in DEFECTS if one in defects], depth

@@ -1,8 +1,12 @@
 """Checkpoints: folders that appear whole or not at all, and bring a run back to the very step it was in.
 
 `step-000500/` holds the model as `from_pretrained` reads it, and beside it what training needs to go on: every weight
-in full precision and AdamW's moments (`training.safetensors`), the step and the running sums (`training.json`).
-Draws need no saving, since they are functions of the seed and the step.
+in full precision and AdamW's moments (`training.safetensors`), the step and the running sums (`training.json`), and
+the weights of the best model so far where they are not the same (`best.safetensors`). Draws need no saving, since they
+are functions of the seed and the step.
+
+The best model is held in memory while a model trains, and `best/` is written once, at the end: to write it at every
+reading that is better than the last would take a tuning run longer than its updates. A checkpoint brings it back.
 """
 
 import json
@@ -21,6 +25,7 @@ from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+BEST = "best.safetensors"
 
 
 @dataclass(frozen=True)
@@ -33,24 +38,57 @@ class Checkpoints:
     keep: int = 1
 
 
-def save(place: Checkpoints, model: nn.Module, optimiser: torch.optim.Optimizer, *, state: Mapping[str, Any]) -> Path:
-    """Write the checkpoint of `state["step"]`, then drop the ones older than the last `keep`."""
+def save(
+    place: Checkpoints,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    *,
+    state: Mapping[str, Any],
+    best: Mapping[str, Tensor] | None = None,
+) -> Path:
+    """Write the checkpoint of `state["step"]`, then drop the ones older than the last `keep`.
+
+    best: weights of the best model so far, from `copy_weights`, if they are not those of this step.
+    """
     path = place.folder / f"step-{state['step']:07d}"
     place.folder.mkdir(parents=True, exist_ok=True)
     with whole_folder(path) as beside:
         place.export(beside)
         save_file(_tensors(model, optimiser), beside / "training.safetensors")
+        if best is not None:
+            save_file({name: value.contiguous() for name, value in best.items()}, beside / BEST)
         write_text(beside / "training.json", json.dumps(dict(state), indent=2) + "\n")
     for old in _all(place.folder)[: -max(1, place.keep)]:
         shutil.rmtree(old)
     return path
 
 
-def save_best(place: Checkpoints) -> None:
-    """Write the model as it is now as `best`, in place of the best so far."""
+def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """The model's weights as they are now, on the CPU; into: an earlier copy, whose memory is used again."""
+    with torch.no_grad():
+        found = {name: value.detach() for name, value in _weights(model).items()}
+        if into is None:
+            return {name: value.to("cpu", copy=True) for name, value in found.items()}
+        return {name: into[name].copy_(value) for name, value in found.items()}
+
+
+def export_best(place: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Write the model with these weights as `best`, in place of what is there; the model itself is as before."""
+    before = copy_weights(model)
     place.folder.mkdir(parents=True, exist_ok=True)
-    with whole_folder(place.folder / "best") as beside:
-        place.export(beside)
+    try:
+        _put(model, weights)
+        with whole_folder(place.folder / "best") as beside:
+            place.export(beside)
+    finally:
+        _put(model, before)
+
+
+def restore_best(path: Path, model: nn.Module, state: Mapping[str, Any]) -> dict[str, Tensor] | None:
+    """The weights of the best model when a checkpoint was written, which was just restored into the model."""
+    if state["best_step"] == state["step"]:
+        return copy_weights(model)
+    return load_file(path / BEST) if (path / BEST).is_file() else None
 
 
 def latest(folder: Path) -> Path | None:
@@ -66,14 +104,12 @@ def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> d
         state = json.loads((path / "training.json").read_text(encoding="utf-8"))
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise InputError(f"{path} is no checkpoint to go on from: {str(error).splitlines()[0]}") from error
-    weights = dict(model.named_parameters()) | dict(model.named_buffers())
+    weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     found = {name: value.shape for name, value in kept.items() if name.startswith("weight.")}
     if expected != found:
         raise InputError(f"{path} holds another model than the one to be trained; choose another --out")
-    with torch.no_grad():
-        for name, value in weights.items():
-            value.copy_(kept[f"weight.{name}"])
+    _put(model, {name: kept[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
         moments = {part: kept[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in kept}
         if moments:
@@ -86,9 +122,18 @@ def _all(folder: Path) -> list[Path]:
     return sorted(found, key=lambda one: int(one.name.removeprefix("step-")))
 
 
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def _put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in _weights(model).items():
+            value.copy_(weights[name])
+
+
 def _tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    kept = dict(model.named_parameters()) | dict(model.named_buffers())
-    found = {f"weight.{name}": value.detach().contiguous() for name, value in kept.items()}
+    found = {f"weight.{name}": value.detach().contiguous() for name, value in _weights(model).items()}
     for name, weight in model.named_parameters():
         for part, value in optimiser.state.get(weight, {}).items():
             found[f"{part}.{name}"] = torch.as_tensor(value).detach().contiguous()

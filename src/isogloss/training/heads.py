@@ -9,6 +9,7 @@ the whole text, the states at the asked places are gathered, and the model's own
 A row of the table is all it takes to know a family. Paths are attribute names below the `...ForMaskedLM` model.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
+from isogloss.stack.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,17 @@ def masked_scores(model: Any, inputs: Tensor, places: Tensor, attention: Tensor 
     states = base(model)(input_ids=inputs, attention_mask=attention)[0]  # (rows, length, width)
     index = places.unsqueeze(-1).expand(-1, -1, states.shape[-1])  # (rows, k, width)
     return scores(model, torch.gather(states, 1, index))
+
+
+def fingerprint(model: Any, stack: Stack) -> str:
+    """A hash of a `...ForMaskedLM`: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
+    digest = hashlib.sha256(stack.fingerprint.encode())
+    below = f"{head_of(model.config).base}."
+    for name, weight in sorted(model.state_dict().items()):
+        if not name.startswith(below):
+            digest.update(name.encode())
+            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def part(model: nn.Module, path: str) -> Any:

@@ -89,6 +89,7 @@ class Training:
         self.step = 0
         self.best: float | None = None
         self.best_step: int | None = None
+        self.best_weights: dict[str, Tensor] | None = None  # on the CPU, in the process that writes
         self.memory: Memory = {}  # of the rule that may stop it
         self.stopped: str | None = None
         self._judged = -1
@@ -154,13 +155,15 @@ class Training:
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
-            kept.save(place, self.model, self.optimiser, state=state)
+            apart = None if self.best_step == self.step else self.best_weights
+            kept.save(place, self.model, self.optimiser, state=state, best=apart)
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint."""
         state = kept.restore(checkpoint, self.model, self.optimiser)
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
+        self.best_weights = kept.restore_best(checkpoint, self.model, state) if self.processes.first else None
         self.memory, self._judged = state.get("memory", {}), self.step
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
@@ -211,9 +214,9 @@ def train(
     """Train to the last step; yields readings as they come, each with the number of updates it was taken after.
 
     Probes are taken before the first update, every so often, and after the last. plan(step) is called before each
-    update and says what trains, by `requires_grad`. selection: the model with the best such reading is kept as
-    `best` beside the checkpoints. stop: a rule that is given the readings of each step that has any; where it says so,
-    that step is the last, everything is read there, and `training.stopped` is the rule's sentence.
+    update and says what trains, by `requires_grad`. selection: the model with the best such reading is written as
+    `best` beside the checkpoints, at the end. stop: a rule that is given the readings of each step that has any; where
+    it says so, that step is the last, everything is read there, and `training.stopped` is the rule's sentence.
     """
     settings, model = training.settings, training.model
     begun, mode = training.step, model.training
@@ -234,6 +237,8 @@ def train(
                 stage = next((_told(one) for one in readings if one["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
             if last:
+                if checkpoints is not None and training.best_weights is not None:
+                    kept.export_best(checkpoints, model, training.best_weights)
                 progress(stage, step, settings.steps)
                 return
             if checkpoints is not None and step > begun and step % checkpoints.every == 0:
@@ -268,7 +273,7 @@ def _keep_best(
     if value is not None and selection.better(value, training.best):
         training.best, training.best_step = value, training.step
         if checkpoints is not None and training.processes.first:
-            kept.save_best(checkpoints)
+            training.best_weights = kept.copy_weights(training.model, training.best_weights)
 
 
 def _compiled(loss: Callable[[Rows, str], Tensor]) -> Callable[[Rows, str], Tensor]:

@@ -24,6 +24,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
 from isogloss.text.batches import chunks, encode, word_spans
+from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.fixedmasks import fixed_masks
 from isogloss.text.masking import IGNORE, mask
@@ -81,6 +82,20 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int, progress: Progr
     flat, counts = np.concatenate(ids), np.concatenate(lengths)
     name = corpus.name or corpus.language
     return Sentences(corpus.language, name, flat, counts, round(words), round(characters), shortened)
+
+
+def masking_of(tokenizer: Any) -> dict[str, Any]:
+    """What masking a tokenizer's sentences needs, as keyword arguments of the functions below.
+
+    mask_id: the mask. marks: ids that are never masked. pool (m,): ids that random words are drawn from, all but the
+    marks.
+
+    >>> masked_sentences(model, sentences, batch=8, seed=0, **masking_of(tokenizer))  # doctest: +SKIP
+    """
+    special = sorted({*marks_of(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
+    content = torch.ones(len(tokenizer), dtype=torch.bool)
+    content[special] = False
+    return {"mask_id": tokenizer.mask_token_id, "marks": special, "pool": content.nonzero().squeeze(1)}
 
 
 def steps_in_epoch(sentences: Sentences, batch: int) -> int:

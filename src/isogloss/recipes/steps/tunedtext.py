@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.stack.stack import Stack
-from isogloss.text.batches import marks
 from isogloss.text.corpora import Corpus
 from isogloss.text.readers import read_corpus
 from isogloss.text.split import place
-from isogloss.training.sentences import Sentences, tokenise
+from isogloss.training.sentences import Sentences, masking_of, tokenise
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ def tokenise_corpora(stack: Stack, corpora: Corpora, *, native: bool = False, pr
     validation, test = (tokenise(tokenizer, one, max_length=length) for one in (corpora.validation, corpora.test))
     others = () if native else corpora.others
     read = tuple(tokenise(tokenizer, one, max_length=length, progress=progress) for one in others)
-    masking = _masking(tokenizer)
+    masking = masking_of(tokenizer)
     for one in (train, validation, test, *read):
         if one is not None and np.isin(one.ids, masking["marks"]).all():
             raise InputError(
@@ -154,11 +152,3 @@ def _joined(language: str, files: Sequence[Path]) -> Corpus:
     return Corpus(
         language, [one for corpus in read for one in corpus], name=read[0].name if len(read) == 1 else language
     )
-
-
-def _masking(tokenizer: Any) -> dict[str, Any]:
-    """The mask's id, the ids that are never masked, and those random words are drawn from."""
-    special = sorted({*marks(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
-    content = torch.ones(len(tokenizer), dtype=torch.bool)
-    content[special] = False
-    return {"mask_id": tokenizer.mask_token_id, "marks": special, "pool": content.nonzero().squeeze(1)}
