@@ -18,6 +18,7 @@ TEXT = [
     "the old man reads a new book in the garden every day after lunch",
 ]
 
+MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEPTH = 3
 ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "electra", "modernbert")
 READ_ONLY = (
@@ -26,13 +27,28 @@ READ_ONLY = (
 )  # fmt: skip
 
 
-def tiny_tokenizer(texts=TEXT, size=400):
-    """A WordPiece tokenizer with BERT's marks, trained on a handful of sentences."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+def wordpiece_machine(vocabulary):
+    """A tokenizer that cuts text as BERT does, with these pieces."""
+    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=size, special_tokens=marks))
+    return tokenizer
+
+
+def tiny_tokenizer(texts=TEXT, size=400):
+    """A WordPiece tokenizer with BERT's marks, trained on a handful of sentences: the same in every process.
+
+    The trainer numbers continuation characters in the order of a hash table, which differs between processes, and
+    breaks ties by these numbers; so it is given them in order, as if they were marks.
+    """
+    learner = wordpiece_machine({})
+    cleaned = map(learner.normalizer.normalize_str, texts)
+    words = [word for text in cleaned for word, _ in learner.pre_tokenizer.pre_tokenize_str(text)]
+    inside = sorted({f"##{letter}" for word in words for letter in word[1:]})
+    trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=[*MARKS, *inside], show_progress=False)
+    learner.train_from_iterator(texts, trainer)
+    tokenizer = wordpiece_machine(learner.get_vocab())  # a new one, where only the marks are marks
+    tokenizer.add_special_tokens(list(MARKS))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
