@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import log_softmax
 
 from isogloss.errors import InputError
 from isogloss.stack.families import family_of
@@ -145,8 +145,8 @@ def ask(ids: np.ndarray, lengths: np.ndarray, *, inputs: np.ndarray, chosen: np.
     return found
 
 
-def surprise(model: Any, batches: Sequence[Asked], *, sentences: int, layout: Layout) -> tuple[Tensor, Tensor]:
-    """Nats summed over the predicted tokens of each sentence, float64, and their number: (sentences,) both.
+def surprise(model: Any, batches: Sequence[Asked], *, layout: Layout) -> Tensor:
+    """Nats of every asked token, in the order of the batches: (tokens,), float32, on a device that may still compute.
 
     The model is in evaluation mode meanwhile, and as before afterwards.
     """
@@ -158,9 +158,18 @@ def surprise(model: Any, batches: Sequence[Asked], *, sentences: int, layout: La
         for batch in (one.to(layout.device) for one in batches):
             states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
             for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
-                nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
-        values = torch.cat(nats).cpu().double()  # only now does the host wait for the device
+                # Widened inside the softmax: a copy of the scores in float32 would be read and written once more.
+                likelihood = log_softmax(scores(model, part), dim=-1, dtype=torch.float32)  # (places, vocabulary)
+                nats.append(-likelihood.gather(1, labels[:, None]).squeeze(1))
+        return torch.cat(nats)
+
+
+def by_sentence(nats: Tensor, batches: Sequence[Asked], *, sentences: int) -> tuple[Tensor, Tensor]:
+    """What `surprise` found, summed over the tokens of each sentence, float64, and their number: (sentences,) both.
+
+    Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken again would
+    differ in its last digits.
+    """
     owners = torch.cat([batch.owners for batch in batches])
-    # Summed on the host: a GPU adds in any order, and a curve taken again would differ in its last digits.
-    totals = torch.zeros(sentences, dtype=torch.float64).index_add(0, owners, values)
+    totals = torch.zeros(sentences, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
     return totals, torch.bincount(owners, minlength=sentences)

@@ -31,7 +31,7 @@ from isogloss.text.masking import IGNORE, mask
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.objectives import masked_loss
 from isogloss.training.probes import Probe, Reading, perplexities
-from isogloss.training.sentencebatches import Asked, ask, choose_layout, padding_id, surprise, tokens_of
+from isogloss.training.sentencebatches import Asked, ask, by_sentence, choose_layout, padding_id, surprise, tokens_of
 
 TOKENISED_AT_ONCE = 2_048  # sentences
 
@@ -218,11 +218,13 @@ def sentence_perplexity_probe(
 
     def take() -> Iterator[Reading]:
         number = redraw() if callable(redraw) else next(takes)
-        found = []
-        for i, text in enumerate(texts):
-            batches = prepare(text, number) if ready is None else ready[i]
-            found.append(surprise(_given(model), batches, sentences=len(text.lengths), layout=layout))
-            yield from ({**one, "data": text.name} for one in perplexities(text.language, [text], found[-1:]))
+        batches = [prepare(text, number) for text in texts] if ready is None else ready
+        # All texts are under way before the first is waited for, so that the device never idles between two.
+        nats = [surprise(_given(model), some, layout=layout) for some in batches]
+        sizes = [len(text.lengths) for text in texts]
+        found = [by_sentence(*one[:2], sentences=one[2]) for one in zip(nats, batches, sizes, strict=True)]
+        for text, one in zip(texts, found, strict=True):
+            yield from ({**reading, "data": text.name} for reading in perplexities(text.language, [text], [one]))
         others = [i for i, text in enumerate(texts) if text.language != target]
         if others:
             pooled = perplexities("others", [texts[i] for i in others], [found[i] for i in others])
