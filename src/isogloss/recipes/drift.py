@@ -7,9 +7,7 @@ best model is tested, and the steps where the curves cross and where gain and lo
 """
 
 import math
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -17,60 +15,36 @@ import pandas as pd
 import torch
 
 from isogloss.errors import InputError
-from isogloss.files import clear_leftovers
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, half_precision, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.drifting import (
     Native,
     Readings,
-    Watch,
     chosen_reading,
     curve_rows,
-    evaluate,
     evaluate_untuned,
-    make_probes,
     start_watch,
+    with_defects,
 )
-from isogloss.recipes.steps.legacy import DEFECTS, Worst, parse_defects, variant_of, without_dropout
+from isogloss.recipes.steps.effects import effect_rows
+from isogloss.recipes.steps.legacy import DEFECTS, legacy_notes, parse_legacy, variant_of
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.tunedtext import read_corpora
+from isogloss.recipes.steps.tuning import Tuning, tune
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.load import _quiet, choose_device, load_masked_lm
+from isogloss.stack.load import choose_device, load_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import fingerprint
-from isogloss.training.loop import Settings, Training, train
+from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Decay, Optimisation
-from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
-from isogloss.training.processes import join, launched
-from isogloss.training.sentences import masked_sentences
-from isogloss.training.stopping import Choice, Stopping, at_balance, early_stopping
+from isogloss.training.plans import Plan, frozen_at, parse_plan
+from isogloss.training.processes import launched
+from isogloss.training.stopping import Choice, at_balance, early_stopping
 
 UNTUNED = "untuned"
-FINISHED = "finished"  # the file that marks a training as done
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
-
-    epoch: steps in one. settings are those of the first seed.
-    """
-
-    model: str | Path
-    revision: str | None
-    device: torch.device
-    settings: Settings
-    batch: int
-    epoch: int
-    dropout: bool
-    checkpoint: int
-    choice: Choice
-    rule: Stopping | None
 
 
 def drift_job(
@@ -97,11 +71,12 @@ def drift_job(
     stop: Annotated[str, "never; early: perplexity no longer falls; balance: gain no longer outweighs loss"] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
     legacy: Annotated[
-        str | None, f"defects of the original to repeat, with commas: {', '.join(DEFECTS)}; or all"
+        str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
     checkpoint: Annotated[int, "updates between checkpoints"] = 500,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     seed: Annotated[int, "the first seed: decides order, masks and dropout"] = 0,
+    sample_seed: Annotated[int | None, "seed of the masks and words that are measured on; default --seed"] = None,
     device: str = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
 ) -> Job:
@@ -112,7 +87,7 @@ def drift_job(
     if launched()[1] > 1:
         raise InputError("drift trains in one process; start it without torchrun or accelerate")
     place = choose_device(device)
-    chosen, defects = _plans(plans), parse_defects(legacy)
+    chosen, sets = _plans(plans), parse_legacy(legacy)
     share = share_of("held_out", held_out, zero=False)
     corpora = read_corpora(target, others or [], share=share, batch=at_least("batch", batch, 1))
     if one_of("stop", stop, ("never", "early", "balance")) == "balance" and not corpora.others:
@@ -143,9 +118,9 @@ def drift_job(
         ),
         batch,
         epoch,
-        dropout and "no-dropout" not in defects,
+        dropout,
         at_least("checkpoint", checkpoint, 1),
-        cast(Choice, Worst(choice)) if "worst" in defects else choice,
+        choice,
         rule,
     )
     how = Readings(
@@ -153,14 +128,15 @@ def drift_job(
         at_least("distance", distance, 1),
         at_least("words", words, 4),
         attention,
-        defects,
-        seed,
+        sets[0],
+        seed if sample_seed is None else at_least("sample_seed", sample_seed, 0),
         torch.bfloat16 if half else None,
     )
     parallel = parallel_texts(bitext, corpora.languages)
     names = _names(model, native)
     beside = None if native is None else _native(native, names[1], stack, place)
-    trainings = [(plan, seed + number) for plan in chosen for number in range(at_least("seeds", seeds, 1))]
+    numbers = range(seed, seed + at_least("seeds", seeds, 1))
+    trainings = [(plan, defects, each) for plan in chosen for defects in sets for each in numbers]
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
@@ -169,20 +145,20 @@ def drift_job(
         before = {"model": names[0], "variant": UNTUNED, "seed": seed}
         # Read now and given last: until the first rows are there, a mistake leaves no folder behind.
         untuned = [row(**{**before, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
-        for number, (plan, each) in enumerate(trainings, 1):
-            stage = f"tuning {plan}, seed {each} ({number} of {len(trainings)})"
-            folder = run.folder / "checkpoints" / f"{str(plan).replace(':', '-').replace('/', '-')}-seed-{each}"
+        for number, (plan, defects, each) in enumerate(trainings, 1):
             place = {"model": names[0], "variant": variant_of(plan, defects), "seed": each}
-            yield from _tune(run, tuning, watch, plan=plan, folder=folder, place=place, progress=_told(progress, stage))
+            stage = f"tuning {place['variant']}, seed {each} ({number} of {len(trainings)})"
+            if defects != watch.how.defects:
+                watch = with_defects(watch, defects, native=beside)
+            yield from tune(run, tuning, watch, plan=plan, place=place, progress=_told(progress, stage))
         yield untuned
         yield from curve_rows(run, corpora, model=names[0])
+        yield from effect_rows(run.rows, corpora.language)
 
     hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
     hashes |= {} if beside is None else {"native": fingerprint(beside.model, beside.stack)}
     hashes |= {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
-    return Job(
-        names[0], work, hashes, [f"as the original did: {DEFECTS[one]}" for one in DEFECTS if one in defects], depth
-    )
+    return Job(names[0], work, hashes, legacy_notes(sets), depth)
 
 
 def drift(
@@ -207,61 +183,6 @@ def drift(
         job, command="drift", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
         progress=progress,
     )  # fmt: skip
-
-
-def _tune(
-    run: Run, tuning: Tuning, watch: Watch, *, plan: Plan, folder: Path, place: Mapping[str, Any], progress: Progress
-) -> Iterator[list[Row]]:
-    """One training from its start or its last checkpoint to the test of its best model; nothing where it is done."""
-    if not (folder / FINISHED).is_file():
-        settings = replace(tuning.settings, seed=place["seed"])
-        model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
-        if not tuning.dropout:
-            without_dropout(model)
-        assert watch.text.train is not None
-        objective = masked_sentences(
-            model, watch.text.train, batch=tuning.batch, seed=settings.seed, device=tuning.device,
-            attend_padding="no-mask" in watch.how.defects, **watch.text.masking,
-        )  # fmt: skip
-        training = Training(model, objective, settings, join(tuning.device))
-        planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
-        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        probes = make_probes(watch, model, stack, seed=settings.seed, step=lambda: training.step)
-        for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
-            run.note(sentence)
-        clear_leftovers(folder)
-        if (last := kept.latest(folder)) is not None:
-            training.restore(last)
-
-        def export(at: Path) -> None:
-            with _quiet():
-                model.save_pretrained(at)
-            stack.tokenizer.save_pretrained(at)
-
-        readings = train(
-            training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
-            selection=tuning.choice, stop=tuning.rule, progress=progress,
-        )  # fmt: skip
-        for some in readings:
-            yield [_row(one, place) for one in some]
-        if training.stopped:
-            run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
-        yield _tested(watch, tuning, folder, {**place, "step": training.best_step})
-        (folder / FINISHED).touch()
-    for old in folder.glob("step-*"):
-        shutil.rmtree(old)
-
-
-def _tested(watch: Watch, tuning: Tuning, folder: Path, place: Mapping[str, Any]) -> list[Row]:
-    best, stack = load_masked_lm(folder / "best", device=tuning.device)
-    return [_row(one, place) for one in evaluate(watch, best, stack, text=watch.text, parts=["test"])]
-
-
-def _row(reading: Mapping[str, Any], place: Mapping[str, Any]) -> Row:
-    """A reading with its coordinates: a variant of its own (centred, attention) comes after the plan."""
-    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
-    data = {"data": "train"} if reading["measure"] == "loss" else {}
-    return row(**{**reading, **place, **own, **data})
 
 
 def _plans(text: str) -> list[Plan]:

@@ -1,0 +1,7 @@
+"""Papers: their published numbers, and how to answer them with recipes. One file or folder a paper."""
+
+from isogloss.papers.paper import Outline, Paper, Request
+from isogloss.papers.registry import find, names
+from isogloss.papers.reproduce import outline_lines, outline_of, reproduce, summary
+
+__all__ = ["Outline", "Paper", "Request", "find", "names", "outline_lines", "outline_of", "reproduce", "summary"]

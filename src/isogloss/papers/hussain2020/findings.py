@@ -1,0 +1,227 @@
+"""What Hussain & Dudev (2020) found, judged on the rows of a reproduction.
+
+Perplexities are compared as ratios, in logarithms; plans are compared seed by seed, since a seed draws the same order
+of sentences and the same masks for each. Per token where both sides have the same vocabulary, else per character. A
+curve has settled after a step when what it still moves after it is at most a quarter (`REST`) of all it ever moves.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from isogloss.measures.curves import crossing
+from isogloss.papers.evidence import (
+    LEAST,
+    Contrast,
+    Finding,
+    Interval,
+    above,
+    below,
+    no_interval,
+    over_seeds,
+)  # fmt: skip
+from isogloss.papers.hussain2020.published import ALL, CROSSING, GRADUAL, LAST_1, LAST_3, LAST_6, PLANS, TABLE_2
+from isogloss.papers.hussain2020.reading import Curves, Results
+from isogloss.papers.tables import number
+
+REST = 0.25
+
+
+def findings(rows: pd.DataFrame) -> list[Finding]:
+    """Every finding of the paper, in its order."""
+    found = Results(rows)
+    made: list[Callable[[Results], Finding]] = [
+        _null, _falls, _crosses, _all_best, _gradual_second, _rest_in_order, _native, _settles, _levels, _last_layer,
+    ]  # fmt: skip
+    return [one(found) for one in made]
+
+
+def _null(found: Results) -> Finding:
+    claim = "The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."
+    curves = found.perplexity(ALL, target="others")
+    if curves is None:
+        return _missing("null", claim, f"no other languages were read under {ALL}")
+    factor = over_seeds(curves.end / curves.start, log=True)
+    judged = None if not factor.known else bool(above(factor, 1.0) or below(factor, 1.0))
+    words = f"{_way(factor)} {_from_to(curves)}, a factor of {factor}"
+    return Finding("null", claim, [Contrast(f"that of the others {words}", judged)], no_interval_of(curves))
+
+
+def _falls(found: Results) -> Finding:
+    claim = "The perplexity of the language that is tuned on falls."
+    curves = found.perplexity(ALL, target=found.language) if found.plans else None
+    if curves is None:
+        return _missing("falls", claim, f"{ALL} was not run")
+    factor = over_seeds(curves.end / curves.start, log=True)
+    words = f"it {_way(factor)} {_from_to(curves)}, a factor of {factor}"
+    return Finding("falls", claim, [Contrast(words, below(factor, 1.0))], no_interval_of(curves))
+
+
+def _crosses(found: Results) -> Finding:
+    claim = f"The two curves cross, at about step {CROSSING}: what is tuned on begins above the others and ends below."
+    contrasts: list[Contrast] = []
+    why = ""
+    for unit in ("token", "character"):
+        target = found.perplexity(ALL, target=found.language, unit=unit) if found.plans else None
+        others = found.perplexity(ALL, target="others", unit=unit)
+        if target is None or others is None:
+            return _missing("crossing", claim, f"there are no two curves under {ALL}")
+        why = no_interval_of(target)
+        steps = [
+            crossing(target.steps, one, other) if one[0] > other[0] and one[-1] < other[-1] else None
+            for one, other in zip(target.values, others.values, strict=True)
+        ]
+        there = [step for step in steps if step is not None]
+        ends = f"{_pair(target.start, others.start)} at first, {_pair(target.end, others.end)} at the end"
+        if len(there) == len(steps):
+            words = f"per {unit} they cross at step {over_seeds(there)} ({ends})"
+        else:
+            words = f"per {unit} they cross so in {len(there)} of {len(steps)} seeds ({ends})"
+        # The paper's claim is per token; per character it is said beside, and judges nothing.
+        if unit == "token":
+            judged = None if len(steps) < LEAST else len(there) == len(steps)
+            contrasts.append(Contrast(words, judged))
+        else:
+            contrasts[-1] = Contrast(f"{contrasts[-1].words}; {words}", contrasts[-1].held)
+    return Finding("crossing", claim, contrasts, why)
+
+
+def _all_best(found: Results) -> Finding:
+    claim = "Training all layers gives the lowest test perplexity."
+    return _order(found, "all layers best", claim, [(ALL, other) for other in PLANS if other != ALL])
+
+
+def _gradual_second(found: Results) -> Finding:
+    claim = "Gradual unfreezing comes second."
+    pairs = [(ALL, GRADUAL), *((GRADUAL, other) for other in (LAST_6, LAST_3, LAST_1))]
+    return _order(found, "gradual second", claim, pairs)
+
+
+def _rest_in_order(found: Results) -> Finding:
+    claim = "Then follow the last 6 layers, the last 3 and the last one."
+    return _order(found, "then last 6, 3, 1", claim, [(LAST_6, LAST_3), (LAST_3, LAST_1)])
+
+
+def _order(found: Results, name: str, claim: str, pairs: Sequence[tuple[str, str]]) -> Finding:
+    """The first plan of each pair should have the lower test perplexity, seed by seed."""
+    tests = {plan: found.test(plan) for plan in PLANS}
+    contrasts, why = [], ""
+    for lower, higher in pairs:
+        both = [seed for seed in tests[lower] if seed in tests[higher]]
+        if not both:
+            return _missing(name, claim, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
+        ratio = over_seeds([tests[higher][seed] / tests[lower][seed] for seed in both], log=True)
+        why = no_interval(ratio.seeds) if not ratio.known else why
+        contrasts.append(Contrast(f"{PLANS[higher]} has {ratio} times that of {PLANS[lower]}", above(ratio, 1.0)))
+    return Finding(name, claim, contrasts, why)
+
+
+def _native(found: Results) -> Finding:
+    values = [value for plan, (value, _) in TABLE_2.items() if plan in PLANS]
+    claim = (
+        f"The native model, not tuned, is worse on the test than every tuned model ({TABLE_2['untuned'][0]} against "
+        f"{min(values)} to {max(values)} per token)."
+    )
+    own = found.untuned(found.native, unit="character") if found.native else None
+    tests = {plan: found.test(plan, unit="character") for plan in found.plans}
+    tests = {plan: seeds for plan, seeds in tests.items() if seeds}
+    if own is None or not tests:
+        return _missing("native", claim, "no native model was measured")
+    contrasts, why = [], ""
+    for plan, seeds in tests.items():
+        ratio = over_seeds([own / value for value in seeds.values()], log=True)
+        why = no_interval(ratio.seeds) if not ratio.known else why
+        words = f"{ratio} times that of {PLANS[plan]}"
+        contrasts.append(Contrast(words, above(ratio, 1.0)))
+    first = Contrast(f"per character, where vocabularies do not matter, it has {number(own)}, {contrasts[0].words}",
+                     contrasts[0].held)  # fmt: skip
+    return Finding("native", claim, [first, *contrasts[1:]], why)
+
+
+def _settles(found: Results) -> Finding:
+    claim = "The distance of every block to the native model settles, away from zero."
+    contrasts, why = [], ""
+    for plan in (ALL, GRADUAL):
+        curves = _by_block(found, plan)
+        if not curves:
+            continue
+        rest = {block: _rest(one, 2 * found.epoch(plan)) for block, one in curves.items()}
+        left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
+        why = no_interval_of(next(iter(curves.values()))) or why
+        moving = [block for block, one in rest.items() if below(one, REST) is False]
+        most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
+        told = f"blocks {_listed(moving)} do not settle" if moving else "every block settles"
+        words = (
+            f"by {PLANS[plan]} {told if rest[most].known else 'of all movement'}, at most {rest[most]} of it in the "
+            f"last epoch (block {most}), and of the first distance {left[least]} is left or more (block {least})"
+        )
+        judged = [below(one, REST) for one in rest.values()] + [above(one, 0.0) for one in left.values()]
+        contrasts.append(Contrast(words, None if None in judged else all(judged)))
+    if not contrasts:
+        return _missing("settles", claim, "no distances to a native model were measured")
+    return Finding("settles", claim, contrasts, why)
+
+
+def _levels(found: Results) -> Finding:
+    claim = "It settles at different levels for different blocks."
+    curves = _by_block(found, ALL)
+    if not curves:
+        return _missing("levels", claim, "no distances to a native model were measured")
+    ends = {block: over_seeds(one.end) for block, one in curves.items()}
+    high, low = max(ends, key=lambda block: ends[block].value), min(ends, key=lambda block: ends[block].value)
+    judged = above(ends[high], ends[low].high) if ends[low].known else None
+    words = f"from {ends[low]} in block {low} to {ends[high]} in block {high}"
+    return Finding("levels", claim, [Contrast(words, judged)], no_interval_of(curves[low]))
+
+
+def _last_layer(found: Results) -> Finding:
+    claim = "When only the last layer is trained, it settles within the first epoch."
+    curves = _by_block(found, LAST_1)
+    if not curves:
+        return _missing("last layer", claim, f"no distances to a native model were measured under {LAST_1}")
+    top = max(curves)
+    rest = _rest(curves[top], found.epoch(LAST_1))
+    words = f"{rest} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
+    return Finding("last layer", claim, [Contrast(words, below(rest, REST))], no_interval_of(curves[top]))
+
+
+def _by_block(found: Results, plan: str) -> Mapping[int, Curves]:
+    curves = {block: found.distance(plan, block) for block in found.blocks(plan)}
+    return {block: one for block, one in curves.items() if one is not None}
+
+
+def _rest(curves: Curves, step: float) -> Interval:
+    """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
+    later = curves.values[:, curves.steps >= step]
+    whole = np.ptp(curves.values, axis=1)
+    moved = np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(whole))
+    return over_seeds(np.divide(moved, whole, out=np.zeros_like(whole), where=whole > 0))
+
+
+def no_interval_of(curves: Curves) -> str:
+    """The sentence on too few seeds, "" where there are enough."""
+    return no_interval(len(curves.seeds)) if len(curves.seeds) < LEAST else ""
+
+
+def _way(factor: Interval) -> str:
+    """How a perplexity went; without an interval, in which direction it points."""
+    if not factor.known:
+        return "went"
+    return "rose" if above(factor, 1.0) else "fell" if below(factor, 1.0) else "did not clearly change:"
+
+
+def _from_to(curves: Curves) -> str:
+    return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
+
+
+def _pair(target: np.ndarray, others: np.ndarray) -> str:
+    return " against ".join(number(over_seeds(one, log=True).value) for one in (target, others))
+
+
+def _listed(blocks: Sequence[int]) -> str:
+    return ", ".join(map(str, blocks))
+
+
+def _missing(name: str, claim: str, why: str) -> Finding:
+    return Finding(name, claim, [], why)

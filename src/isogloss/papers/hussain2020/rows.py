@@ -1,0 +1,82 @@
+"""The one table of a reproduction: rows of all jobs, crossing and balance over their seeds, published values beside."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.papers.hussain2020.published import FEW, UNTUNED, published
+from isogloss.papers.jobs import Job
+from isogloss.recipes.steps.drifting import START, curve_rows
+from isogloss.recipes.steps.tunedtext import Corpora
+from isogloss.runs.run import Run, read_facts, read_rows
+from isogloss.runs.table import Row
+from isogloss.text.corpora import Corpus
+
+AT_THE_END = ("crossing_step", "balance_step")
+
+
+def collect(run: Run, jobs: Sequence[Job]) -> None:
+    """Fill the run's table with the rows of these finished jobs.
+
+    Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
+    is the same in each job, since all of them read the same masks, and is taken from the first.
+    """
+    _refuse_mixtures(jobs)
+    rows = [row for number, job in enumerate(jobs) for row in _of(job, first=number == 0)]
+    if not rows:
+        return
+    language = next(one["target"] for one in rows if _is_curve(one) and one["data"] == "validation")
+    native = next((one["other_model"] for one in rows if one.get("other_model") not in (None, "", START)), "")
+    last: dict[str, int] = {}
+    for one in rows:
+        if _is_curve(one):
+            last[one["variant"]] = max(last.get(one["variant"], 0), int(one["step"]))
+    beside = _Beside(language, native, last)
+    run.append(beside.fill(one) for one in rows)
+    text = Corpus(language, [])
+    for more in curve_rows(run, Corpora(text, text, text), model=rows[0]["model"]):
+        run.append(more)
+
+
+def _of(job: Job, *, first: bool) -> Iterator[dict[str, Any]]:
+    for one in read_rows(job.folder).to_dict("records"):
+        row = {name: value for name, value in one.items() if value == value and value is not None and value != ""}
+        direction = row["measure"].startswith("p@") and "source" in row
+        if row["measure"] not in AT_THE_END and not direction and (first or row.get("variant") != UNTUNED):
+            yield row
+
+
+def _is_curve(row: Row) -> bool:
+    return row["measure"] == "perplexity" and "step" in row and row["data"] != "test"
+
+
+class _Beside:
+    """Published values by the coordinates of their rows."""
+
+    def __init__(self, language: str, native: str, last: Mapping[str, int]) -> None:
+        self.known: dict[tuple[str, ...], dict[tuple[Any, ...], float]] = {}
+        for one in published(language, native, last):
+            names = tuple(sorted(one.where))
+            self.known.setdefault(names, {})[tuple(one.where[name] for name in names)] = one.value
+
+    def fill(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row with the published value, where there is one."""
+        data = str(row.get("data", ""))
+        place = {**row, "data": FEW} if data.startswith(FEW) else row
+        for names, values in self.known.items():
+            value = values.get(tuple(place.get(name) for name in names))
+            if value is not None:
+                return {**row, "published": value}
+        return row
+
+
+def _refuse_mixtures(jobs: Sequence[Job]) -> None:
+    """Refuse runs of different models or texts, which no table may hold side by side."""
+    hashes = [read_facts(job.folder)["hashes"] for job in jobs]
+    for job, mine in zip(jobs, hashes, strict=True):
+        for name in sorted({*mine, *hashes[0]}):
+            if mine.get(name) != hashes[0].get(name):
+                raise InputError(
+                    f"{jobs[0].folder} and {job.folder} were run on a different {name}; they are no runs of one "
+                    "reproduction: remove one of them and run again with --resume"
+                )

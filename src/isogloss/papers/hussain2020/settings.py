@@ -1,0 +1,211 @@
+"""How the paper is run at each scale: models, texts and settings, the jobs they make, and what these cost."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.papers.hussain2020.published import EPOCHS, PLANS
+from isogloss.papers.hussain2020.texts import (
+    invented_texts,
+    premises,
+    training_part,
+    tuned_text,
+    write_texts,
+)
+from isogloss.papers.jobs import Job
+from isogloss.papers.paper import SCALES as NAMES
+from isogloss.papers.paper import Cost, Outline, Request
+from isogloss.progress import Progress
+from isogloss.recipes.arguments import at_least, model_name, one_of
+from isogloss.stack.load import locate
+from isogloss.text.corpora import Corpus
+
+HELD_OUT, SEEDS, DEPTH = 0.1, 3, 12
+XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
+BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Settings of one scale. watched: sentences of each other language; parts: of XNLI, that premises come from.
+
+    rate: the paper's, except where models are tiny. pretraining: options of the native model's. weights, tokens (of a
+    sentence), step (seconds an update), read (sentences a second in evaluation) and basis are for the estimate.
+    """
+
+    language: str
+    others: tuple[str, ...]
+    sentences: int
+    watched: int
+    parts: tuple[str, ...] = ()
+    model: str | None = None
+    native: str | None = None
+    rate: float = 5e-5
+    every: int = 50
+    distance: int = 250
+    words: int = 2000
+    checkpoint: int = 500
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
+    native_steps: int = 0
+    weights: float = 0.0
+    tokens: float = 0.0
+    step: float = 0.0
+    read: float = 1.0
+    basis: str = ""
+
+
+TINY = {
+    "architecture": "bert", "depth": DEPTH, "width": 32, "heads": 2, "length": 32, "batch": 32, "rate": 5e-3,
+    "warm_up": 10, "report": 20, "probe": 1000, "checkpoint": 1000, "held_out": 0.05,
+}  # fmt: skip
+SCALES = {
+    "smoke": Scale(
+        "qaa", ("qab", "qac"), 160, 16, rate=1e-3, every=8, distance=8, words=50, checkpoint=1000, pretraining=TINY,
+        native_steps=60, weights=0.17e6, tokens=12, step=0.03, read=1000, basis="one core of an AMD EPYC",
+    ),
+    "mini": Scale(
+        "nl", ("en", "de", "fr", "es", "ru", "zh"), 25_000, 2_500, ("dev", "test"), model="mini", checkpoint=1250,
+        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000}, native_steps=3000,
+        weights=12e6, tokens=34, step=0.015, read=50_000, basis="one H200",
+    ),
+    "paper": Scale(
+        "nl", XNLI, 100_000, 667, ("dev",), model="bert-base-multilingual-cased",
+        native="wietsedv/bert-base-dutch-cased", distance=500, checkpoint=2500,
+        weights=178e6, tokens=31, step=8 / 240, read=28_900, basis="an mBERT-shaped model on one H200, jobs one by one",
+    ),
+}  # fmt: skip
+
+
+def plan(request: Request) -> Outline:
+    """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
+    name = one_of("scale", request.scale, NAMES)
+    scale = SCALES[name]
+    if name == "smoke" and (request.text or request.model or request.native or request.native_text):
+        raise InputError("--scale smoke makes its own languages and models; text and models go with mini and paper")
+    if request.native and request.native_text:
+        raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
+    seeds, every, distance, watched = (
+        at_least(option, _or(given, default), 1)
+        for option, given, default in (
+            ("seeds", request.seeds, SEEDS),
+            ("every", request.every, scale.every),
+            ("distance", request.distance, scale.distance),
+            ("watched", request.watched, scale.watched),
+        )
+    )
+    native_steps = at_least("native-steps", _or(request.native_steps, scale.native_steps), 0)
+    texts = _Texts(request, scale, watched)
+    model = request.model or scale.model or str(request.out / "multilingual" / "model")
+    native = request.native or scale.native or str(request.out / "native" / "model")
+    before = list(_pretraining(request, scale, native_steps))
+    shared: dict[str, Any] = {
+        "target": {scale.language: str(texts.path(scale.language))},
+        "others": {one: str(texts.path(one)) for one in scale.others},
+        "native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": 8, "rate": scale.rate, "probe": every,
+        "distance": distance, "words": scale.words, "checkpoint": scale.checkpoint, "sample_seed": 0,
+        "device": request.device, "dtype": request.dtype,
+    }  # fmt: skip
+    jobs = []
+    for seed in range(seeds):
+        for each in PLANS:
+            called = f"{each.replace(':', '-').replace('/', '-')}-seed-{seed}"
+            options = {**shared, "plans": each, "seed": seed}
+            jobs.append(
+                Job(called, "drift", model, options, request.out / "jobs" / called, {"plan": each, "seed": seed})
+            )
+    arguments = {"paper": "hussain2020", "scale": name, "seeds": seeds, "every": every, "distance": distance,
+                 "watched": watched, "native_steps": native_steps if before else None,
+                 "model": model_name(model), "native": model_name(native)}  # fmt: skip
+    return Outline(
+        f"hussain2020, {name}: {model_name(model)} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
+        f"beside {model_name(native)}",
+        arguments, texts.hashes, texts.write, before, jobs, _cost(scale, len(jobs), every, distance, watched), DEPTH,
+    )  # fmt: skip
+
+
+class _Texts:
+    """The texts, read when they are first needed: a dry run needs none."""
+
+    def __init__(self, request: Request, scale: Scale, watched: int) -> None:
+        self.request, self.scale, self.watched = request, scale, watched
+
+    def path(self, name: str) -> Path:
+        """Where a text is written."""
+        return self.request.out / "text" / f"{name}.txt"
+
+    @cache  # noqa: B019 - as short-lived as the command
+    def read(self) -> dict[str, Corpus]:
+        """Every text by the name of its file."""
+        scale, request = self.scale, self.request
+        if scale.model is None:
+            texts, known = invented_texts([scale.language, *scale.others], scale.sentences, self.watched)
+            return texts | {f"known.{name}": corpus for name, corpus in known.items()}
+        tuned = tuned_text(request.text, request.data, scale.language, scale.sentences)
+        texts = {scale.language: tuned, **premises(request.data, scale.others, scale.parts, self.watched)}
+        if not request.native and scale.native is None and not request.native_text:
+            texts["known.native"] = training_part(tuned, HELD_OUT)
+        return texts
+
+    def hashes(self) -> dict[str, str]:
+        """A hash of each text."""
+        return {name: corpus.fingerprint for name, corpus in self.read().items()}
+
+    def write(self, progress: Progress) -> None:
+        """Write them."""
+        write_texts(self.request.out / "text", self.read())
+        progress("writing texts", 1, 1)
+
+
+def _pretraining(request: Request, scale: Scale, steps: int) -> Iterator[Job]:
+    """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
+    out, target = request.out, scale.language
+    shared = {**scale.pretraining, "steps": steps, "device": request.device, "dtype": request.dtype}
+    known = str(out / "text" / "known.native.txt")
+    if scale.model is None:
+        files = {one: str(out / "text" / f"known.{one}.txt") for one in (target, *scale.others)}
+        yield Job("multilingual", "pretrain", files, {**shared, "vocabulary": 300}, out / "multilingual", {})
+        yield Job("native", "pretrain", {target: known}, {**shared, "vocabulary": 160}, out / "native", {})
+    elif request.native is None and scale.native is None:
+        text = request.native_text or known
+        options = {**_shape(request.model or scale.model), **shared}
+        yield Job("native", "pretrain", {target: text}, options, out / "native", {})
+
+
+def _shape(model: str) -> dict[str, Any]:
+    """The options of pretrain that give a model of the same shape."""
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(locate(model))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{model} cannot be read, so no native model of its shape can be made: {error}") from error
+    return {
+        "architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size,
+        "heads": config.num_attention_heads, "feedforward": config.intermediate_size,
+    }  # fmt: skip
+
+
+def _cost(scale: Scale, jobs: int, every: int, distance: int, watched: int) -> Cost:
+    train, held = round(scale.sentences * (1 - 2 * HELD_OUT)), round(scale.sentences * HELD_OUT)
+    steps = EPOCHS * ceil(train / 8)
+    readings = steps // every + 1
+    read = readings * (held + watched * len(scale.others))
+    seconds = steps * scale.step + read / scale.read
+    sentences = EPOCHS * train + read
+    basis = [
+        f"{train:,} sentences to train on in batches of 8 for {EPOCHS} epochs, {readings:,} evaluations of "
+        f"{held + watched * len(scale.others):,} sentences, about {scale.tokens:g} tokens a sentence",
+        f"{scale.step * 1000:.0f} ms an update and {scale.read:,.0f} sentences/s in evaluation, as measured on {scale.basis}",
+        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 1 GB for states and scores; distances, "
+        "retrieval, loading and pretraining are not counted",
+    ]
+    memory = scale.weights * BYTES / 1e9 + (1.0 if scale.weights > 1e6 else 0.1)
+    return Cost(jobs * steps, round(jobs * sentences * scale.tokens), memory, jobs * seconds / 3600, basis)
+
+
+def _or(given: int | None, default: int) -> int:
+    return default if given is None else given

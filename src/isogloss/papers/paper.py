@@ -1,0 +1,90 @@
+"""What a paper is to this toolkit: its published numbers, the recipe calls that answer them, and what was found.
+
+A paper's own file (or folder) holds one `Paper`, a record of functions. `plan` turns what the user gave into an
+`Outline`: the recipe calls to make, in order, and their cost, before anything is written. Everything after the runs is
+read from the one table of rows: `collect` makes that table, with the published values beside measured ones, and
+`tables`, `findings` and `pictures` are functions of it, so that a report can be made again from a run folder alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from isogloss.papers.evidence import Finding
+from isogloss.papers.jobs import Job
+from isogloss.papers.pictures import Picture
+from isogloss.papers.tables import Table
+from isogloss.progress import Progress
+from isogloss.runs.run import Run
+
+SCALES = ("smoke", "mini", "paper")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks for; None where the scale decides.
+
+    out: the folder of the reproduction. data: a folder of data sets. text: of the language that is tuned on. model,
+    native: folders or hub ids. native_text: what the native model is pretrained on, where none is given. seeds: how
+    many. every, distance: updates between readings. watched: sentences of each other language.
+    """
+
+    scale: str
+    out: Path
+    data: str | None = None
+    text: str | None = None
+    model: str | None = None
+    native: str | None = None
+    native_text: str | None = None
+    native_steps: int | None = None
+    seeds: int | None = None
+    every: int | None = None
+    distance: int | None = None
+    watched: int | None = None
+    device: str = "auto"
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a reproduction takes, roughly: updates, tokens, memory of one job, hours of all; `basis` says from what."""
+
+    steps: int
+    tokens: int
+    memory: float
+    hours: float
+    basis: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What will be done: `ready(progress)` writes texts, then `before` (pretraining) and then `jobs` are run.
+
+    arguments, and `hashes()` of the text: what must be the same for a folder to be gone on with. conditions: under
+    which it is measured, in a line.
+    """
+
+    conditions: str
+    arguments: Mapping[str, Any]
+    hashes: Callable[[], Mapping[str, Any]]
+    ready: Callable[[Progress], None]
+    before: Sequence[Job]
+    jobs: Sequence[Job]
+    cost: Cost
+    depth: int | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One paper. `about` cites it; `collect(run, jobs)` fills the run's table from finished jobs."""
+
+    name: str
+    about: str
+    plan: Callable[[Request], Outline]
+    collect: Callable[[Run, Sequence[Job]], None]
+    tables: Callable[[pd.DataFrame], Sequence[Table]]
+    findings: Callable[[pd.DataFrame], Sequence[Finding]]
+    pictures: Callable[[pd.DataFrame], Sequence[Picture]]

@@ -1,0 +1,51 @@
+"""Tables as a paper prints them, published beside measured: cells of text, which a terminal and a page both show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, the heads of the columns, rows of as many cells, and notes below."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def as_text(table: Table) -> str:
+    """The table as lines of text; the first column to the left, the others to the right.
+
+    >>> print(as_text(Table("Table 0", ["step", "value"], [["1", "2.50"], ["501", "12.50"]])))
+    Table 0
+    step  value
+    1      2.50
+    501   12.50
+    """
+    lines = [list(table.columns), *map(list, table.rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(table.columns))]
+    shown = [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([table.title, *shown, *table.notes])
+
+
+def number(value: float | None) -> str:
+    """Three digits or more, thousands apart; a dash for what is not there.
+
+    >>> number(7.342), number(23.5), number(1234.4), number(0.01234), number(None)
+    ('7.34', '23.5', '1,234', '0.0123', '–')
+    """
+    if value is None or value != value:
+        return NOTHING
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    decimals = 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3 if abs(value) >= 0.1 else 4
+    return f"{value:.{decimals}f}"
