@@ -6,7 +6,7 @@ seed a training has, so that curves of different seeds and plans are of the same
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,12 +87,14 @@ def start_watch(
     text = tokenise_corpora(stack, corpora, progress=progress)
     if native is None:
         return Watch(corpora, text, parallel, how)
-    kept = {
-        (corpus.name, part): own_start(native.stack, corpus, words=words, part=part, **_sampling(how))
-        for corpus, words, _ in _samples(corpora, how)
-        for part in _parts(how)
-    }
-    return Watch(corpora, text, parallel, how, native.name, kept)
+    return Watch(corpora, text, parallel, how, native.name, _vectors(native, corpora, how))
+
+
+def with_defects(watch: Watch, defects: frozenset[str], *, native: Native | None) -> Watch:
+    """The same with other defects; the native model is read again where words become positions or the reverse."""
+    how = replace(watch.how, defects=defects)
+    alike = _sampling(how) == _sampling(watch.how)
+    return replace(watch, how=how, kept=watch.kept if native is None or alike else _vectors(native, watch.corpora, how))
 
 
 def make_probes(watch: Watch, model: Any, stack: Stack, *, seed: int, step: Callable[[], int]) -> list[Probe]:
@@ -186,6 +188,14 @@ def _evaluation(watch: Watch, stack: Stack, text: Tokenised) -> dict[str, Any]:
         "dtype": how.dtype,
         "attend_padding": "no-mask" in how.defects,
         **text.masking,
+    }
+
+
+def _vectors(native: Native, corpora: Corpora, how: Readings) -> dict[tuple[str, Part], Sampled]:
+    return {
+        (corpus.name, part): own_start(native.stack, corpus, words=words, part=part, **_sampling(how))
+        for corpus, words, _ in _samples(corpora, how)
+        for part in _parts(how)
     }
 
 

@@ -24,13 +24,29 @@ DEFECTS = {
 }
 
 
-def parse_defects(text: str | None) -> frozenset[str]:
-    """The defects named, or all of them."""
+EACH, MARK = "each", "+legacy:"
+
+
+def parse_legacy(text: str | None) -> list[frozenset[str]]:
+    """The sets of defects that every plan is run with: those named, or all; `each` is none, every one alone, and all.
+
+    >>> parse_legacy(None), parse_legacy("worst, worst")
+    ([frozenset()], [frozenset({'worst'})])
+    >>> [len(one) for one in parse_legacy("each")]
+    [0, 1, 1, 1, 1, 1, 1, 6]
+    """
     named = [one.strip() for one in text.split(",")] if text else []
+    if named == [EACH]:
+        return [frozenset(), *(frozenset({one}) for one in DEFECTS), frozenset(DEFECTS)]
     unknown = [one for one in named if one not in (*DEFECTS, "all")]
     if unknown:
-        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)} or all")
-    return frozenset(DEFECTS) if "all" in named else frozenset(named)
+        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)}, all, or each by itself")
+    return [frozenset(DEFECTS) if "all" in named else frozenset(named)]
+
+
+def legacy_notes(sets: Sequence[frozenset[str]]) -> list[str]:
+    """A sentence on every defect that is on, for the reader of a run."""
+    return [f"as the original did: {DEFECTS[one]}" for one in DEFECTS if any(one in some for some in sets)]
 
 
 def variant_of(plan: Plan, defects: frozenset[str]) -> str:
@@ -41,7 +57,17 @@ def variant_of(plan: Plan, defects: frozenset[str]) -> str:
     """
     named = [name for name in DEFECTS if name in defects]
     what = "all" if len(named) == len(DEFECTS) else ",".join(named)
-    return f"{plan}+legacy:{what}" if named else str(plan)
+    return f"{plan}{MARK}{what}" if named else str(plan)
+
+
+def plan_and_defects(variant: str) -> tuple[str, str]:
+    """What `variant_of` made, taken apart: the plan, and the defects as they are written.
+
+    >>> plan_and_defects("last:6+legacy:no-mask,worst"), plan_and_defects("last:6")
+    (('last:6', 'no-mask,worst'), ('last:6', ''))
+    """
+    plan, _, defects = variant.partition(MARK)
+    return plan, defects
 
 
 @dataclass(frozen=True)

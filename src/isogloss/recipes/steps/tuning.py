@@ -1,0 +1,110 @@
+"""One training of a drift run: from its start, or its last checkpoint, to the test of its best model."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from isogloss.files import clear_leftovers
+from isogloss.progress import Progress
+from isogloss.recipes.steps.drifting import Watch, evaluate, make_probes
+from isogloss.recipes.steps.legacy import Worst, without_dropout
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.load import _quiet, load_masked_lm
+from isogloss.training import checkpoints as kept
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Settings, Training, train
+from isogloss.training.plans import Plan, apply_plan
+from isogloss.training.processes import join
+from isogloss.training.sentences import masked_sentences
+from isogloss.training.stopping import Choice, Stopping
+
+FINISHED = "finished"  # the file that marks a training as done
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
+
+    epoch: steps in one. settings are those of the first seed.
+    """
+
+    model: str | Path
+    revision: str | None
+    device: torch.device
+    settings: Settings
+    batch: int
+    epoch: int
+    dropout: bool
+    checkpoint: int
+    choice: Choice
+    rule: Stopping | None
+
+
+def tune(
+    run: Run, tuning: Tuning, watch: Watch, *, plan: Plan, place: Mapping[str, Any], progress: Progress
+) -> Iterator[list[Row]]:
+    """The rows of one training, with the defects that `watch` is read with; nothing where it is done.
+
+    place: its model, variant and seed in the rows, by which its folder below `checkpoints` is called.
+    """
+    folder = run.folder / "checkpoints" / f"{_plain(place['variant'])}-seed-{place['seed']}"
+    if not (folder / FINISHED).is_file():
+        defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
+        model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
+        if not tuning.dropout or "no-dropout" in defects:
+            without_dropout(model)
+        assert watch.text.train is not None
+        objective = masked_sentences(
+            model, watch.text.train, batch=tuning.batch, seed=settings.seed, device=tuning.device,
+            attend_padding="no-mask" in defects, **watch.text.masking,
+        )  # fmt: skip
+        training = Training(model, objective, settings, join(tuning.device))
+        planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
+        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+        probes = make_probes(watch, model, stack, seed=settings.seed, step=lambda: training.step)
+        for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
+            run.note(sentence)
+        clear_leftovers(folder)
+        if (last := kept.latest(folder)) is not None:
+            training.restore(last)
+
+        def export(at: Path) -> None:
+            with _quiet():
+                model.save_pretrained(at)
+            stack.tokenizer.save_pretrained(at)
+
+        readings = train(
+            training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
+            selection=cast(Choice, Worst(tuning.choice)) if "worst" in defects else tuning.choice, stop=tuning.rule,
+            progress=progress,
+        )  # fmt: skip
+        for some in readings:
+            yield [_row(one, place) for one in some]
+        if training.stopped:
+            run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
+        yield _tested(watch, tuning, folder, {**place, "step": training.best_step})
+        (folder / FINISHED).touch()
+    for old in folder.glob("step-*"):
+        shutil.rmtree(old)
+
+
+def _tested(watch: Watch, tuning: Tuning, folder: Path, place: Mapping[str, Any]) -> list[Row]:
+    best, stack = load_masked_lm(folder / "best", device=tuning.device)
+    return [_row(one, place) for one in evaluate(watch, best, stack, text=watch.text, parts=["test"])]
+
+
+def _row(reading: Mapping[str, Any], place: Mapping[str, Any]) -> Row:
+    """A reading with its coordinates: a variant of its own (centred, attention) comes after the plan."""
+    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    return row(**{**reading, **place, **own, **data})
+
+
+def _plain(variant: str) -> str:
+    """A variant as the name of a folder."""
+    return variant.replace(":", "-").replace("/", "-").replace(",", "-")
