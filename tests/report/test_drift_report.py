@@ -9,9 +9,13 @@ import pytest
 from browsing import NEEDED, visit
 
 from isogloss.measures.curves import band
+from isogloss.recipes.steps.effects import effect_rows
 from isogloss.report import verdict, write_figures, write_report
+from isogloss.report.defectfigure import write_defect_figures
 from isogloss.report.folder import read_run
+from isogloss.report.look import drawing
 from isogloss.report.steps import best_panel, panels
+from isogloss.report.unfinished import unfinished
 from isogloss.runs import table
 
 STEPS = (0, 100, 200)
@@ -227,6 +231,101 @@ def test_a_curve_of_one_seed_keeps_the_interval_of_its_text():
     found = panels(table.frame(drift_rows(seeds=1)))
     line = panel_of(found, "perplexity", "Dutch, by plan").lines[0]
     assert line.curve.low[0] == pytest.approx(12 * 0.98) and not isnan(line.curve.high[-1])
+
+
+def cut_off(rows):
+    """The rows as a kill leaves them: of last:1 one seed is done, one was at step 100, one has not begun."""
+    kept = []
+    for one in rows:
+        plan, seed, step = one["variant"].partition(" ")[0], one.get("seed"), one.get("step")
+        last = plan == "last:1" and (seed == 2 or (seed == 1 and (step > 100 or one["data"] == "test")))
+        if step is not None and not last:
+            kept.append(one)
+    return kept
+
+
+def test_a_run_that_was_cut_off_says_what_is_there(tmp_path):
+    folder = write_drift(tmp_path / "run")
+    table.frame(cut_off(drift_rows())).to_parquet(folder / "rows.parquet")
+    record = json.loads((folder / "run.json").read_text())
+    asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3}
+    (folder / "run.json").write_text(json.dumps({**record, "status": "running", "arguments": asked}))
+    run = read_run(folder)
+    assert unfinished(run.record, run.rows) == [
+        "This run is not finished: 4 of 9 trainings are done.",
+        "last:1, seed 1 was read at step 100 last and is left out of the means below.",
+        "Not begun: last:1 (seed 2) and last:2 (seeds 0, 1 and 2).",
+        "Crossing, balance and models that were not tuned are worked out when all are done.",
+    ]
+    said = verdict(run.rows)
+    assert "(means of 3 seeds)" in said[0] and "by freeze:0" in said[0]
+    assert "by last:1" in said[1] and "at step 200" in said[1] and "means of" not in said[1]
+    assert not any("cross" in line for line in said), "what was not worked out is not said to be absent"
+    line = next(one for one in panel_of(run.panels, "perplexity", "Dutch, by plan").lines if one.code == "last:1")
+    assert line.curve.steps == STEPS and line.curve.seeds == 1
+    page = write_report([folder], tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "This run is not finished: 4 of 9 trainings are done." in page
+    assert unfinished(record, table.frame(drift_rows())) == []
+
+
+def test_the_only_training_of_a_plan_is_shown_as_far_as_it_came(tmp_path):
+    rows = [
+        one for one in drift_rows(plans=("last:1",), seeds=1) if one.get("step", 999) < 200 and one["data"] != "test"
+    ]
+    found = unfinished({"command": "drift", "status": "running", "arguments": {"plans": "last:1"}}, table.frame(rows))
+    assert found[:2] == [
+        "This run is not finished: 0 of 1 trainings are done.",
+        "last:1, seed 0 was read at step 100 last and all that is known of this plan is from before.",
+    ]
+    assert "at step 100" in verdict(table.frame(rows))[0]
+
+
+def test_seeds_that_stopped_apart_are_averaged_as_far_as_all_went():
+    rows = [one for one in drift_rows(plans=("last:1",)) if not (one.get("seed") == 2 and one.get("step") == 200)]
+    rows += [one for one in drift_rows(plans=("last:1",)) if one.get("seed") == 2 and one.get("data") == "test"]
+    dutch = panel_of(panels(table.frame(rows)), "perplexity", "last:1")
+    assert dutch.lines[0].curve.steps == STEPS[:2] and dutch.lines[0].curve.seeds == 3
+    assert "at step 100" in verdict(table.frame(rows))[0] and "(means of 3 seeds)" in verdict(table.frame(rows))[0]
+
+
+def defect_rows():
+    """Rows of `--legacy each`, cut to three defects: masks redrawn at each reading, the worst kept, and all."""
+    found = []
+    for place, variant in enumerate(("last:1", "last:1+legacy:redrawn", "last:1+legacy:worst", "last:1+legacy:all")):
+        for one in drift_rows(plans=(variant,)):
+            step, spoilt = one.get("step"), dict(one)
+            if one["variant"] == "untuned" and place or one["measure"] == "balance_step":
+                continue
+            if place in (1, 3) and one["measure"] == "perplexity" and step:
+                spoilt["value"] *= 1.2 if step == 100 else 0.9
+            if place in (2, 3) and one.get("data") == "test":
+                spoilt |= {"value": 2 * one["value"], "step": 0}
+            found.append(spoilt)
+    return found + [one for some in effect_rows(found, "nl") for one in some]
+
+
+def test_what_each_defect_does_is_said_and_drawn(tmp_path):
+    rows = table.frame(defect_rows())
+    said = verdict(rows)
+    assert said[0].startswith("Tuning on Dutch lowered") and not any("last:1" in line for line in said)
+    redrawn, worst, together = said[-3:]
+    stray = np.std([0.0, np.log(1.2), np.log(0.9)])
+    assert redrawn.startswith(
+        "With redrawn (the masks of the validation texts are drawn anew at each reading), the per"
+    )
+    assert redrawn.count(f"strays by {100 * (np.exp(stray) - 1):.0f}%") == 2
+    assert worst == (
+        "With worst (the model with the worst reading is kept as the best), the model that is kept tests 100% [100, "
+        "100] higher."
+    )
+    assert together.startswith("With all defects of the original together, the perplexity of Dutch")
+    folder = write_drift(tmp_path / "run")
+    rows.to_parquet(folder / "rows.parquet")
+    with drawing():
+        written = write_defect_figures(read_run(folder).rows, tmp_path / "figures", model="multi")
+        none = write_defect_figures(table.frame(drift_rows()), tmp_path / "none")
+    assert [path.name for path in written] == ["legacy.png", "legacy.svg"] and none == []
+    assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.browser

@@ -11,9 +11,11 @@ from math import isclose, isnan
 import pandas as pd
 
 from isogloss.measures.curves import band
+from isogloss.recipes.steps.legacy import plan_and_defects
+from isogloss.report.defectverdict import defect_sentences
 from isogloss.report.languages import language_name
 from isogloss.report.phrases import name_layers
-from isogloss.report.plans import HELD, OTHERS, TEST, with_places
+from isogloss.report.plans import HELD, OTHERS, TEST, complete, with_places
 from isogloss.report.stepcurves import StepCurve, apart, average, step_curves
 from isogloss.report.stepverdict import digits, listed
 from isogloss.report.stepverdict import reading as with_interval
@@ -58,10 +60,11 @@ class Course:
 
 def drift_verdict(rows: pd.DataFrame) -> list[str]:
     """Sentences on a drift run: both perplexities by plan, crossing and balance, the test, layers, retrieval."""
-    placed = with_places(rows)
+    placed = complete(with_places(rows))
     read = placed[(placed["measure"] == "perplexity") & placed["step"].notna()]
     tuned = read[(read["data"] == HELD) & (read["unit"] == "token")]
-    language, plans = str(tuned["target"].iloc[0]), list(dict.fromkeys(tuned["plan"]))
+    language, variants = str(tuned["target"].iloc[0]), list(dict.fromkeys(tuned["plan"]))
+    plans = [one for one in variants if not plan_and_defects(one)[1]] or variants
     sentences = []
     for plan in plans:
         by = f" by {plan}" if len(plans) > 1 else ""
@@ -69,15 +72,22 @@ def drift_verdict(rows: pd.DataFrame) -> list[str]:
         sentences.append(_perplexity(own, language, by))
         sentences += _turning_points(placed[placed["plan"] == plan], watched=(own["target"] == OTHERS).any(), by=by)
     ended = placed[placed["step"].notna()]
-    return sentences + _tests(placed, plans) + _moved(ended, plans) + _towards(ended, plans) + _retrieval(ended, plans)
+    sentences += _tests(placed, plans) + _moved(ended, plans) + _towards(ended, plans) + _retrieval(ended, plans)
+    return sentences + defect_sentences(rows)
 
 
 def drift_facts(rows: pd.DataFrame) -> list[tuple[str, str, str]]:
     """The few numbers a reader takes away: label, value, what stands small behind it."""
-    placed = with_places(rows[rows["step"].notna() & (rows["measure"] == "perplexity") & (rows["unit"] == "token")])
+    read = rows[rows["step"].notna() & (rows["measure"] == "perplexity") & (rows["unit"] == "token")]
+    placed = complete(with_places(read))
     tuned, others = placed[placed["data"] == HELD], placed[placed["target"] == OTHERS]
     facts = [("steps", f"{int(rows['step'].max()):,}", "")]
-    facts += [(name, f"{tuned[column].nunique()}", "") for name, column in (("plans", "plan"), ("seeds", "seed"))]
+    apart = [plan_and_defects(str(one)) for one in tuned["plan"].unique()]
+    facts += [("plans", f"{len({plan for plan, _ in apart})}", "")]
+    facts += (
+        [("defects", f"{len({defects for _, defects in apart} - {''})}", "")] if any(one[1] for one in apart) else []
+    )
+    facts += [("seeds", f"{tuned['seed'].nunique()}", "")]
     first = str(tuned["plan"].iloc[0])
     sides = ((language_name(str(tuned["target"].iloc[0])), tuned), ("other languages", others))
     for name, side in sides:
@@ -114,13 +124,15 @@ def _turning_points(rows: pd.DataFrame, *, watched: bool, by: str) -> list[str]:
     if not watched:
         return []
     said = {measure: _steps(rows[rows["measure"] == measure]) for measure in ("crossing_step", "balance_step")}
+    if not said["balance_step"]:  # every finished run has one
+        return []
     crossed = {unit: text for unit, text in said["crossing_step"].items() if text}
     never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]
     parts = [f"cross at {' and '.join(f'{text} per {unit}' for unit, text in crossed.items())}"] if crossed else []
     parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
     sentence = f"The two curves{by} {' and '.join(parts)}"
     balanced = " and ".join(f"{text} per {unit}" for unit, text in said["balance_step"].items())
-    return [f"{sentence}; gain and loss balance best at {balanced}." if balanced else f"{sentence}."]
+    return [f"{sentence}; gain and loss balance best at {balanced}."]
 
 
 def _steps(rows: pd.DataFrame) -> dict[str, str]:

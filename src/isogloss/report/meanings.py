@@ -118,6 +118,15 @@ MEANINGS = {
     "balance_step": Meaning(
         "Balance", "The step where what is gained on one language best outweighs what is lost on the others.", ""
     ),
+    "legacy_shift": Meaning(
+        "Shift by a defect",
+        "The logarithm of a reading with a defect of the original code over the same reading without, the mean over "
+        "the steps: 0.1 is a curve 10.5% too high.",
+        "",
+    ),
+    "legacy_stray": Meaning(
+        "Straying by a defect", "How far a curve with a defect strays around its shift, in the same logarithms.", ""
+    ),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
     ),

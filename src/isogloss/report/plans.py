@@ -36,6 +36,21 @@ def with_places(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(plan=plan, place=[", ".join(filter(None, (how, to.get((a, b))))) for a, b, how in pairs])
 
 
+def complete(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `with_places` without trainings that were cut off, where their plan has others that were not.
+
+    A training ends with a test of its best model. A mean over seeds of which one was cut off would jump where it ends.
+    """
+    tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
+    done = set(zip(tested["plan"], tested["seed"], strict=True))
+    whole = {plan for plan, _ in done}
+    kept = [
+        plan not in whole or seed is pd.NA or (plan, seed) in done
+        for plan, seed in zip(rows["plan"], rows["seed"], strict=True)
+    ]
+    return rows[pd.Series(kept, index=rows.index, dtype=bool)]
+
+
 def is_drift(rows: pd.DataFrame) -> bool:
     """Whether the rows are of a model tuned on one language: its perplexity was read on validation text."""
     read = (rows["measure"] == "perplexity") & (rows["data"] == HELD) & rows["step"].notna()

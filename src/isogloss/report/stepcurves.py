@@ -59,7 +59,13 @@ def _curve(group: pd.DataFrame, measure: str) -> StepCurve:
 
 
 def _over_seeds(group: pd.DataFrame, measure: str) -> StepCurve:
-    """The mean over seeds at each step and its interval; `n` the fewest items of a seed."""
+    """The mean over seeds at each step that all were read at, and its interval; `n` the fewest items of a seed.
+
+    Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
+    """
+    counted = group.groupby("step")["seed"].nunique()
+    shared = counted.index[counted == group["seed"].nunique()]
+    group = group[group["step"].isin(shared)] if len(shared) else group
     steps, column = np.unique(group["step"].to_numpy(dtype="int64"), return_inverse=True)
     seeds, line = np.unique(group["seed"].to_numpy(dtype="int64"), return_inverse=True)
     values, floors, counts = (np.full((len(seeds), len(steps)), np.nan) for _ in range(3))

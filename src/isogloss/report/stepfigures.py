@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from isogloss.report.defectfigure import write_defect_figures
 from isogloss.report.folder import RunFolder
 from isogloss.report.gridfigure import shade_range
 from isogloss.report.look import QUIET, caption, file_name, new_figure, printable, save
@@ -24,7 +25,7 @@ DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
 
 
 def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[Path]:
-    """`steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for those taken by layer.
+    """`steps-MEASURE` for each measure with a step, `steps-layers-MEASURE` for those taken by layer, and `legacy`.
 
     A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
     layer that is best at the last step.
@@ -40,7 +41,7 @@ def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -
         chosen = flat[0] if flat else best_panel(layered)
         written += [] if chosen is None else _write_curves(run, chosen, names, out=out, name=f"steps-{name}")
         written += _write_shades(run, layered, out=out, name=f"steps-layers-{name}")
-    return written
+    return written + write_defect_figures(run.rows, out, model=run.model)
 
 
 def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out: Path, name: str) -> list[Path]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from isogloss.report.languages import language_name
 from isogloss.report.meanings import LOWER, meaning
-from isogloss.report.plans import HELD, KINDS, OTHERS, TEST, with_places
+from isogloss.report.plans import HELD, KINDS, OTHERS, TEST, complete, with_places
 from isogloss.report.stepcurves import StepCurve, average, step_curves
 from isogloss.report.summary import central_language
 
@@ -82,8 +82,8 @@ def at_step(rows: pd.DataFrame, step: int) -> pd.DataFrame:
 
 def panels(rows: pd.DataFrame) -> list[Panel]:
     """Every panel of the rows: loss first, then perplexity, then the rest in order of appearance."""
-    known = rows[rows["step"].notna() & rows["value"].notna()]
-    known = with_places(known[(known["measure"] != "perplexity") | (known["data"] != TEST)])
+    known = complete(with_places(rows[rows["step"].notna() & rows["value"].notna()]))
+    known = known[(known["measure"] != "perplexity") | (known["data"] != TEST)]
     centre = central_language(known)
     found = []
     for measure in sorted(dict.fromkeys(known["measure"]), key=_early):
