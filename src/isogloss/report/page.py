@@ -21,6 +21,7 @@ from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
 from isogloss.report.stepverdict import last_layer_curve, step_facts
 from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
+from isogloss.report.unfinished import unfinished
 from isogloss.report.verdict import verdict
 from isogloss.report.writing import write_whole
 
@@ -146,7 +147,7 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
     return {
         "name": run.name,
         "model": run.model,
-        "verdict": verdict(run.rows),
+        "verdict": [*unfinished(run.record, run.rows), *verdict(run.rows)],
         "facts": _facts(run),
         "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
