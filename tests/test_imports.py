@@ -15,8 +15,9 @@ ORDER = [
     {"training"},
     {"runs"},
     {"recipes"},
+    {"papers"},
     {"report", "integrations"},
-    {"cli", "__init__", "__main__"},
+    {"datacommands", "cli", "__init__", "__main__"},
 ]
 PURE = ["measures", "vectors/pool.py", "text/words.py", "text/masking.py"]
 HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}

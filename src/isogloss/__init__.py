@@ -27,6 +27,7 @@ from isogloss.measures import (
 )
 from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
+from isogloss.papers import reproduce
 from isogloss.progress import bar
 from isogloss.recipes import drift, pretrain
 from isogloss.recipes import map_layers as map
@@ -70,6 +71,7 @@ __all__ = [
     "read_lexicon",
     "read_rows",
     "reinitialise",
+    "reproduce",
     "retrieval",
     "retrieve",
     "stream",

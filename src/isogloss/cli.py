@@ -7,7 +7,7 @@ interrupted.
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from isogloss import progress
+from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
+from isogloss.papers import Request, find, outline_lines, reproduce, selected, summary
 from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job
 from isogloss.runs import check_folder, read_facts
 from isogloss.training.processes import launched
@@ -30,16 +29,17 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
     help="Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
 )  # fmt: skip
-data_app = typer.Typer(no_args_is_help=True, help="Data sets in a folder (--data or ISOGLOSS_DATA).")
 app.add_typer(data_app, name="data")
-
-out = Console()
-err = Console(stderr=True)
 
 RECIPES: dict[str, Callable[..., Job]] = {"map": map_job, "pretrain": pretrain_job, "drift": drift_job}
 TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
 READ = {"bitext"}  # parameters that are read from paths
-DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
+ONLY = inspect.Parameter.KEYWORD_ONLY
+SHARED: list[tuple[str, Any, Any]] = [
+    ("out", Annotated[str | None, typer.Option(help="run folder; default runs/NAME")], None),
+    ("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
+    ("quiet", Annotated[bool, typer.Option("--quiet", help="no progress bars")], False),
+]
 
 
 def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]:
@@ -67,12 +67,48 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
             )
             page = _report([folder], folder / "report.html", bars) if first and _can_draw() else None
         if first:
-            _tell(table, folder, page)
+            from isogloss.report import verdict
+
+            _tell(verdict(table), table, folder, page)
 
     run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in _parameters(recipe)}
     run.__doc__ = inspect.cleandoc(recipe.__doc__ or "")
     run.__name__ = name
+    return run
+
+
+def reproduce_command() -> Callable[..., None]:
+    """Make a command of `reproduce`: its keyword arguments become options, and `--dry-run` tells what would be done."""
+    own = [one for one in inspect.signature(reproduce).parameters.values() if get_origin(one.annotation) is Annotated]
+
+    def run(**given: Any) -> None:
+        arguments = {one.name: given[one.name] for one in own}
+        paper = find(given["paper"])
+        place = Path("runs") / f"{paper.name}-{given['scale']}"
+        if given["dry_run"]:
+            asked = {name: value for name, value in arguments.items() if name in Request.__dataclass_fields__}
+            outline = paper.plan(Request(out=Path(given["out"] or place), **asked))
+            jobs = selected(outline.jobs, arguments["only"], arguments["only_seeds"])
+            typer.echo("\n".join(outline_lines(outline, jobs)))
+            return
+        folder = Path(given["out"]) if given["out"] else _default_folder(place, resume=given["resume"])
+        with _bars(given["quiet"]) as bars:
+            table = reproduce(paper.name, out=folder, resume=given["resume"], progress=bars, **arguments)
+            page = _report([folder], folder / "report.html", bars) if len(table) and _can_draw() else None
+        _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
+
+    found = [inspect.Parameter("paper", ONLY, annotation=Annotated[str, typer.Argument(help="such as hussain2020")])]
+    for one in own:
+        kind, text = _parts(one.annotation)
+        option = DataFolder if one.name == "data" else Annotated[kind, typer.Option(help=text)]
+        found.append(one.replace(annotation=option, kind=ONLY))
+    found += [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in SHARED]
+    dry = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
+    found.append(inspect.Parameter("dry_run", ONLY, default=False, annotation=dry))
+    run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in found}
+    run.__doc__ = inspect.cleandoc(reproduce.__doc__ or "").partition("\n\n>>>")[0]
     return run
 
 
@@ -89,42 +125,6 @@ def report_command(
     with _bars(quiet) as bars:
         page = _report(runs, out or runs[0] / "report.html", bars)
     typer.echo(f"report: {page}")
-
-
-@data_app.command("list")
-def data_list(data: DataFolder = None) -> None:
-    """What the data folder holds.
-
-    Example: isogloss data list --data ~/data
-    """
-    from isogloss.text.catalog import data_dir, listing
-
-    table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
-    with _bars(False) as bars:
-        sets = listing(data_dir(data), bars)
-    for one in sets:
-        languages = " ".join(one.languages[:12]) + (f" ... ({len(one.languages)})" if len(one.languages) > 12 else "")
-        cells = (one.name, ", ".join(one.kinds), languages, f"{one.rows:,}", f"{one.bytes / 1e6:.1f}", one.about)
-        table.add_row(*(escape(cell) for cell in cells))
-    out.print(table)
-
-
-@data_app.command("check")
-def data_check(data: DataFolder = None) -> None:
-    """Read every file of the data folder and name what is wrong, by file and line; exits with 1 if anything is.
-
-    Example: isogloss data check --data ~/data
-    """
-    from isogloss.text.catalog import check, data_dir
-
-    with _bars(False) as bars:
-        found = check(data_dir(data), bars)
-    for problem in found.problems:
-        typer.echo(problem)
-    if found.unchecked:
-        typer.echo("not checked: " + ", ".join(str(one) for one in found.unchecked))
-    typer.echo(f"{len(found.problems)} problems in {len(found.checked)} files")
-    raise typer.Exit(1 if found.problems else 0)
 
 
 @app.callback(invoke_without_command=True)
@@ -177,20 +177,16 @@ def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
         annotation: Any = Annotated[kind, typer.Option(help=text or SHARED_HELP.get(parameter.name, ""))]
         if parameter.name == "model":
             annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
-        found.append(parameter.replace(annotation=annotation, kind=inspect.Parameter.KEYWORD_ONLY))
+        found.append(parameter.replace(annotation=annotation, kind=ONLY))
     options: list[tuple[str, Any, Any]] = [
         ("bitext", Annotated[list[str] | None, typer.Option(help="parallel text: once a language, or once for a table, "
          "a Tatoeba folder, or the name of a data set")], None),
         ("languages", Annotated[str | None, typer.Option(help="codes in order, as in en,nl")], None),
         ("links", Annotated[str | None, typer.Option(help="word links of the two languages, a Pharaoh file")], None),
         ("data", DataFolder, None),
-        ("out", Annotated[str | None, typer.Option(help="run folder; default runs/NAME")], None),
-        ("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
-        ("quiet", Annotated[bool, typer.Option("--quiet", help="no progress bars")], False),
+        *SHARED,
     ]  # fmt: skip
-    for name, annotation, default in options:
-        found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
-    return found
+    return found + [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in options]
 
 
 SHARED_HELP = {
@@ -251,11 +247,9 @@ def _can_draw() -> bool:
     return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
 
 
-def _tell(table: Any, folder: Path, page: Path | None) -> None:
-    from isogloss.report import verdict
-
+def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None) -> None:
     missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
-    for sentence in [*verdict(table), *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
+    for sentence in [*sentences, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():
@@ -274,3 +268,4 @@ def _bars(quiet: bool) -> Iterator[progress.Progress]:
 
 for name, recipe in RECIPES.items():
     app.command(name)(recipe_command(name, recipe))
+app.command("reproduce")(reproduce_command())

@@ -2,6 +2,17 @@
 
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.registry import find, names
-from isogloss.papers.reproduce import outline_lines, outline_of, reproduce, summary
+from isogloss.papers.reproducing import outline_lines, outline_of, reproduce, selected, summary
 
-__all__ = ["Outline", "Paper", "Request", "find", "names", "outline_lines", "outline_of", "reproduce", "summary"]
+__all__ = [
+    "Outline",
+    "Paper",
+    "Request",
+    "find",
+    "names",
+    "outline_lines",
+    "outline_of",
+    "reproduce",
+    "selected",
+    "summary",
+]

@@ -5,7 +5,7 @@ other side is not enough. With fewer than three seeds there is no interval worth
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +33,16 @@ class Interval:
 
     def __str__(self) -> str:
         """The mean, and the interval in brackets where there is one."""
-        return number(self.value) + (f" [{number(self.low)}, {number(self.high)}]" if self.known else "")
+        return self.say(number)
+
+    @property
+    def share(self) -> str:
+        """The same with three decimals, for ratios and shares."""
+        return self.say(lambda value: f"{value:.3f}")
+
+    def say(self, how: Callable[[float], str]) -> str:
+        """The same with numbers written in a way of one's own."""
+        return how(self.value) + (f" [{how(self.low)}, {how(self.high)}]" if self.known else "")
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,7 @@ def below(found: Interval, bound: float = 0.0) -> bool | None:
 
 def no_interval(seeds: int) -> str:
     """The sentence on too few seeds."""
-    return (
-        f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest" if seeds else ""
-    )
+    return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest" if seeds else ""
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:

@@ -4,6 +4,7 @@ Jobs run one after the other in this process, or several at a time as processes 
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from isogloss.recipes import drift, pretrain
 from isogloss.runs.run import read_facts
 
 RECIPES: Mapping[str, Callable[..., Any]] = {"drift": drift, "pretrain": pretrain}
+WORKER = (sys.executable, "-m", "isogloss.papers.work")  # reads a job as JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
 
 
@@ -41,15 +43,15 @@ class Job:
         return (self.folder / "run.json").is_file() and read_facts(self.folder).get("status") == "finished"
 
     @property
-    def command(self) -> str:
-        """The same as a command."""
-        words = ["isogloss", self.recipe]
-        given = {"text": self.first, **self.options} if self.recipe == "pretrain" else dict(self.options)
-        words += [] if self.recipe == "pretrain" else [str(self.first)]
-        for name, value in {**given, "out": self.folder}.items():
+    def words(self) -> list[str]:
+        """The same as a command, an option with its value in one string."""
+        found = ["isogloss", self.recipe]
+        text = {"text": self.first} if self.recipe == "pretrain" else {}
+        found += [] if text else [str(self.first)]
+        for name, value in {**text, **self.options, "out": self.folder}.items():
             parts = [f"{key}={file}" for key, file in value.items()] if isinstance(value, Mapping) else [value]
-            words += [f"--{name.replace('_', '-')} {part}" for part in parts if part is not None]
-        return " ".join(words)
+            found += [f"--{name.replace('_', '-')} {part}" for part in parts if part is not None]
+        return found
 
 
 def run_job(job: Job, progress: Progress = silent) -> None:
@@ -78,7 +80,7 @@ def _side_by_side(jobs: Sequence[Job], parallel: int, progress: Progress) -> Non
         while waiting or running:
             while waiting and len(running) < parallel:
                 job = waiting.pop(0)
-                running.append((job, _start(job)))
+                running.append((job, _start(job, parallel)))
             time.sleep(PAUSE)
             failed += [job for job, process in running if process.poll() not in (None, 0)]
             running = [(job, process) for job, process in running if process.poll() is None]
@@ -97,13 +99,15 @@ def _side_by_side(jobs: Sequence[Job], parallel: int, progress: Progress) -> Non
         )
 
 
-def _start(job: Job) -> subprocess.Popen[bytes]:
+def _start(job: Job, parallel: int) -> subprocess.Popen[bytes]:
     given = {"name": job.name, "recipe": job.recipe, "first": job.first, "options": job.options, "folder": job.folder}
+    threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
     _log(job).parent.mkdir(parents=True, exist_ok=True)
     with _log(job).open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "isogloss.papers.work"], stdin=subprocess.PIPE, stdout=log, stderr=log
-        )
+            WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log,
+            env={"OMP_NUM_THREADS": threads, **os.environ},
+        )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(json.dumps(given, default=str).encode())
     process.stdin.close()

@@ -14,6 +14,7 @@ from isogloss.report.gridfigure import write_grids
 from isogloss.report.languages import colour, display_names, language_name
 from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, file_name, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning, variant_title
+from isogloss.report.paperpart import write_pictures
 from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
 from isogloss.report.stepfigures import write_step_figures
@@ -31,14 +32,15 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
 
     `curve-*.png` and `.svg` (one a measure), `heat-map`, `language-matrix`, `word-map`, `word-map-layers`, and
     `layers.gif`, the word map moving through the layers. A training gives `steps-*` instead: loss, perplexity and
-    retrieval over the steps. What a run does not hold is not drawn.
+    retrieval over the steps; a reproduction the paper's own figures besides. What a run does not hold is not drawn.
     """
     folder, out = read_run(Path(run)), Path(out_dir)
     names = display_names(folder.languages)
     with drawing():
         families = choose_fonts([folder.model, *folder.data, *names.values()]).families
     with drawing(families):
-        written = write_step_figures(folder, names, out=out)
+        written = write_pictures(folder, out)
+        written += write_step_figures(folder, names, out=out)
         written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 

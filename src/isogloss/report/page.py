@@ -16,6 +16,7 @@ from isogloss.report.driftverdict import drift_facts
 from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
+from isogloss.report.paperpart import paper_part
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
 from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
@@ -59,6 +60,7 @@ def render(runs: Sequence[RunFolder]) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8")
     trained, mapped = any(not run.trained.empty for run in runs), any(run.has_map for run in runs)
     script = _script(*STEP_SCRIPTS) if trained else _script()
+    texts = [_run_text(run) for run in runs]
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
         title=_title(runs),
@@ -68,7 +70,8 @@ def render(runs: Sequence[RunFolder]) -> str:
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         layers_sentence=LAYERS_SENTENCE,
         variants_sentence=_variants_sentence(runs),
-        runs=[_run_text(run) for run in runs],
+        runs=texts,
+        reproduced=any(one["paper"] for one in texts),
         meanings=[meaning(name) for name in _measures(runs) if name in NOT_DRAWN],
         version=_version(),
         policy=Markup(policy(style, script)),
@@ -147,6 +150,7 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
     return {
         "name": run.name,
         "model": run.model,
+        "paper": paper_part(run),
         "verdict": [*unfinished(run.record, run.rows), *verdict(run.rows)],
         "facts": _facts(run),
         "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,

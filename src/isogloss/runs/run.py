@@ -66,6 +66,13 @@ class Run:
             self.facts["notes"].append(sentence)
             self._save()
 
+    def begin_anew(self) -> None:
+        """Forget every row and note, for a table that is collected from other runs each time."""
+        self.rows, self._keys, self.finished = [], set(), False
+        self.facts |= {"finished": None, "status": "running", "notes": []}
+        write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
+        self._save()
+
     def finish(self) -> pd.DataFrame:
         """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
         table = frame(self.rows)

@@ -44,7 +44,7 @@ def _null(found: Results) -> Finding:
         return _missing("null", claim, f"no other languages were read under {ALL}")
     factor = over_seeds(curves.end / curves.start, log=True)
     judged = None if not factor.known else bool(above(factor, 1.0) or below(factor, 1.0))
-    words = f"{_way(factor)} {_from_to(curves)}, a factor of {factor}"
+    words = f"{_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     return Finding("null", claim, [Contrast(f"that of the others {words}", judged)], no_interval_of(curves))
 
 
@@ -54,7 +54,7 @@ def _falls(found: Results) -> Finding:
     if curves is None:
         return _missing("falls", claim, f"{ALL} was not run")
     factor = over_seeds(curves.end / curves.start, log=True)
-    words = f"it {_way(factor)} {_from_to(curves)}, a factor of {factor}"
+    words = f"it {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     return Finding("falls", claim, [Contrast(words, below(factor, 1.0))], no_interval_of(curves))
 
 
@@ -106,14 +106,15 @@ def _rest_in_order(found: Results) -> Finding:
 def _order(found: Results, name: str, claim: str, pairs: Sequence[tuple[str, str]]) -> Finding:
     """The first plan of each pair should have the lower test perplexity, seed by seed."""
     tests = {plan: found.test(plan) for plan in PLANS}
-    contrasts, why = [], ""
+    contrasts, why = list[Contrast](), ""
     for lower, higher in pairs:
         both = [seed for seed in tests[lower] if seed in tests[higher]]
         if not both:
             return _missing(name, claim, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
         ratio = over_seeds([tests[higher][seed] / tests[lower][seed] for seed in both], log=True)
         why = no_interval(ratio.seeds) if not ratio.known else why
-        contrasts.append(Contrast(f"{PLANS[higher]} has {ratio} times that of {PLANS[lower]}", above(ratio, 1.0)))
+        told = "" if contrasts else "test perplexities as ratios, "
+        contrasts.append(Contrast(f"{told}{PLANS[higher]} over {PLANS[lower]} {ratio.share}", above(ratio, 1.0)))
     return Finding(name, claim, contrasts, why)
 
 
@@ -128,39 +129,32 @@ def _native(found: Results) -> Finding:
     tests = {plan: seeds for plan, seeds in tests.items() if seeds}
     if own is None or not tests:
         return _missing("native", claim, "no native model was measured")
-    contrasts, why = [], ""
+    contrasts, why = list[Contrast](), ""
     for plan, seeds in tests.items():
         ratio = over_seeds([own / value for value in seeds.values()], log=True)
         why = no_interval(ratio.seeds) if not ratio.known else why
-        words = f"{ratio} times that of {PLANS[plan]}"
-        contrasts.append(Contrast(words, above(ratio, 1.0)))
-    first = Contrast(f"per character, where vocabularies do not matter, it has {number(own)}, {contrasts[0].words}",
-                     contrasts[0].held)  # fmt: skip
-    return Finding("native", claim, [first, *contrasts[1:]], why)
+        told = "" if contrasts else f"per character, where vocabularies do not matter, it has {number(own)}; that over "
+        contrasts.append(Contrast(f"{told}{PLANS[plan]} {ratio.share}", above(ratio, 1.0)))
+    return Finding("native", claim, contrasts, why)
 
 
 def _settles(found: Results) -> Finding:
     claim = "The distance of every block to the native model settles, away from zero."
-    contrasts, why = [], ""
-    for plan in (ALL, GRADUAL):
-        curves = _by_block(found, plan)
-        if not curves:
-            continue
-        rest = {block: _rest(one, 2 * found.epoch(plan)) for block, one in curves.items()}
-        left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
-        why = no_interval_of(next(iter(curves.values()))) or why
-        moving = [block for block, one in rest.items() if below(one, REST) is False]
-        most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
-        told = f"blocks {_listed(moving)} do not settle" if moving else "every block settles"
-        words = (
-            f"by {PLANS[plan]} {told if rest[most].known else 'of all movement'}, at most {rest[most]} of it in the "
-            f"last epoch (block {most}), and of the first distance {left[least]} is left or more (block {least})"
-        )
-        judged = [below(one, REST) for one in rest.values()] + [above(one, 0.0) for one in left.values()]
-        contrasts.append(Contrast(words, None if None in judged else all(judged)))
-    if not contrasts:
+    curves = _by_block(found, ALL)
+    if not curves:
         return _missing("settles", claim, "no distances to a native model were measured")
-    return Finding("settles", claim, contrasts, why)
+    rest = {block: _rest(one, 2 * found.epoch(ALL)) for block, one in curves.items()}
+    left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
+    moving = [block for block, one in rest.items() if below(one, REST) is False]
+    most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
+    settled = (
+        f"in the last epoch a block makes at most {rest[most].share} of all its movement (block {most}; up to {REST} "
+        "counts as settled)" + (f", so that blocks {_listed(moving)} do not clearly settle" if moving else "")
+    )
+    near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least})"
+    parts = [(settled, [below(one, REST) for one in rest.values()]), (near, [above(one) for one in left.values()])]
+    contrasts = [Contrast(words, None if None in judged else all(judged)) for words, judged in parts]
+    return Finding("settles", claim, contrasts, no_interval_of(curves[most]))
 
 
 def _levels(found: Results) -> Finding:
@@ -182,7 +176,9 @@ def _last_layer(found: Results) -> Finding:
         return _missing("last layer", claim, f"no distances to a native model were measured under {LAST_1}")
     top = max(curves)
     rest = _rest(curves[top], found.epoch(LAST_1))
-    words = f"{rest} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
+    words = (
+        f"{rest.share} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
+    )
     return Finding("last layer", claim, [Contrast(words, below(rest, REST))], no_interval_of(curves[top]))
 
 
@@ -196,7 +192,8 @@ def _rest(curves: Curves, step: float) -> Interval:
     later = curves.values[:, curves.steps >= step]
     whole = np.ptp(curves.values, axis=1)
     moved = np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(whole))
-    return over_seeds(np.divide(moved, whole, out=np.zeros_like(whole), where=whole > 0))
+    share = over_seeds(np.divide(moved, whole, out=np.zeros_like(whole), where=whole > 0))
+    return Interval(share.value, max(share.low, 0.0) if share.known else share.low, share.high, share.seeds)
 
 
 def no_interval_of(curves: Curves) -> str:

@@ -21,7 +21,6 @@ from isogloss.papers.hussain2020.published import (
 from isogloss.papers.hussain2020.reading import Curves, Results
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.papers.tables import number
-from isogloss.text.languages import name as language_name
 
 SHOWN = 1500  # the last step of figure 2
 LAYERS = (
@@ -46,7 +45,7 @@ def _perplexities(found: Results) -> Picture | None:
     own, others = (found.perplexity(ALL, target=one) for one in (found.language, "others"))
     if own is None or others is None:
         return None
-    language = language_name(found.language)
+    language = found.language_name
     last = own.steps[-1]
     until = SHOWN if last >= SHOWN else last
     published = {**{step: (one[0], other[0]) for step, (one, other) in TABLE_1.items()}, **LOGGED}
@@ -56,15 +55,20 @@ def _perplexities(found: Results) -> Picture | None:
         for place, name in enumerate(("Dutch", "other languages"))
     ]
     lines = [_line(one, name, until, log=True) for one, name in ((own, language), (others, "other languages"))]
+    dots = dots if len(steps) >= LEAST else []  # a training of a few steps has nothing to be compared with
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
     if last > until:
         whole = [_line(one, name, last, log=True) for one, name in ((own, language), (others, "other languages"))]
         panels.append(Panel("the whole training", whole, _epochs(last)))
     caption = (
-        f"{found.model}, {PLANS[ALL]} tuned on {language}; perplexity per token, read on whole texts under fixed masks. "
-        f"{_bands(own)} Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose "
-        "masks are drawn anew."
+        f"{found.model}, {PLANS[ALL]} tuned on {language}; perplexity per token, read on whole texts under fixed "
+        f"masks. {_bands(own)}"
     )
+    if dots:
+        caption += (
+            " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are "
+            "drawn anew."
+        )
     title = "Figure 2: perplexity of what is tuned on, and of the others"
     return Picture("figure-2", title, caption, panels, "perplexity per token", log=True)
 
@@ -85,8 +89,8 @@ def _distances(found: Results, name: str, title: str, plan: str, blocks: Sequenc
     first = next(iter(drawn.values()))
     caption = (
         f"{found.model} to the native model {found.native}, {PLANS[plan]}: mean L2 between the vectors of the same "
-        f"words of validation text. {_bands(first)} Thin lines end epochs; every panel spans as much. The paper's values "
-        "are of wider models, by position rather than by word."
+        f"words of validation text. {_bands(first)} Thin lines end epochs; every panel spans as much. The paper's "
+        "values are of wider models, by position rather than by word."
     )
     heading = f"{title}: distance to the native model, {PLANS[plan]}"
     return Picture(name, heading, caption, panels, "L2 distance", reach=1.08 * reach)

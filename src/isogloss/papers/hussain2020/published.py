@@ -95,6 +95,6 @@ def published(language: str, native: str, last: Mapping[str, int]) -> Iterator[P
         yield Published(perplexity, "Table 2", {**at, "model": native} if plan == UNTUNED else at)
     for plan, blocks in DISTANCES.items():
         for block, ends in blocks.items():
-            for step, value in zip((0, last.get(plan)), ends, strict=True):
-                at = {"measure": "l2_drift", "other_model": native, "variant": plan, "layer": block, "step": step}
+            for logged, value in zip((0, last.get(plan)), ends, strict=True):
+                at = {"measure": "l2_drift", "other_model": native, "variant": plan, "layer": block, "step": logged}
                 yield Published(value, "released data of the figures", {**at, "data": FEW})

@@ -1,5 +1,6 @@
 """Curves and tests by plan and seed, out of the one table."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 
 from isogloss.papers.hussain2020.published import EPOCHS, PLANS, UNTUNED
 from isogloss.recipes.steps.drifting import START
+from isogloss.text.languages import name as language_name
 
+LOCAL = re.compile("q[a-t][a-z]")
 Floats = NDArray[np.float64]
 
 
@@ -42,6 +45,11 @@ class Results:
     def language(self) -> str:
         """The language that was tuned on."""
         return str(self.rows.loc[self._read & (self.rows["data"] == "validation"), "target"].iloc[0])
+
+    @property
+    def language_name(self) -> str:
+        """Its name; invented languages have none but their code."""
+        return self.language if LOCAL.fullmatch(self.language) else language_name(self.language)
 
     @property
     def plans(self) -> list[str]:
@@ -117,5 +125,7 @@ def _curves(rows: pd.DataFrame, **where: Any) -> Curves | None:
     if table.empty or not len(table.columns):
         return None
     return Curves(
-        table.columns.to_numpy(dtype=np.float64), table.to_numpy(dtype=np.float64), tuple(int(one) for one in table.index)
+        table.columns.to_numpy(dtype=np.float64),
+        table.to_numpy(dtype=np.float64),
+        tuple(int(one) for one in table.index),
     )

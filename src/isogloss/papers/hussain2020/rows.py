@@ -40,7 +40,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 def _of(job: Job, *, first: bool) -> Iterator[dict[str, Any]]:
     for one in read_rows(job.folder).to_dict("records"):
-        row = {name: value for name, value in one.items() if value == value and value is not None and value != ""}
+        row = {str(name): value for name, value in one.items() if value == value and value is not None and value != ""}
         direction = row["measure"].startswith("p@") and "source" in row
         if row["measure"] not in AT_THE_END and not direction and (first or row.get("variant") != UNTUNED):
             yield row

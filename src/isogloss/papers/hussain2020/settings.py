@@ -24,8 +24,11 @@ from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.stack.load import locate
 from isogloss.text.corpora import Corpus
 
+ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
+MULTILINGUAL, NATIVE = "multilingual", "native"  # folders, and names, of models that are pretrained on the spot
 HELD_OUT, SEEDS, DEPTH = 0.1, 3, 12
 XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
+H200 = "an mBERT-shaped model on one H200"
 BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32
 
 
@@ -59,23 +62,24 @@ class Scale:
 
 
 TINY = {
-    "architecture": "bert", "depth": DEPTH, "width": 32, "heads": 2, "length": 32, "batch": 32, "rate": 5e-3,
+    "architecture": "modernbert", "depth": DEPTH, "width": 32, "heads": 2, "length": 32, "batch": 32, "rate": 1e-2,
     "warm_up": 10, "report": 20, "probe": 1000, "checkpoint": 1000, "held_out": 0.05,
 }  # fmt: skip
 SCALES = {
     "smoke": Scale(
-        "qaa", ("qab", "qac"), 160, 16, rate=1e-3, every=8, distance=8, words=50, checkpoint=1000, pretraining=TINY,
+        "qaa", ("qab", "qac"), 120, 12, rate=2e-3, every=6, distance=12, words=40, checkpoint=1000, pretraining=TINY,
         native_steps=60, weights=0.17e6, tokens=12, step=0.03, read=1000, basis="one core of an AMD EPYC",
     ),
     "mini": Scale(
         "nl", ("en", "de", "fr", "es", "ru", "zh"), 25_000, 2_500, ("dev", "test"), model="mini", checkpoint=1250,
-        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000}, native_steps=3000,
-        weights=12e6, tokens=34, step=0.015, read=50_000, basis="one H200",
+        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000},
+        native_steps=3000, weights=12e6, tokens=36, step=8 / 240, read=28_900,
+        basis=f"{H200}; mini is as deep and smaller, so this is more than it takes",
     ),
     "paper": Scale(
         "nl", XNLI, 100_000, 667, ("dev",), model="bert-base-multilingual-cased",
         native="wietsedv/bert-base-dutch-cased", distance=500, checkpoint=2500,
-        weights=178e6, tokens=31, step=8 / 240, read=28_900, basis="an mBERT-shaped model on one H200, jobs one by one",
+        weights=178e6, tokens=31, step=8 / 240, read=28_900, basis=H200,
     ),
 }  # fmt: skip
 
@@ -89,8 +93,8 @@ def plan(request: Request) -> Outline:
     if request.native and request.native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
     seeds, every, distance, watched = (
-        at_least(option, _or(given, default), 1)
-        for option, given, default in (
+        at_least(option, _or(asked, default), 1)
+        for option, asked, default in (
             ("seeds", request.seeds, SEEDS),
             ("every", request.every, scale.every),
             ("distance", request.distance, scale.distance),
@@ -99,8 +103,10 @@ def plan(request: Request) -> Outline:
     )
     native_steps = at_least("native-steps", _or(request.native_steps, scale.native_steps), 0)
     texts = _Texts(request, scale, watched)
-    model = request.model or scale.model or str(request.out / "multilingual" / "model")
-    native = request.native or scale.native or str(request.out / "native" / "model")
+    model = request.model or scale.model or str(request.out / MULTILINGUAL / "model")
+    native = request.native or scale.native or str(request.out / NATIVE / "model")
+    given = ((request.model or scale.model, MULTILINGUAL), (request.native or scale.native, NATIVE))
+    called = [model_name(one) if one else own for one, own in given]
     before = list(_pretraining(request, scale, native_steps))
     shared: dict[str, Any] = {
         "target": {scale.language: str(texts.path(scale.language))},
@@ -112,17 +118,16 @@ def plan(request: Request) -> Outline:
     jobs = []
     for seed in range(seeds):
         for each in PLANS:
-            called = f"{each.replace(':', '-').replace('/', '-')}-seed-{seed}"
+            folder = f"{each.replace(':', '-').replace('/', '-')}-seed-{seed}"
             options = {**shared, "plans": each, "seed": seed}
-            jobs.append(
-                Job(called, "drift", model, options, request.out / "jobs" / called, {"plan": each, "seed": seed})
-            )
+            place = {"plan": each, "seed": seed}
+            jobs.append(Job(folder, "drift", model, options, request.out / "jobs" / folder, place))
     arguments = {"paper": "hussain2020", "scale": name, "seeds": seeds, "every": every, "distance": distance,
                  "watched": watched, "native_steps": native_steps if before else None,
-                 "model": model_name(model), "native": model_name(native)}  # fmt: skip
+                 "model": called[0], "native": called[1]}  # fmt: skip
     return Outline(
-        f"hussain2020, {name}: {model_name(model)} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
-        f"beside {model_name(native)}",
+        f"{ABOUT}; at {name} scale: {called[0]} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
+        f"beside {called[1]}",
         arguments, texts.hashes, texts.write, before, jobs, _cost(scale, len(jobs), every, distance, watched), DEPTH,
     )  # fmt: skip
 
@@ -167,12 +172,12 @@ def _pretraining(request: Request, scale: Scale, steps: int) -> Iterator[Job]:
     known = str(out / "text" / "known.native.txt")
     if scale.model is None:
         files = {one: str(out / "text" / f"known.{one}.txt") for one in (target, *scale.others)}
-        yield Job("multilingual", "pretrain", files, {**shared, "vocabulary": 300}, out / "multilingual", {})
-        yield Job("native", "pretrain", {target: known}, {**shared, "vocabulary": 160}, out / "native", {})
+        yield Job(MULTILINGUAL, "pretrain", files, {**shared, "vocabulary": 300}, out / MULTILINGUAL, {})
+        yield Job(NATIVE, "pretrain", {target: known}, {**shared, "vocabulary": 160}, out / NATIVE, {})
     elif request.native is None and scale.native is None:
         text = request.native_text or known
         options = {**_shape(request.model or scale.model), **shared}
-        yield Job("native", "pretrain", {target: text}, options, out / "native", {})
+        yield Job(NATIVE, "pretrain", {target: text}, options, out / NATIVE, {})
 
 
 def _shape(model: str) -> dict[str, Any]:
@@ -199,9 +204,10 @@ def _cost(scale: Scale, jobs: int, every: int, distance: int, watched: int) -> C
     basis = [
         f"{train:,} sentences to train on in batches of 8 for {EPOCHS} epochs, {readings:,} evaluations of "
         f"{held + watched * len(scale.others):,} sentences, about {scale.tokens:g} tokens a sentence",
-        f"{scale.step * 1000:.0f} ms an update and {scale.read:,.0f} sentences/s in evaluation, as measured on {scale.basis}",
-        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 1 GB for states and scores; distances, "
-        "retrieval, loading and pretraining are not counted",
+        f"{scale.step * 1000:.0f} ms an update and {scale.read:,.0f} sentences/s in evaluation, as measured on "
+        f"{scale.basis}",
+        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 1 GB for states and scores; "
+        "distances, retrieval, loading and pretraining are not counted",
     ]
     memory = scale.weights * BYTES / 1e9 + (1.0 if scale.weights > 1e6 else 0.1)
     return Cost(jobs * steps, round(jobs * sentences * scale.tokens), memory, jobs * seconds / 3600, basis)

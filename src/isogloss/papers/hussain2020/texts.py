@@ -47,7 +47,7 @@ def tuned_text(text: str | None, data: str | None, language: str, count: int) ->
 
 
 def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], count: int) -> dict[str, Corpus]:
-    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` and the like in the data folder."""
+    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` and such in the data folder."""
     folder = data_dir(data) / "xnli"
     found = {}
     for language in languages:

@@ -61,14 +61,13 @@ def reproduce(
     request = Request(scale, Path(out), data, text, model, native, native_text, native_steps, seeds, every, distance,
                       watched, device, dtype)  # fmt: skip
     chosen, outline = outline_of(paper, request)
-    jobs = _selected(outline.jobs, only, only_seeds)
+    jobs = selected(outline.jobs, only, only_seeds)
     folder = Path(out)
     check_folder(folder, resume=resume)
-    facts = {"command": "reproduce", "arguments": outline.arguments, "seed": 0, "model": outline.conditions,
-             "hashes": dict(outline.hashes()), "depth": outline.depth}  # fmt: skip
-    (folder / "rows.csv").unlink(missing_ok=True)  # collected anew below, from every job that is finished
+    facts = {"command": "reproduce", "arguments": outline.arguments, "seed": 0, "model": outline.arguments["model"],
+             "hashes": dict(outline.hashes()), "depth": outline.depth, "conditions": outline.conditions}  # fmt: skip
     run = start(folder, facts, resume=resume)
-    run.facts |= {"notes": [], "finished": None, "status": "running"}
+    run.begin_anew()
     outline.ready(progress)
     for job in outline.before:
         run_job(job, progress)
@@ -90,28 +89,42 @@ def outline_of(paper: str, request: Request) -> tuple[Paper, Outline]:
     return chosen, chosen.plan(request)
 
 
-def outline_lines(outline: Outline) -> list[str]:
-    """What would be done and what it would cost, a line each."""
+def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
+    """What would be done for these jobs of it, and what all of them cost, a line each."""
     cost = outline.cost
-    lines = [outline.conditions, ""]
-    for title, jobs in (("first", outline.before), ("then", outline.jobs)):
-        lines += [f"{title}, {len(jobs)} job{'s' * (len(jobs) != 1)}:", *(f"  {job.command}" for job in jobs)] if jobs else []
+    lines = [outline.conditions]
+    for job in outline.before:
+        lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
+    if jobs:
+        shared = set.intersection(*(set(job.words) for job in outline.jobs))
+        lines += [
+            "",
+            f"then, {len(jobs)} jobs:",
+            f"  {' '.join(word for word in jobs[0].words if word in shared)}",
+            "with",
+        ]
+        for job in jobs:
+            own = " ".join(word for word in job.words if word not in shared)
+            lines.append(f"  {own}{' (finished)' * job.done}")
     time = f"{cost.hours:.1f} hours" if cost.hours >= 1 else f"{60 * cost.hours:.0f} minutes"
-    lines += [
+    return [
+        *lines,
         "",
-        f"cost: {cost.steps:,} updates, {cost.tokens / 1e6:,.1f} million tokens, about {time}, "
-        f"{cost.memory:.1f} GB a job at a time",
+        f"all {len(outline.jobs)} jobs: {cost.steps:,} updates, {cost.tokens / 1e6:,.1f} million tokens, about {time} "
+        f"one by one, {cost.memory:.1f} GB each",
         *(f"  {sentence}" for sentence in cost.basis),
     ]
-    return lines
 
 
 def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
     """The paper's tables and the findings, as text."""
-    return [*(as_text(one) for one in paper.tables(rows)), "\n".join(["Findings", *finding_lines(paper.findings(rows))])]
+    return [
+        *(as_text(one) for one in paper.tables(rows)),
+        "\n".join(["Findings", *finding_lines(paper.findings(rows))]),
+    ]
 
 
-def _selected(jobs: Sequence[Job], only: str | None, only_seeds: str | None) -> list[Job]:
+def selected(jobs: Sequence[Job], only: str | None, only_seeds: str | None) -> list[Job]:
     """The jobs of these plans and seeds; all where nothing is said."""
     wanted: dict[str, set[Any]] = {}
     for option, place, given in (("only", "plan", only), ("only-seeds", "seed", only_seeds)):

@@ -1,0 +1,75 @@
+"""The figures of a reproduced paper, as PNG and SVG: panels of curves with bands, published numbers as circles."""
+
+from math import ceil, isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.report.languages import COLOURS
+from isogloss.report.look import QUIET, RULE, caption, new_figure, printable, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_COLUMNS, LONG_TITLE = 4, 24
+
+
+def write_picture(picture: Picture, out: Path) -> list[Path]:
+    """Draw one figure of a paper."""
+    count = len(picture.panels)
+    columns = min(count, 2 if count in (2, 4) else MOST_COLUMNS)
+    lines = ceil(count / columns)
+    small = columns > 2
+    width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
+    figure, grid = new_figure(width * columns, height * lines + 0.9, nrows=lines, ncols=columns, squeeze=False)
+    places = list(grid.flat)
+    for axes, panel in zip(places, picture.panels, strict=False):
+        _draw(axes, panel, picture, small=small)
+    for axes in places[count:]:
+        axes.set_visible(False)
+    for line in range(lines):
+        grid[line, 0].set_ylabel(picture.ylabel)
+    for axes in places[max(0, count - columns) : count]:
+        axes.set_xlabel("step")
+    figure.suptitle(printable(picture.title), x=0.01, ha="left", fontsize=13, fontweight="bold")
+    caption(figure, printable(picture.caption))
+    return save(figure, out, picture.name)
+
+
+def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    measured = [line for line in panel.lines if not line.dots]
+    for place, line in enumerate(measured):
+        _curve(axes, line, COLOURS[place % len(COLOURS)])
+    for place, line in enumerate(one for one in panel.lines if one.dots):
+        ink = COLOURS[place % len(COLOURS)]
+        axes.plot(
+            line.steps, line.value, "o", markersize=4.5, markerfacecolor="white", markeredgecolor=ink, label=line.label
+        )
+    for mark in panel.marks:
+        axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
+    axes.set_title(printable(panel.title), fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
+    axes.xaxis.set_major_locator(MaxNLocator(4 if small else 6, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.tick_params(labelsize=8 if small else 9)
+    if picture.log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=8))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4 if small else 6))
+    if picture.reach:
+        ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
+        middle = (min(ends) + max(ends)) / 2
+        axes.set_ylim(middle - picture.reach / 2, middle + picture.reach / 2)
+    if len(panel.lines) > 1:
+        axes.legend(loc="best", fontsize=8.5)
+
+
+def _curve(axes: "Axes", line: Line, ink: str) -> None:
+    look: dict[str, Any] = {"color": ink, "linewidth": 1.6, "label": line.label}
+    if line.low:
+        axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
+    axes.plot(line.steps, line.value, marker="o" if len(line.steps) < 8 else "", markersize=3, **look)

@@ -1,0 +1,58 @@
+"""What the page of a reproduction shows before all else: the findings, the paper's tables, and its figures."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+from isogloss.papers import Paper, find, names
+from isogloss.papers.pictures import Picture
+from isogloss.report.folder import RunFolder
+from isogloss.report.paperfigures import write_picture
+
+
+def paper_of(run: RunFolder) -> Paper | None:
+    """The paper a run reproduces, or None."""
+    arguments = run.record.get("arguments")
+    name = arguments.get("paper") if isinstance(arguments, dict) else None
+    return find(name) if run.record.get("command") == "reproduce" and name in names() and len(run.rows) else None
+
+
+def write_pictures(run: RunFolder, out: Path) -> list[Path]:
+    """Draw the paper's figures; none where the run reproduces nothing."""
+    paper = paper_of(run)
+    return [] if paper is None else [path for one in paper.pictures(run.rows) for path in write_picture(one, out)]
+
+
+def paper_part(run: RunFolder) -> dict[str, Any] | None:
+    """Findings, tables and figures for the page; figures are those in the run's folder."""
+    paper = paper_of(run)
+    if paper is None:
+        return None
+    found = paper.findings(run.rows)
+    return {
+        "name": paper.name,
+        "about": paper.about,
+        "conditions": str(run.record.get("conditions", "")),
+        "findings": [
+            {
+                "verdict": one.verdict,
+                "mark": one.verdict.replace(" ", "-"),
+                "claim": one.claim,
+                "measured": one.measured,
+            }
+            for one in found
+        ],
+        "count": {
+            verdict: sum(one.verdict == verdict for one in found) for verdict in ("held", "not held", "not judged")
+        },
+        "tables": list(paper.tables(run.rows)),
+        "pictures": [part for one in paper.pictures(run.rows) for part in _embedded(run, one)],
+    }
+
+
+def _embedded(run: RunFolder, picture: Picture) -> list[dict[str, str]]:
+    path = run.path / "figures" / f"{picture.name}.png"
+    if not path.is_file():
+        return []
+    image = base64.b64encode(path.read_bytes()).decode("ascii")
+    return [{"title": picture.title, "source": f"data:image/png;base64,{image}"}]

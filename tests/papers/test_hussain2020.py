@@ -1,0 +1,218 @@
+"""Published numbers against the paper, and tables, figures and findings on rows made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+
+from isogloss.papers import find, names
+from isogloss.papers.evidence import Contrast, Finding, over_seeds
+from isogloss.papers.hussain2020 import published as paper
+from isogloss.papers.hussain2020.texts import choose, premises, training_part, tuned_text
+from isogloss.papers.tables import Table, as_text, number
+from isogloss.recipes.steps.tunedtext import read_corpora
+from isogloss.runs.table import frame, row
+from isogloss.text.corpora import Corpus
+
+PAPER = find("hussain2020")
+STEPS = (0, 500, 1000, 1500, 2000, 2500, 3000)  # three epochs of 1,000
+ORDER = {paper.ALL: 5.0, paper.GRADUAL: 6.0, paper.LAST_6: 7.0, paper.LAST_3: 8.0, paper.LAST_1: 9.0}
+
+
+def settled(block, share):
+    """A distance that moves by 1, and after the first epoch by a share of that; its level hangs on the block."""
+    return [10 + block + moved for moved in (0, 0.5, 1 - share, 1, 1, 1, 1)]
+
+
+def made(seeds=3, tests=ORDER, own=(20, 10, 8, 6, 5, 4, 4), others=(10, 12, 14, 16, 18, 20, 22), native=3.0, rest=0.1,
+         noise=0.01):  # fmt: skip
+    """Rows of a reproduction in which everything is as the paper says, unless told otherwise."""
+    rows = []
+    for plan, test in tests.items():
+        for seed in range(seeds):
+            place = {"model": "m", "variant": plan, "seed": seed}
+            wobble = [0 if step == 0 else noise * math.sin(1 + seed * 3 + step) for step in STEPS]
+            for step, here, there, off in zip(STEPS, own, others, wobble, strict=True):
+                for unit, power in (("token", 1.0), ("character", 0.3)):
+                    at = {**place, "unit": unit, "step": step}
+                    rows.append(row("perplexity", (here + off) ** power, data="validation", target="nl", **at))
+                    rows.append(row("perplexity", (there + off) ** power, data="x.txt", target="others", **at))
+            for block in (*range(1, 13), 0):
+                for step, value, off in zip(STEPS, settled(block, rest), wobble, strict=True):
+                    at = {**place, "layer": block, "step": step, "other_model": "native"}
+                    rows.append(row("l2_drift", value + 0.1 * off, data="validation", **at))
+            score = test * (1 + 0.1 * noise * seed)
+            for unit, value in (("token", score), ("character", score**0.3)):
+                rows.append(row("perplexity", value, data="test", target="nl", step=2000, unit=unit, **place))
+    for model, value in (("m", 15.0), ("native", 30.0)):
+        at = {"model": model, "variant": "untuned", "seed": 0, "data": "test", "target": "nl"}
+        rows.append(row("perplexity", value, unit="token", **at))
+        rows.append(row("perplexity", native if model == "native" else value**0.3, unit="character", **at))
+    return frame(rows)
+
+
+def judged(rows):
+    return {one.name: one.held for one in PAPER.findings(rows)}
+
+
+ALL_HELD = dict.fromkeys(
+    ["null", "falls", "crossing", "all layers best", "gradual second", "then last 6, 3, 1", "native", "settles",
+     "levels", "last layer"], True,
+)  # fmt: skip
+
+
+def test_the_registry_knows_the_paper():
+    assert "hussain2020" in names()
+    assert all(find(name).name == name for name in names())
+
+
+def test_published_numbers_are_those_of_the_paper():
+    assert [(step, *own, *others) for step, (own, others) in paper.TABLE_1.items()] == [
+        (1, 11.54, 1.28, 6.08, 0.33), (501, 7.76, 0.86, 10.39, 0.69), (1501, 5.56, 0.56, 22.45, 1.60),
+    ]  # fmt: skip
+    assert {plan: value for plan, (value, _) in paper.TABLE_2.items()} == {
+        "last:12": 7.342, "last:6": 9.045, "last:3": 14.159, "last:1": 16.110, "unfreeze:4/epoch": 8.950,
+        "untuned": 23.547,
+    }  # fmt: skip
+    # The paper's own columns agree: the perplexity is that of the loss.
+    assert all(abs(math.exp(loss) - value) < 0.01 * value for value, loss in paper.TABLE_2.values())
+    assert {plan: blocks[12] for plan, blocks in paper.DISTANCES.items()} == {
+        "last:12": (27.66, 28.60), "unfreeze:4/epoch": (26.89, 27.83), "last:6": (26.79, 27.36),
+        "last:1": (27.12, 27.93),
+    }  # fmt: skip
+    assert all(sorted(blocks) == [1, 4, 6, 8, 9, 10, 11, 12] for blocks in paper.DISTANCES.values())
+
+
+def test_everything_as_the_paper_says_is_held():
+    assert judged(made()) == ALL_HELD
+    crossed = next(one for one in PAPER.findings(made()) if one.name == "crossing")
+    # Half way between 0 and 500 in logarithms: 20 against 10, then 10 against 12.
+    apart = math.log(20 / 10) / (math.log(20 / 10) - math.log(10 / 12))
+    assert f"step {number(500 * apart)[:2]}" in crossed.measured
+
+
+@pytest.mark.parametrize(
+    ("changes", "fails"),
+    [
+        ({"others": (10,) * 7, "own": (20, 10, 9, 9, 9, 9, 9), "noise": 0.5}, {"null"}),
+        ({"own": (8, 10, 11, 12, 13, 14, 15)}, {"falls", "crossing"}),
+        ({"own": (9, 8, 7, 6, 5, 4, 4)}, {"crossing"}),  # below the others from the first
+        ({"own": (60, 50, 40, 40, 35, 35, 30)}, {"crossing"}),  # above them to the last
+        ({"tests": {**ORDER, paper.LAST_3: 4.0}}, {"all layers best", "gradual second", "then last 6, 3, 1"}),
+        ({"tests": {**ORDER, paper.GRADUAL: 7.5}}, {"gradual second"}),
+        ({"tests": {**ORDER, paper.LAST_1: 7.5}}, {"then last 6, 3, 1"}),
+        ({"native": 1.2}, {"native"}),
+        ({"rest": 0.9}, {"last layer"}),  # still moves in the second epoch, no longer in the third
+    ],
+)
+def test_what_is_otherwise_is_not_held(changes, fails):
+    found = judged(made(**changes))
+    assert {name for name, held in found.items() if held is False} == fails
+    assert None not in found.values()
+
+
+def test_levels_that_do_not_differ_and_blocks_that_go_on_moving_are_not_held():
+    rows = made()
+    far = rows.measure == "l2_drift"
+    rows.loc[far, "value"] = 10 + 0.001 * rows.loc[far, "step"].astype(float) * (
+        1 + rows.loc[far, "seed"].astype(float)
+    )
+    found = judged(rows)
+    assert (found["settles"], found["levels"]) == (False, False)
+    told = next(one for one in PAPER.findings(rows) if one.name == "settles").measured
+    assert "blocks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 do not clearly settle" in told
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_fewer_than_three_seeds_judge_nothing_and_say_so(seeds):
+    rows = made(seeds=seeds)
+    assert set(judged(rows).values()) == {None}
+    for one in PAPER.findings(rows):
+        assert one.verdict == "not judged" and "[" not in one.measured, one
+        assert f"intervals are not available from {seeds} seed" in one.measured
+    assert "[" not in "".join(as_text(table) for table in PAPER.tables(rows))
+    assert all(not line.low for picture in PAPER.pictures(rows) for panel in picture.panels for line in panel.lines)
+
+
+def test_plans_that_were_not_run_leave_findings_open():
+    rows = made(tests={paper.LAST_1: 9.0})
+    found = judged(rows)
+    assert {name for name, held in found.items() if held is not None} == {"native", "last layer"}
+    assert all(one.measured for one in PAPER.findings(rows))
+    without = rows[(rows.other_model == "") & (rows.model != "native")]
+    assert set(judged(without).values()) == {None}
+    assert [picture.name for picture in PAPER.pictures(without)] == []
+
+
+def test_tables_show_published_beside_measured():
+    first, second = PAPER.tables(made(noise=0.0))
+    assert first.title == "Table 1: perplexity per token while all layers are tuned on Dutch"
+    lines = {line[0]: line for line in first.rows}
+    assert lines["0"] == ["0", "11.54 ± 1.28", "20.0", "6.08 ± 0.33", "10.0"]
+    assert lines["500"] == ["500", "7.76 ± 0.86", "10.0", "10.39 ± 0.69", "12.0"]
+    assert lines["1,500"] == ["1,500", "5.56 ± 0.56", "6.00", "22.45 ± 1.6", "16.0"]
+    assert lines["3,000"] == ["3,000", "–", "4.00", "–", "22.0"]
+    trained = {line[0]: line[1:] for line in second.rows}
+    assert trained["all 12 layers"][:2] == ["7.34", "5.00 [5.00, 5.00]"]
+    assert trained["native model, not tuned"] == ["23.5", "30.0", "3.00"]
+    assert trained["tuned model, before"][:2] == ["–", "15.0"]
+
+
+def test_a_step_that_was_not_read_is_a_dash():
+    rows = made()
+    first = PAPER.tables(rows[(rows.step != 500) | rows.step.isna()])[0]
+    assert first.rows[1][2] == "–"
+
+
+def test_figures_are_those_of_the_paper():
+    drawn = {picture.name: picture for picture in PAPER.pictures(made())}
+    assert list(drawn) == [f"figure-{name}" for name in ("1", "2", "3", "a1", "a2", "a3", "a4")]
+    blocks = {name: [panel.title.split()[1] for panel in picture.panels] for name, picture in drawn.items()}
+    assert blocks["figure-1"] == ["1", "8", "11", "12"] and blocks["figure-3"] == ["11", "12"]
+    assert blocks["figure-a3"] == [str(block) for block in range(1, 13)]
+    assert drawn["figure-a3"].panels[0].title == "block 1  (paper: 30.6 → 30.3)"
+    early, whole = drawn["figure-2"].panels
+    assert max(early.lines[0].steps) == 1500 and max(whole.lines[0].steps) == 3000
+    dots = next(line for line in early.lines if line.label == "Dutch, published")
+    assert dict(zip(dots.steps, dots.value, strict=True))[250] == 4.13 and max(dots.steps) == 1500
+    np.testing.assert_allclose(whole.lines[1].value[-1], 22, rtol=1e-2)
+
+
+def test_a_finding_is_held_when_all_its_contrasts_are():
+    yes, no, open_ = (Contrast("w", held) for held in (True, False, None))
+    assert Finding("n", "c", [yes, yes]).held is True
+    assert Finding("n", "c", [yes, no, open_]).held is False
+    assert Finding("n", "c", [yes, open_]).held is None and Finding("n", "c", []).held is None
+    low, high = over_seeds([1.0, 2.0, 3.0]).low, over_seeds([1.0, 2.0, 3.0]).high
+    assert abs((high - low) / 2 - 4.302653 / math.sqrt(3)) < 1e-5  # t of two degrees of freedom
+
+
+def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
+    lines = [f"zin nummer {number} ." for number in range(50)]
+    (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    whole = tuned_text(str(tmp_path / "nl.txt"), None, "nl", 50)
+    assert list(whole) == lines
+    few, turned = choose(lines, 20), choose(lines[::-1], 20)
+    assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
+    corpora = read_corpora({"nl": tmp_path / "nl.txt"}, {}, share=0.1, batch=8)
+    assert list(training_part(whole, 0.1)) == list(corpora.train)  # what the native model learns from is tuned on only
+
+
+def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
+    (tmp_path / "xnli").mkdir()
+    for part, kept in (("dev", "ab"), ("test", "bcd")):
+        text = "".join(f"{one}\thypothesis\tneutral\n" * 3 for one in kept)
+        (tmp_path / "xnli" / f"{part}-en.tsv").write_text(text, encoding="utf-8")
+    assert list(premises(str(tmp_path), ["en"], ["dev", "test"], 9)["en"]) == ["a", "b", "c", "d"]
+    assert len(premises(str(tmp_path), ["en"], ["dev", "test"], 2)["en"]) == 2
+    with pytest.raises(ValueError, match=r"dev-de\.tsv is missing: the other languages are premises of XNLI"):
+        premises(str(tmp_path), ["de"], ["dev"], 9)
+
+
+def test_tables_line_up():
+    table = Table("T", ["step", "x"], [["1", "10.5"], ["1,500", "–"]], ["note"])
+    assert as_text(table).splitlines() == ["T", "step      x", "1      10.5", "1,500     –", "note"]
+
+
+def test_corpora_keep_their_language():
+    assert training_part(Corpus("nl", [str(one) for one in range(30)]), 0.1).language == "nl"

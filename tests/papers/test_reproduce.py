@@ -1,0 +1,230 @@
+"""A reproduction from end to end at a scale of seconds: jobs that are not run twice, one table, figures, the page."""
+
+import io
+import json
+import re
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+import isogloss as ig
+from isogloss import cli
+from isogloss.papers import Request, find, outline_lines, selected, work
+from isogloss.papers.hussain2020 import pictures
+from isogloss.papers.hussain2020.published import DISTANCES, PLANS, TABLE_1, TABLE_2
+from isogloss.papers.jobs import Job, run_jobs
+from isogloss.runs import read_facts, read_rows
+from tiny_pretraining import command_line
+from tiny_reproduction import make_small
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory):
+    """A whole reproduction with one seed, made by two commands; the rows after each, and its folder."""
+    folder = tmp_path_factory.mktemp("papers") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        part = ig.reproduce("hussain2020", out=folder, seeds=1, only="last:1", device="cpu")
+        status = read_facts(folder)["status"], read_facts(folder)["notes"]
+        whole = ig.reproduce("hussain2020", out=folder, seeds=1, device="cpu", resume=True)
+    return folder, part, whole, status
+
+
+def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
+    folder, part, whole, (status, notes) = reproduced
+    assert set(part.variant) == {"last:1", "untuned"}
+    assert status == "running" and "1 of 5 jobs are finished; the others are missing here" in notes
+    assert set(whole.variant) == {*PLANS, "untuned"}
+    assert read_facts(folder)["status"] == "finished"
+    pd.testing.assert_frame_equal(read_rows(folder), whole)
+    assert {path.name for path in (folder / "jobs").iterdir()} == {
+        f"{plan.replace(':', '-').replace('/', '-')}-seed-0" for plan in PLANS
+    }
+
+
+def test_rows_are_those_of_the_jobs_once_each(reproduced):
+    folder, _, whole, _ = reproduced
+    job = read_rows(folder / "jobs" / "last-6-seed-0")
+    kept = job[~job.measure.isin(["crossing_step", "balance_step"]) & (job.variant != "untuned")]
+    here = whole[(whole.variant == "last:6") & ~whole.measure.isin(["crossing_step", "balance_step"])]
+    columns = [name for name in whole.columns if name != "published"]
+    pd.testing.assert_frame_equal(here[columns].reset_index(drop=True), kept[columns].reset_index(drop=True))
+    untuned = whole[(whole.variant == "untuned") & (whole.unit == "token")]
+    assert sorted(zip(untuned.model, untuned.data, strict=True)) == [
+        ("multilingual/model", "test"), ("native/model", "test"), ("native/model", "validation"),
+    ]  # fmt: skip
+    assert len(whole[whole.measure == "balance_step"]) == 2 * len(PLANS)
+
+
+def test_published_values_stand_beside_the_rows_they_are_of(reproduced):
+    whole = reproduced[2]
+    beside = whole[whole.published.notna()]
+    token = beside[(beside.measure == "perplexity") & (beside.unit == "token")]
+    first = token[(token.step == 0) & (token.data != "test")]
+    assert dict(zip(first.target, first.published, strict=True)) == {
+        "qaa": TABLE_1[1][0][0],
+        "others": TABLE_1[1][1][0],
+    }
+    tests = token[token.data == "test"]
+    assert dict(zip(tests.variant, tests.published, strict=True)) == {
+        plan: value for plan, (value, _) in TABLE_2.items()
+    }
+    assert set(tests[tests.variant == "untuned"].model) == {"native/model"}
+    far = beside[beside.measure == "l2_drift"]
+    assert set(far.other_model) == {"native/model"} and set(far.data) == {"validation, first 3"}
+    for plan, blocks in DISTANCES.items():
+        for block, (begin, end) in blocks.items():
+            own = far[(far.variant == plan) & (far.layer == block)].sort_values("step")
+            assert own.published.tolist() == [begin, end] and own.step.tolist() == [0, whole.step.max()]
+    assert len(beside) == len(first) + len(tests) + len(far)
+
+
+def test_a_finished_job_is_not_run_again(reproduced, monkeypatch):
+    folder, _, whole, _ = reproduced
+    make_small(monkeypatch)
+    monkeypatch.setattr("isogloss.papers.jobs.RECIPES", {})  # any call would fail
+    again = ig.reproduce("hussain2020", out=folder, seeds=1, device="cpu", resume=True)
+    pd.testing.assert_frame_equal(again, whole)
+
+
+def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, monkeypatch, capsys):
+    folder = reproduced[0]
+    make_small(monkeypatch)
+    run = command_line(monkeypatch, capsys)
+    monkeypatch.setattr(cli, "_can_draw", lambda: True)
+    monkeypatch.setattr("isogloss.report.figures.write_step_figures", lambda *_, **__: [])  # tested elsewhere
+    monkeypatch.setattr("isogloss.papers.hussain2020.pictures.LAYERS", pictures.LAYERS[:1])  # all of them take long
+    code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")
+    assert code == 0, told
+    for part in ("Table 1", "11.54 ± 1.28", "Table 2", "7.34", "Findings", "intervals are not available from 1 seed"):
+        assert part in shown
+    assert "held:" not in shown.replace("not held:", "")  # nothing is judged on one seed
+    drawn = {path.stem for path in (folder / "figures").glob("*.png")}
+    assert drawn == {"figure-1", "figure-2"}
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count('class="judged not-judged"') == 10
+    assert page.count("data:image/png;base64,") == 2
+    assert "Table 2: test perplexity of qaa" in page
+    assert (folder / "summary.txt").read_text(encoding="utf-8").startswith("Table 1")
+
+
+def test_a_folder_of_another_reproduction_is_refused(reproduced, monkeypatch):
+    make_small(monkeypatch)
+    with pytest.raises(ig.InputError, match="already holds a run"):
+        ig.reproduce("hussain2020", out=reproduced[0], seeds=1)
+    with pytest.raises(ig.InputError, match="begun differently .arguments every"):
+        ig.reproduce("hussain2020", out=reproduced[0], seeds=1, every=4, resume=True)
+
+
+def test_runs_on_different_texts_are_not_put_into_one_table(reproduced, monkeypatch, tmp_path):
+    make_small(monkeypatch)
+    folder = reproduced[0]
+    outline = find("hussain2020").plan(Request("smoke", folder, seeds=1))
+    facts = folder / "jobs" / "last-3-seed-0" / "run.json"
+    before = facts.read_text(encoding="utf-8")
+    changed = json.loads(before)
+    changed["hashes"]["data"]["qab"] = "another"
+    facts.write_text(json.dumps(changed), encoding="utf-8")
+    try:
+        with pytest.raises(ig.InputError, match=r"last-3-seed-0 were run on a different data"):
+            find("hussain2020").collect(None, outline.jobs)
+    finally:
+        facts.write_text(before, encoding="utf-8")
+
+
+STUB = """
+import json, pathlib, sys, time
+job = json.load(sys.stdin)
+time.sleep(0.3)
+if job["first"] == "gone":
+    sys.exit("a line before\\nthere is no gone")
+folder = pathlib.Path(job["folder"])
+folder.mkdir(parents=True)
+(folder / "run.json").write_text(json.dumps({"status": "finished", "given": job["options"]}))
+"""
+
+
+def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.papers.jobs.WORKER", (sys.executable, "-c", STUB))
+    firsts = {"one": "here", "gone": "gone", "two": "here", "three": "here"}
+    jobs = [Job(name, "drift", first, {"seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
+    told = []
+    begun = time.perf_counter()
+    with pytest.raises(
+        ig.InputError, match=r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
+    ):
+        run_jobs(jobs, parallel=4, progress=lambda *news: told.append(news))
+    assert time.perf_counter() - begun < 4 * 0.3 + 5
+    assert [job.done for job in jobs] == [True, False, True, True]
+    assert read_facts(tmp_path / "two")["given"] == {"seed": 1}
+    assert told[-1] == ("jobs", 4, 4)
+
+
+def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):
+    folder = reproduced[0]
+    options = {"target": {"qaa": str(folder / "text" / "qaa.txt")}, "device": "cpu", "epochs": 1, "words": 12}
+    given = {"name": "n", "recipe": "drift", "first": str(folder / "multilingual" / "model"), "options": options}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "folder": str(tmp_path / "run")})))
+    work.main()
+    assert read_facts(tmp_path / "run")["status"] == "finished"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "first": str(tmp_path), "folder": "none"})))
+    with pytest.raises(SystemExit, match="is no model"):
+        work.main()
+
+
+def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run = command_line(monkeypatch, capsys)
+    code, shown, told = run("reproduce", "hussain2020", "--scale", "paper", "--dry-run")
+    assert code == 0, told
+    assert not list(tmp_path.iterdir())
+    assert "isogloss drift bert-base-multilingual-cased" in shown and "--native wietsedv/bert-base-dutch-cased" in shown
+    assert len(re.findall(r"^  --plans ", shown, re.MULTILINE)) == 15
+    assert "450,000 updates" in shown  # 5 plans, 3 seeds, 3 epochs of 80,000 sentences in batches of 8
+    assert "measured on an mBERT-shaped model on one H200" in shown
+    code, shown, _ = run("reproduce", "hussain2020", "--scale", "mini", "--dry-run", "--only", "last:1", "--out", "x")
+    assert code == 0
+    assert "first, native:" in shown and "--depth 12 --width 256 --heads 4" in shown
+    assert re.findall(r"--plans (\S+) --seed (\d)", shown) == [("last:1", "0"), ("last:1", "1"), ("last:1", "2")]
+    assert "112,500 updates" in shown
+
+
+def test_commands_of_a_dry_run_parse(tmp_path):
+    from typer.main import get_command
+
+    outline = find("hussain2020").plan(Request("smoke", tmp_path))
+    for job in (*outline.before, outline.jobs[0]):
+        words = " ".join(job.words).split()[1:]
+        command = get_command(cli.app).commands[words.pop(0)]
+        command.make_context(command.name, words)
+    assert outline_lines(outline, selected(outline.jobs, "last:6", "1"))
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"scale": "huge"}, "--scale takes smoke or mini or paper"),
+        ({"only": "last:5"}, "--only 'last:5' is no plan of this paper; it has last:12"),
+        ({"only_seeds": "3"}, "--only-seeds '3' is no seed of this paper; it has 0, 1, 2"),
+        ({"seeds": 0}, "--seeds must be at least 1"),
+        ({"every": 0}, "--every must be at least 1"),
+        ({"parallel": 0}, "--parallel must be at least 1"),
+        ({"text": "nl.txt"}, "--scale smoke makes its own languages and models"),
+        ({"scale": "mini"}, "--text is missing: give a file of 25,000 sentences of nl"),
+        ({"scale": "mini", "text": "gone.txt"}, "gone.txt is no file"),
+        ({"scale": "mini", "native": "a", "native_text": "b"}, "--native-text is what a native model is pretrained on"),
+        ({"scale": "mini", "model": "/"}, "/ is no model"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(options, part, tmp_path, monkeypatch):
+    monkeypatch.delenv("ISOGLOSS_DATA", raising=False)
+    with pytest.raises(ig.InputError, match=re.escape(part)):
+        ig.reproduce("hussain2020", out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_paper_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(ig.InputError, match="no paper 'nobody1999' to reproduce; there is .*hussain2020"):
+        ig.reproduce("nobody1999", out=tmp_path / "run")
