@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.recipes import drift
 from isogloss.recipes.steps.drifting import curve_rows
+from isogloss.recipes.steps.effects import effect_rows
 from isogloss.recipes.steps.legacy import DEFECTS, Worst, without_dropout
 from isogloss.recipes.steps.tunedtext import Corpora, read_corpora, split, tokenise_corpora
 from isogloss.runs import read_facts, read_rows, row
@@ -194,26 +195,65 @@ def test_one_language_alone_can_be_watched(tuning, tmp_path):
 
 
 def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
-    model, _, files = tuning
+    """One run of `each`: without defects, with every one of them, and with all."""
+    model, native, files = tuning
     larger = {**files, "qab": tmp_path / "large.txt"}
     larger["qab"].write_text("\n".join(invented(("qaa", "qab"), 50, seed=1)["qab"].sentences), encoding="utf-8")
-    runs = {name: drift(model, out=tmp_path / name, **given(larger, rate=1e-12, plans="last:1", legacy=name))
-            for name in ("two-batches", "redrawn", "no-mask", "by-position")}  # fmt: skip
-    honest = drift(model, out=tmp_path / "honest", **given(larger, rate=1e-12, plans="last:1"))
+    options = given(larger, rate=1e-12, plans="last:1", legacy="each", native=str(native))
+    whole = drift(model, out=tmp_path / "run", **options)
+    assert read_facts(tmp_path / "run")["notes"][: len(DEFECTS)] == [
+        f"as the original did: {words}" for words in DEFECTS.values()
+    ]
+    runs = {name: whole[whole.variant == f"last:1+legacy:{name}"] for name in (*DEFECTS, "all")}
+    assert set(whole.variant) == {"last:1", "untuned", *(f"last:1+legacy:{name}" for name in runs)}
+    honest = chosen(whole, variant="last:1")
 
     def curve(table, **where):
         return chosen(table, measure="perplexity", unit="token", **where).dropna(subset=["step"])
 
-    for name, table in runs.items():
-        assert set(table.variant) - {"untuned"} == {f"last:1+legacy:{name}"}
-        assert f"as the original did: {DEFECTS[name]}" in read_facts(tmp_path / name)["notes"]
     steady = curve(honest, target="qab").value
     assert steady.to_numpy() == pytest.approx(steady.iloc[0], rel=1e-6)
     assert curve(runs["two-batches"], target="qab").n.max() < curve(honest, target="qab").n.min()
     assert curve(runs["redrawn"], target="qab").value.nunique() == 4
     assert abs(curve(runs["no-mask"], target="qab").value.iloc[0] - steady.iloc[0]) > 1e-4
-    assert set(chosen(runs["by-position"], measure="l2_drift").unit) == {"position"}
+    for name, unit in (("by-position", "position"), ("all", "position"), ("worst", "word")):
+        assert set(chosen(runs[name], measure="l2_drift").unit) == {unit}
     assert chosen(runs["by-position"], measure="l2_drift").n.min() > chosen(honest, measure="l2_drift").n.max()
+    for name in ("worst", "by-position"):  # what they change is not the training
+        assert (curve(runs[name], target="qab").value.to_numpy() == steady.to_numpy()).all()
+
+    effects = chosen(whole, task="perplexity", target="qab").set_index(["measure", "variant"]).value
+    logs = np.log(curve(runs["redrawn"], target="qab").value.to_numpy() / steady.to_numpy())
+    assert effects["legacy_shift", "last:1+legacy:redrawn"] == pytest.approx(logs.mean())
+    assert effects["legacy_stray", "last:1+legacy:redrawn"] == pytest.approx(logs.std())
+    assert effects["legacy_shift", "last:1+legacy:worst"] == effects["legacy_stray", "last:1+legacy:by-position"] == 0
+    moved = chosen(whole, measure="legacy_shift", task="l2_drift", other_model="own", data="validation")
+    place = {"measure": "l2_drift", "other_model": "own", "data": "validation"}
+    both = [chosen(one, **place).sort_values(["step", "layer"]).value for one in (runs["by-position"], honest)]
+    expected = np.log(both[0].to_numpy() / both[1].to_numpy()).mean()
+    assert chosen(moved, variant="last:1+legacy:by-position").value.item() == pytest.approx(expected)
+
+
+def test_effects_over_seeds_by_hand():
+    def reading(variant, seed, step, value, data="validation"):
+        place = {"target": "nl", "data": data, "unit": "token", "model": "m"}
+        return row("perplexity", value, variant=variant, seed=seed, step=step, **place)
+
+    worse = "last:1+legacy:worst"
+    rows = [reading("last:1", seed, step, 8.0) for seed in (0, 1) for step in (0, 10)]
+    rows += [reading(worse, 0, 0, 8.0), reading(worse, 0, 10, 32.0), reading(worse, 1, 0, 16.0)]  # seed 1 was cut off
+    rows += [
+        reading(variant, 0, step, value, "test") for variant, step, value in (("last:1", 10, 4.0), (worse, 0, 8.0))
+    ]
+    rows.append(reading("last:2+legacy:worst", 0, 0, 8.0))  # never run without
+    found = [one for some in effect_rows(rows) for one in some]
+    assert {one["variant"] for one in found} == {worse}
+    shift, stray, test = found
+    two = np.log(2)
+    assert (shift["measure"], stray["measure"], test["data"]) == ("legacy_shift", "legacy_stray", "test")
+    assert shift["value"] == pytest.approx(two) and shift["low"] == pytest.approx(shift["high"]) and shift["n"] == 2
+    assert stray["value"] == pytest.approx(two / 2)  # log 1 and log 4 in seed 0, one reading in seed 1
+    assert test["value"] == pytest.approx(two) and "low" not in test and test["n"] == 1
 
 
 def test_the_worst_is_kept_where_that_is_asked_for(tuning, tmp_path):

@@ -301,7 +301,7 @@ def defect_rows():
             if place in (2, 3) and one.get("data") == "test":
                 spoilt |= {"value": 2 * one["value"], "step": 0}
             found.append(spoilt)
-    return found + [one for some in effect_rows(found, "nl") for one in some]
+    return found + [one for some in effect_rows(found) for one in some]
 
 
 def test_what_each_defect_does_is_said_and_drawn(tmp_path):

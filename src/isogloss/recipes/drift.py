@@ -153,7 +153,7 @@ def drift_job(
             yield from tune(run, tuning, watch, plan=plan, place=place, progress=_told(progress, stage))
         yield untuned
         yield from curve_rows(run, corpora, model=names[0])
-        yield from effect_rows(run.rows, corpora.language)
+        yield from effect_rows(run.rows)
 
     hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
     hashes |= {} if beside is None else {"native": fingerprint(beside.model, beside.stack)}

@@ -23,7 +23,7 @@ SAME = ("target", "data", "other_model", "layer")  # what two readings to compar
 COMPARED = ("perplexity", "l2_drift")
 
 
-def effect_rows(rows: Sequence[Row], language: str) -> Iterator[list[Row]]:
+def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
     """`legacy_shift` and `legacy_stray` of every variant with defects whose plan was run without them, too.
 
     Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
