@@ -31,6 +31,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "map.md",
         "pretrain.md",
         "drift.md",
+        "reproduce.md",
         "measures.md",
         "text.md",
         "extending.md",
@@ -61,7 +62,7 @@ def options_table(name):
     return re.findall(r"^\| (`--.*?) \| (.*?) ?\|", table, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", [*RECIPES, "reproduce"])
 def test_every_option_of_a_recipe_is_in_its_table(name):
     listed = [option for options, _ in options_table(name) for option in re.findall(r"`(--[a-z-]+)`", options)]
     parameters = get_command(app).commands[name].params

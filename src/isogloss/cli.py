@@ -95,7 +95,8 @@ def reproduce_command() -> Callable[..., None]:
         folder = Path(given["out"]) if given["out"] else _default_folder(place, resume=given["resume"])
         with _bars(given["quiet"]) as bars:
             table = reproduce(paper.name, out=folder, resume=given["resume"], progress=bars, **arguments)
-            page = _report([folder], folder / "report.html", bars) if len(table) and _can_draw() else None
+            draw = given["report"] and len(table) > 0 and _can_draw()
+            page = _report([folder], folder / "report.html", bars) if draw else None
         _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
 
     found = [inspect.Parameter("paper", ONLY, annotation=Annotated[str, typer.Argument(help="such as hussain2020")])]
@@ -104,8 +105,11 @@ def reproduce_command() -> Callable[..., None]:
         option = DataFolder if one.name == "data" else Annotated[kind, typer.Option(help=text)]
         found.append(one.replace(annotation=option, kind=ONLY))
     found += [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in SHARED]
-    dry = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
-    found.append(inspect.Parameter("dry_run", ONLY, default=False, annotation=dry))
+    flags = {"dry_run": (False, "print what would be run and what it costs; run nothing"), "report": (True, "draw it")}
+    for name, (default, text) in flags.items():
+        spelt = f"--{name.replace('_', '-')}" if not default else f"--{name}/--no-{name}"
+        each = Annotated[bool, typer.Option(spelt, help=text)]
+        found.append(inspect.Parameter(name, ONLY, default=default, annotation=each))
     run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in found}
     run.__doc__ = inspect.cleandoc(reproduce.__doc__ or "").partition("\n\n>>>")[0]

@@ -96,6 +96,8 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     monkeypatch.setattr(cli, "_can_draw", lambda: True)
     monkeypatch.setattr("isogloss.report.figures.write_step_figures", lambda *_, **__: [])  # tested elsewhere
     monkeypatch.setattr("isogloss.papers.hussain2020.pictures.LAYERS", pictures.LAYERS[:1])  # all of them take long
+    monkeypatch.setattr("isogloss.report.page.payload", lambda _: {})
+    monkeypatch.setattr("isogloss.report.page.verdict", lambda _: [])
     code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")
     assert code == 0, told
     for part in ("Table 1", "11.54 ± 1.28", "Table 2", "7.34", "Findings", "intervals are not available from 1 seed"):

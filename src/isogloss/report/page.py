@@ -16,7 +16,7 @@ from isogloss.report.driftverdict import drift_facts
 from isogloss.report.folder import RunFolder, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
-from isogloss.report.paperpart import paper_part
+from isogloss.report.paperpart import paper_part, reproduced_title
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
 from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
@@ -115,7 +115,7 @@ def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 
 def _title(runs: Sequence[RunFolder]) -> str:
-    names = list(dict.fromkeys(run.model for run in runs))
+    names = list(dict.fromkeys(reproduced_title(run) or run.model for run in runs))
     return (
         names[0]
         if len(names) == 1

@@ -9,12 +9,20 @@ from isogloss.papers.pictures import Picture
 from isogloss.report.folder import RunFolder
 from isogloss.report.paperfigures import write_picture
 
+SHRINK = 0.62  # of a figure's pixels on the page: letters as large as the page's own
+
 
 def paper_of(run: RunFolder) -> Paper | None:
     """The paper a run reproduces, or None."""
     arguments = run.record.get("arguments")
     name = arguments.get("paper") if isinstance(arguments, dict) else None
     return find(name) if run.record.get("command") == "reproduce" and name in names() and len(run.rows) else None
+
+
+def reproduced_title(run: RunFolder) -> str:
+    """What the page of a reproduction is called, "" for any other run."""
+    paper = paper_of(run)
+    return "" if paper is None else f"{paper.name} at {run.record['arguments'].get('scale', '')} scale, on {run.model}"
 
 
 def write_pictures(run: RunFolder, out: Path) -> list[Path]:
@@ -54,5 +62,7 @@ def _embedded(run: RunFolder, picture: Picture) -> list[dict[str, str]]:
     path = run.path / "figures" / f"{picture.name}.png"
     if not path.is_file():
         return []
-    image = base64.b64encode(path.read_bytes()).decode("ascii")
-    return [{"title": picture.title, "source": f"data:image/png;base64,{image}"}]
+    content = path.read_bytes()
+    width = int.from_bytes(content[16:20], "big")  # a PNG's header says its size
+    image = base64.b64encode(content).decode("ascii")
+    return [{"title": picture.title, "source": f"data:image/png;base64,{image}", "width": str(round(width * SHRINK))}]

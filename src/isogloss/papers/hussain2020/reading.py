@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,79 +42,78 @@ class Results:
 
     rows: pd.DataFrame
 
-    @property
+    @cached_property
+    def _scores(self) -> pd.DataFrame:
+        return self.rows[self.rows["measure"] == "perplexity"]
+
+    @cached_property
+    def _tests(self) -> pd.DataFrame:
+        return self._scores[self._scores["data"] == "test"]
+
+    @cached_property
+    def _readings(self) -> pd.DataFrame:
+        return self._scores[self._scores["step"].notna() & (self._scores["data"] != "test")]
+
+    @cached_property
+    def _distances(self) -> pd.DataFrame:
+        """L2 to the native model, on the larger sample of validation text."""
+        rows = self.rows[(self.rows["measure"] == "l2_drift") & self.rows["step"].notna()]
+        return rows[(rows["other_model"] == self.native) & (rows["data"] == "validation") & (self.native != "")]
+
+    @cached_property
     def language(self) -> str:
         """The language that was tuned on."""
-        return str(self.rows.loc[self._read & (self.rows["data"] == "validation"), "target"].iloc[0])
+        return str(self._readings.loc[self._readings["data"] == "validation", "target"].iloc[0])
 
     @property
     def language_name(self) -> str:
         """Its name; invented languages have none but their code."""
         return self.language if LOCAL.fullmatch(self.language) else language_name(self.language)
 
-    @property
+    @cached_property
     def plans(self) -> list[str]:
         """Which of the paper's plans were run, in its order."""
-        there = set(self.rows.loc[self._read, "variant"])
+        there = set(self._readings["variant"])
         return [plan for plan in PLANS if plan in there]
 
-    @property
+    @cached_property
     def native(self) -> str:
         """The native model's name, "" where there is none."""
         names = [one for one in self.rows["other_model"].unique() if one not in ("", START)]
         return str(names[0]) if names else ""
 
-    @property
+    @cached_property
     def model(self) -> str:
         """The tuned model's name."""
-        return str(self.rows.loc[self._read, "model"].iloc[0])
-
-    @property
-    def _read(self) -> "pd.Series[bool]":
-        return (self.rows["measure"] == "perplexity") & self.rows["step"].notna()
-
-    def others(self) -> list[str]:
-        """The other languages that were watched."""
-        known = self.rows.loc[self._read, "target"].unique()
-        return [str(one) for one in known if one not in (self.language, "others")]
+        return str(self._readings["model"].iloc[0])
 
     def perplexity(self, plan: str, *, target: str, unit: str = "token") -> Curves | None:
         """Perplexity of one language, or of `others` pooled, while a plan was trained."""
-        rows = self.rows[self._read & (self.rows["data"] != "test")]
-        return _curves(rows, variant=plan, target=target, unit=unit)
+        return _curves(self._readings, variant=plan, target=target, unit=unit)
 
-    def distance(self, plan: str, block: int, *, measure: str = "l2_drift") -> Curves | None:
-        """Distance of a block to the native model, on the larger sample of validation text."""
-        if not self.native:
-            return None
-        where = {"measure": measure, "variant": plan, "layer": block, "other_model": self.native, "data": "validation"}
-        return _curves(self.rows[self.rows["step"].notna()], **where)
+    def distance(self, plan: str, block: int) -> Curves | None:
+        """L2 of a block to the native model while a plan was trained."""
+        return _curves(self._distances, variant=plan, layer=block)
+
+    def blocks(self, plan: str) -> list[int]:
+        """The blocks whose distance to the native model was measured."""
+        layers = self._distances.loc[self._distances["variant"] == plan, "layer"].dropna().unique()
+        return sorted(int(layer) for layer in layers if layer > 0)
 
     def test(self, plan: str, *, unit: str = "token") -> dict[int, float]:
         """Test perplexity of the best model of each seed."""
-        rows = self._tests(unit)
-        rows = rows[(rows["variant"] == plan) & rows["step"].notna()]
+        rows = self._tests[(self._tests["unit"] == unit) & (self._tests["variant"] == plan)]
         return {int(seed): float(value) for seed, value in zip(rows["seed"], rows["value"], strict=True)}
 
     def untuned(self, model: str, *, unit: str = "token") -> float | None:
         """Test perplexity of a model that was not tuned."""
-        rows = self._tests(unit)
-        rows = rows[(rows["variant"] == UNTUNED) & (rows["model"] == model)]
+        rows = self._tests[(self._tests["variant"] == UNTUNED) & (self._tests["model"] == model)]
+        rows = rows[rows["unit"] == unit]
         return float(rows["value"].iloc[0]) if len(rows) else None
-
-    def _tests(self, unit: str) -> pd.DataFrame:
-        rows = self.rows
-        return rows[(rows["measure"] == "perplexity") & (rows["data"] == "test") & (rows["unit"] == unit)]
-
-    def blocks(self, plan: str) -> list[int]:
-        """The blocks whose distance to the native model was measured."""
-        rows = self.rows[(self.rows["measure"] == "l2_drift") & (self.rows["variant"] == plan)]
-        return sorted(int(layer) for layer in rows["layer"].dropna().unique() if layer > 0)
 
     def epoch(self, plan: str) -> float:
         """Steps in an epoch: a third of all."""
-        steps = self.rows.loc[self._read & (self.rows["variant"] == plan) & (self.rows["data"] != "test"), "step"]
-        return float(steps.max()) / EPOCHS
+        return float(self._readings.loc[self._readings["variant"] == plan, "step"].max()) / EPOCHS
 
 
 def _curves(rows: pd.DataFrame, **where: Any) -> Curves | None:

@@ -39,11 +39,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _of(job: Job, *, first: bool) -> Iterator[dict[str, Any]]:
-    for one in read_rows(job.folder).to_dict("records"):
-        row = {str(name): value for name, value in one.items() if value == value and value is not None and value != ""}
-        direction = row["measure"].startswith("p@") and "source" in row
-        if row["measure"] not in AT_THE_END and not direction and (first or row.get("variant") != UNTUNED):
-            yield row
+    rows = read_rows(job.folder)
+    left_out = rows["measure"].isin(AT_THE_END) | (rows["measure"].str.startswith("p@") & (rows["source"] != ""))
+    if not first:
+        left_out |= rows["variant"] == UNTUNED
+    for one in rows[~left_out].to_dict("records"):
+        yield {str(name): value for name, value in one.items() if value == value and value not in (None, "")}
 
 
 def _is_curve(row: Row) -> bool:
