@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import signal
 import sys
 import time
 
@@ -12,6 +13,7 @@ import pytest
 import isogloss as ig
 from isogloss import cli
 from isogloss.papers import Request, find, outline_lines, selected, work
+from isogloss.papers import jobs as jobs_module
 from isogloss.papers.hussain2020 import pictures
 from isogloss.papers.hussain2020.published import DISTANCES, PLANS, TABLE_1, TABLE_2
 from isogloss.papers.jobs import Job, run_jobs
@@ -100,7 +102,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     monkeypatch.setattr("isogloss.report.page.verdict", lambda _: [])
     code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")
     assert code == 0, told
-    for part in ("Table 1", "11.54 ± 1.28", "Table 2", "7.34", "Findings", "intervals are not available from 1 seed"):
+    for part in ("Table 1", "11.54 ± 1.28", "Table 2", "7.342", "Findings", "intervals are not available from 1 seed"):
         assert part in shown
     assert "held:" not in shown.replace("not held:", "")  # nothing is judged on one seed
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
@@ -162,6 +164,26 @@ def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
     assert [job.done for job in jobs] == [True, False, True, True]
     assert read_facts(tmp_path / "two")["given"] == {"seed": 1}
     assert told[-1] == ("jobs", 4, 4)
+
+
+def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.papers.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
+    jobs = [Job(name, "drift", "m", {}, tmp_path / name, {}) for name in ("one", "two")]
+    started = []
+
+    def start(*arguments):
+        started.append(begin(*arguments))
+        if len(started) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return started[-1]
+
+    begin, before = jobs_module._start, signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("isogloss.papers.jobs._start", start)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, parallel=2)
+    assert started[0].poll() is not None
+    started[1].kill()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):

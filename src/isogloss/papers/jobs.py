@@ -5,8 +5,10 @@ Jobs run one after the other in this process, or several at a time as processes 
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +78,7 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, progress: Progress = sil
 def _side_by_side(jobs: Sequence[Job], parallel: int, progress: Progress) -> None:
     waiting, failed = list(jobs), list[Job]()
     running: list[tuple[Job, subprocess.Popen[bytes]]] = []
+    before = _interrupted_by(signal.SIGTERM)
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
@@ -90,6 +93,8 @@ def _side_by_side(jobs: Sequence[Job], parallel: int, progress: Progress) -> Non
             process.terminate()
         for _, process in running:
             process.wait()
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
     if failed:
         log = _log(failed[0])
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -97,6 +102,17 @@ def _side_by_side(jobs: Sequence[Job], parallel: int, progress: Progress) -> Non
             f"{len(failed)} of {len(jobs)} jobs failed, {failed[0].name} first: {lines[-1] if lines else 'no word'}; "
             f"all it said is in {log}, and --resume goes on with what is left"
         )
+
+
+def _interrupted_by(number: int) -> Any:
+    """Let a signal interrupt, so that processes are ended with this one; what it did before, None where it is left."""
+    if threading.current_thread() is not threading.main_thread():
+        return None  # only the main thread may say what signals do
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    return signal.signal(number, interrupt)
 
 
 def _start(job: Job, parallel: int) -> subprocess.Popen[bytes]:

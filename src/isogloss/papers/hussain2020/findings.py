@@ -2,7 +2,8 @@
 
 Perplexities are compared as ratios, in logarithms; plans are compared seed by seed, since a seed draws the same order
 of sentences and the same masks for each. Per token where both sides have the same vocabulary, else per character. A
-curve has settled after a step when what it still moves after it is at most a quarter (`REST`) of all it ever moves.
+curve has settled after a step when what it still moves after it is at most a quarter (`REST`) of all it ever moves, or
+1% (`LITTLE`) of its level; it is away from zero when half (`AWAY`) of what it began with is left.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,10 @@ from isogloss.papers.evidence import (
     over_seeds,
 )  # fmt: skip
 from isogloss.papers.hussain2020.published import ALL, CROSSING, GRADUAL, LAST_1, LAST_3, LAST_6, PLANS, TABLE_2
-from isogloss.papers.hussain2020.reading import Curves, Results
+from isogloss.papers.hussain2020.reading import Curves, Floats, Results
 from isogloss.papers.tables import number
 
-REST = 0.25
+REST, LITTLE, AWAY = 0.25, 0.01, 0.5
 
 
 def findings(rows: pd.DataFrame) -> list[Finding]:
@@ -75,7 +76,7 @@ def _crosses(found: Results) -> Finding:
         there = [step for step in steps if step is not None]
         ends = f"{_pair(target.start, others.start)} at first, {_pair(target.end, others.end)} at the end"
         if len(there) == len(steps):
-            words = f"per {unit} they cross at step {over_seeds(there)} ({ends})"
+            words = f"per {unit} they cross at step {over_seeds(there).say(_step)} ({ends})"
         else:
             words = f"per {unit} they cross so in {len(there)} of {len(steps)} seeds ({ends})"
         # The paper's claim is per token; per character it is said beside, and judges nothing.
@@ -143,17 +144,23 @@ def _settles(found: Results) -> Finding:
     curves = _by_block(found, ALL)
     if not curves:
         return _missing("settles", claim, "no distances to a native model were measured")
-    rest = {block: _rest(one, 2 * found.epoch(ALL)) for block, one in curves.items()}
+    late = 2 * found.epoch(ALL)
+    rest = {block: _rest(one, late) for block, one in curves.items()}
+    moved = {block: over_seeds(_range(one, late) / one.end) for block, one in curves.items()}
+    still = {block: _either(below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
     left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
-    moving = [block for block, one in rest.items() if below(one, REST) is False]
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
+    moving = [block for block, settled in still.items() if settled is False]
+    told = f"blocks {', '.join(map(str, moving))} do not clearly settle; " if moving else ""
     settled = (
-        f"in the last epoch a block makes at most {rest[most].share} of all its movement (block {most}; up to {REST} "
-        "counts as settled)" + (f", so that blocks {_listed(moving)} do not clearly settle" if moving else "")
+        f"{told}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
+        f"is {moved[most].share} of its distance (settled: up to {REST}, or {LITTLE})"
     )
-    near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least})"
-    parts = [(settled, [below(one, REST) for one in rest.values()]), (near, [above(one) for one in left.values()])]
-    contrasts = [Contrast(words, None if None in judged else all(judged)) for words, judged in parts]
+    near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
+    parts = [(settled, list(still.values())), (near, [above(one, AWAY) for one in left.values()])]
+    contrasts = [
+        Contrast(words, False if False in judged else None if None in judged else True) for words, judged in parts
+    ]
     return Finding("settles", claim, contrasts, no_interval_of(curves[most]))
 
 
@@ -189,11 +196,19 @@ def _by_block(found: Results, plan: str) -> Mapping[int, Curves]:
 
 def _rest(curves: Curves, step: float) -> Interval:
     """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
-    later = curves.values[:, curves.steps >= step]
     whole = np.ptp(curves.values, axis=1)
-    moved = np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(whole))
-    share = over_seeds(np.divide(moved, whole, out=np.zeros_like(whole), where=whole > 0))
+    share = over_seeds(np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0))
     return Interval(share.value, max(share.low, 0.0) if share.known else share.low, share.high, share.seeds)
+
+
+def _range(curves: Curves, step: float) -> Floats:
+    """How far each seed's curve still moves from a step on (seeds,)."""
+    later = curves.values[:, curves.steps >= step]
+    return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
+
+
+def _either(one: bool | None, other: bool | None) -> bool | None:
+    return None if one is None and other is None else bool(one or other)
 
 
 def no_interval_of(curves: Curves) -> str:
@@ -212,12 +227,12 @@ def _from_to(curves: Curves) -> str:
     return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
 
 
+def _step(value: float) -> str:
+    return f"{value:,.0f}"
+
+
 def _pair(target: np.ndarray, others: np.ndarray) -> str:
     return " against ".join(number(over_seeds(one, log=True).value) for one in (target, others))
-
-
-def _listed(blocks: Sequence[int]) -> str:
-    return ", ".join(map(str, blocks))
 
 
 def _missing(name: str, claim: str, why: str) -> Finding:

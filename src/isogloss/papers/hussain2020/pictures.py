@@ -20,7 +20,6 @@ from isogloss.papers.hussain2020.published import (
 )  # fmt: skip
 from isogloss.papers.hussain2020.reading import Curves, Results
 from isogloss.papers.pictures import Line, Panel, Picture
-from isogloss.papers.tables import number
 
 SHOWN = 1500  # the last step of figure 2
 LAYERS = (
@@ -82,7 +81,7 @@ def _distances(found: Results, name: str, title: str, plan: str, blocks: Sequenc
     panels = []
     for block, one in drawn.items():
         ends = DISTANCES.get(plan, {}).get(block)
-        paper = f"  (paper: {number(ends[0])} → {number(ends[1])})" if ends else ""
+        paper = f"  (paper: {ends[0]:.2f} → {ends[1]:.2f})" if ends else ""
         panels.append(Panel(f"block {block}{paper}", [_line(one, PLANS[plan], one.steps[-1])], _epochs(one.steps[-1])))
     # One span for all panels, as in the paper: what moves little looks so.
     reach = max(float(np.nanmax(_ends(panel)) - np.nanmin(_ends(panel))) for panel in panels)

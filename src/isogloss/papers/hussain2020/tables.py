@@ -27,7 +27,7 @@ def _table_1(found: Results) -> Table:
     for step, published in TABLE_1.items():
         cells = [f"{step - 1:,}"]
         for curves, (value, spread) in zip(sides, published, strict=True):
-            cells += [f"{value} ± {spread}", _at(curves, step - 1)]
+            cells += [f"{value:.2f} ± {spread:.2f}", _at(curves, step - 1)]
         lines.append(cells)
     last = next((int(one.steps[-1]) for one in sides if one is not None), None)
     if last is not None and last + 1 not in TABLE_1:
@@ -42,9 +42,9 @@ def _table_2(found: Results) -> Table:
         each = list(found.test(plan).values())
         characters = list(found.test(plan, unit="character").values())
         measured = (str(over_seeds(one, log=True)) if one else NOTHING for one in (each, characters))
-        lines.append([title, number(TABLE_2[plan][0]), *measured])
+        lines.append([title, f"{TABLE_2[plan][0]:.3f}", *measured])
     native = [found.untuned(found.native, unit=unit) if found.native else None for unit in ("token", "character")]
-    lines.append(["native model, not tuned", number(TABLE_2[UNTUNED][0]), *map(number, native)])
+    lines.append(["native model, not tuned", f"{TABLE_2[UNTUNED][0]:.3f}", *map(number, native)])
     before = [found.untuned(found.model, unit=unit) for unit in ("token", "character")]
     lines.append(["tuned model, before", NOTHING, *map(number, before)])
     columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
