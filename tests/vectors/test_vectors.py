@@ -1,3 +1,5 @@
+import weakref
+
 import pytest
 import torch
 
@@ -158,6 +160,20 @@ def test_progress_reaches_the_total(tiny):
     list(stream(load(tiny("bert")), CORPUS, chunk=3, progress=lambda *told: seen.append(told)))
     assert seen[-1] == ("reading en", len(TEXT), len(TEXT))
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+
+
+def test_a_chunk_let_go_is_not_held_while_the_next_is_computed(tiny):
+    """Held, it would double the memory of a long stream."""
+    held, known = [], []
+
+    def told(*_):
+        held.append(any(one() is not None for one in known))
+
+    for chunk in stream(load(tiny("bert")), CORPUS, chunk=3, progress=told):
+        known.append(weakref.ref(chunk.values["sentence"]))
+        del chunk
+    assert len(known) == 3
+    assert not any(held)
 
 
 def test_pooling_by_hand():

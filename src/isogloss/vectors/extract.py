@@ -7,7 +7,7 @@ batch a sentence shares changes nothing but rounding.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -75,17 +75,13 @@ def stream(
     budget = tokens or (65_536 if stack.device.type == "cuda" else 1_024)
     stage, done = f"reading {corpus.language}", 0
     for piece in chunks(order, chunk):
-        once, copies = _once(corpus, piece)
-        whole = encode(stack.tokenizer, corpus, once, max_length=stack.max_length, words="word" in units)
-        _refuse_empty(whole, corpus)
-        parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
-        for members in group(whole.lengths.tolist(), tokens=budget):
-            batch = whole.take(members).to(stack.device)
-            with measuring(stack.model):
-                parts.append((members, *_pooled(stack, batch, wanted, units, pool, part)))
-            progress(stage, done + len(piece) * sum(len(one[0]) for one in parts) // len(once), len(order))
+
+        def told(share: float, before: int = done, size: int = len(piece)) -> None:
+            progress(stage, before + int(size * share), len(order))
+
+        # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
+        yield _chunk(stack, corpus, piece, wanted, units=units, pool=pool, part=part, tokens=budget, told=told)
         done += len(piece)
-        yield _in_order(parts, piece, copies, units, whole)
 
 
 def vectors(
@@ -120,6 +116,33 @@ def vectors(
     if isinstance(stack, Chain) and any(not isinstance(one, Module) for group in stack.maps for one in group):
         raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
     return kept(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
+
+
+def _chunk(
+    stack: Stack | Chain,
+    corpus: Corpus,
+    rows: list[int],
+    layers: list[int],
+    *,
+    units: Sequence[Unit],
+    pool: Pool,
+    part: Part,
+    tokens: int,
+    told: Callable[[float], None],
+) -> Vectors:
+    """Vectors of these rows in their order; `told` hears which share of them is done."""
+    once, copies = _once(corpus, rows)
+    whole = encode(stack.tokenizer, corpus, once, max_length=stack.max_length, words="word" in units)
+    _refuse_empty(whole, corpus)
+    parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
+    done = 0
+    for members in group(whole.lengths.tolist(), tokens=tokens):
+        batch = whole.take(members).to(stack.device)
+        with measuring(stack.model):
+            parts.append((members, *_pooled(stack, batch, layers, units, pool, part)))
+        done += len(members)
+        told(done / len(once))
+    return _in_order(parts, rows, copies, units, whole)
 
 
 def _pooled(
@@ -209,11 +232,21 @@ def _in_order(
         row_of = torch.repeat_interleave(torch.arange(len(rows)), counts)
         within = torch.arange(len(row_of)) - (torch.cumsum(counts, 0) - counts)[row_of]
         chosen = order[begins[copy_of][row_of] + within]
-        whole_chunk = torch.cat([found[unit] for _, found, _ in parts], dim=1)
-        values[unit] = whole_chunk[:, chosen.to(whole_chunk.device)]
+        values[unit] = _gather([found[unit] for _, found, _ in parts], chosen)
         items[unit] = torch.stack([torch.as_tensor(rows)[row_of], place[chosen, 1]], dim=1)
     shortened = whole.shortened[copy_of]
     return Vectors(rows, values, items, torch.as_tensor(rows)[shortened].tolist())
+
+
+def _gather(parts: list[Tensor], chosen: Tensor) -> Tensor:
+    """`torch.cat(parts, dim=1)[:, chosen]` without the room for all parts side by side."""
+    result = parts[0].new_empty((parts[0].shape[0], len(chosen), parts[0].shape[2]))
+    start = 0
+    for part in parts:
+        here = torch.nonzero((chosen >= start) & (chosen < start + part.shape[1])).flatten()
+        result[:, here.to(part.device)] = part[:, (chosen[here] - start).to(part.device)]
+        start += part.shape[1]
+    return result
 
 
 def _refuse_empty(batch: Batch, corpus: Corpus) -> None:

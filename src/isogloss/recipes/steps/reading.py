@@ -91,6 +91,7 @@ def _one_pass(
                     store.put(language, layers, chunk, bitext[language])
             if "word" in units:
                 _judge_links(chunks, layers, gold, pool, found)
+            del chunks, chunk  # else they are held while the next are computed
     for layer in layers:
         estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
         without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
@@ -120,8 +121,8 @@ def _together(
     streams = [
         stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, progress=progress) for corpus in bitext
     ]
-    for chunks in zip(*streams, strict=True):
-        yield dict(zip(bitext.languages, chunks, strict=True))
+    for _ in range(0, len(rows), size):
+        yield {language: next(one) for language, one in zip(bitext.languages, streams, strict=True)}
 
 
 def _judge_links(
