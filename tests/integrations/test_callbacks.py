@@ -196,12 +196,17 @@ def test_the_default_sample_is_a_tenth_of_what_is_trained_on_and_drawn_once():
         output_dir="x", per_device_train_batch_size=8, gradient_accumulation_steps=2, use_cpu=True
     )
     state = type("State", (), {"eval_steps": 100, "max_steps": 1500})
-    assert callback._sample(arguments, state, None) == SHARE * 500 * 16 / 2
+    trained = 1500 * 16
+    assert (
+        callback._sample(arguments, state, None) == SHARE * trained / 4 / 2
+    )  # before the first update and three times
     at_evaluations = PerplexityCallback(TOKENIZER, many, target="nl")
     arguments.eval_strategy = "steps"
-    assert at_evaluations._sample(arguments, state, None) == SHARE * 100 * 16 / 2
+    assert at_evaluations._sample(arguments, state, None) == int(SHARE * trained / 16 / 2)
     arguments.eval_strategy = "epoch"
-    assert at_evaluations._sample(arguments, state, range(41)) == max(FEWEST, int(SHARE * 21 * 16 / 2))
+    assert at_evaluations._sample(arguments, state, range(41)) == max(FEWEST, int(SHARE * trained / 73 / 2))
+    state.max_steps = 200  # shorter than its interval: it is read twice all the same, and no more than a tenth
+    assert callback._sample(arguments, state, None) == SHARE * 200 * 16 / 2 / 2
     corpus = Corpus("nl", many["nl"])
     assert _drawn(corpus, 50, 0).sentences == _drawn(corpus, 50, 0).sentences != _drawn(corpus, 50, 1).sentences
     assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50
