@@ -80,6 +80,8 @@ def layers(family, *numbers):
         ("freeze:0", Plan(freeze=0)),
         ("freeze:-1", Plan()),
         ("last:6", Plan(last=6)),
+        ("train:3-6", Plan(train=(3, 6))),
+        ("last:3+train:10-11+unfreeze:1/20", Plan(last=3, train=(10, 11), unfreeze=1, every=20)),
         ("reinit:1-2", Plan(reinit=(1, 2))),
         ("reinit:10-12", Plan(reinit=(10, 11, 12))),
         ("unfreeze:4/epoch", Plan(unfreeze=4)),
@@ -111,11 +113,19 @@ def test_what_is_no_plan_is_refused_with_the_forms(text):
     with pytest.raises(InputError) as error:
         parse_plan(text)
     assert "is no plan" in str(error.value) and repr(text) in str(error.value)
-    for form in ("freeze:8", "freeze:-1 nothing", "last:6", "reinit:1-2", "unfreeze:4/epoch", "unfreeze:4/500"):
+    for form in (
+        "freeze:8",
+        "freeze:-1 nothing",
+        "last:6",
+        "train:3-6",
+        "reinit:1-2",
+        "unfreeze:4/epoch",
+        "unfreeze:4/500",
+    ):
         assert form in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["reinit:0-1", "reinit:0", "reinit:2-1"])
+@pytest.mark.parametrize("text", ["reinit:0-1", "reinit:0", "reinit:2-1", "train:0-3", "train:4-3"])
 def test_blocks_are_numbered_from_1_and_upwards(text):
     with pytest.raises(InputError, match=f"'{text}' names no blocks; they are numbered from 1"):
         parse_plan(text)
@@ -126,7 +136,9 @@ def test_a_form_said_twice_is_refused():
         parse_plan("freeze:1+freeze:2")
 
 
-@pytest.mark.parametrize("text", ["freeze:13", "last:13", "reinit:12-13", "unfreeze:13/epoch", "reinit:1-2+last:13"])
+@pytest.mark.parametrize(
+    "text", ["freeze:13", "last:13", "train:2-13", "reinit:12-13", "unfreeze:13/epoch", "reinit:1-2+last:13"]
+)
 def test_layers_that_are_not_there_are_refused(text):
     with pytest.raises(InputError, match=r"asks for 13 blocks in \w+, but the model has 12; name at most 12"):
         frozen_at(parse_plan(text), 0, depth=12, epoch=10)
@@ -159,6 +171,9 @@ def test_a_refused_plan_changes_nothing():
         ("unfreeze:4/epoch+freeze:0", [8, 8, 4, 4, 0, 0, 0, 0]),
         ("unfreeze:4/epoch+freeze:6", [8, 8, 6, 6, 6, 6, 6, 6]),
         ("unfreeze:4/epoch+last:10", [8, 8, 4, 4, 2, 2, 2, 2]),
+        ("train:3-6", [2] * 8),
+        ("train:5", [4] * 8),
+        ("train:3-12+unfreeze:4/epoch", [8, 8, 4, 4, 2, 2, 2, 2]),
         ("freeze:3+last:6", [6] * 8),
         ("last:6+freeze:9", [9] * 8),
     ],
@@ -197,7 +212,10 @@ def test_a_layer_once_trained_is_never_frozen_again(depth, epoch, blocks, every,
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-@pytest.mark.parametrize(("text", "trained"), [("freeze:2", [3]), ("last:3", [1, 2, 3]), (f"freeze:{DEPTH}", [])])
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [("freeze:2", [3]), ("last:3", [1, 2, 3]), ("train:1-2", [1, 2]), ("train:2", [2]), (f"freeze:{DEPTH}", [])],
+)
 def test_frozen_layers_stay_to_the_bit_and_the_others_move(family, text, trained):
     """With weight decay and momentum, over all steps; the head and the last norm are above the blocks and train."""
     assert movement(family, text) == [layers(family, *trained)] * STEPS
@@ -250,7 +268,7 @@ def test_a_tied_output_layer_is_frozen_with_the_embeddings_and_its_bias_is_not(f
 def test_the_model_is_touched_only_where_the_number_changes(monkeypatch):
     _, stack = masked_training()
     calls, freeze = [], plans.freeze
-    monkeypatch.setattr(plans, "freeze", lambda stack, n: calls.append(n) or freeze(stack, n))
+    monkeypatch.setattr(plans, "freeze", lambda stack, n, until: calls.append(n) or freeze(stack, n, until=until))
     apply = apply_plan(stack, parse_plan("unfreeze:1/epoch"), epoch=3, seed=0)
     assert calls == []
     for step in range(15):

@@ -99,7 +99,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
         if now == self._frozen:
             return
-        freeze(self._stack, now)
+        freeze(self._stack, now, until=self.plan.until)
         self._frozen = now
         late = _not_held(model, optimizer)
         if late and args.world_size > 1:

@@ -11,11 +11,11 @@ from isogloss.errors import InputError
 from isogloss.stack.stack import Stack, _module
 
 
-def freeze(stack: Stack, n: int) -> Stack:
+def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     """Freeze the embeddings and blocks 1..n; the rest of the stack trains.
 
-    n = 0 freezes the embeddings only, n = -1 nothing. Sets `requires_grad` on the stack's own weights and returns
-    the stack. An output head tied to the embeddings is frozen with them.
+    n = 0 freezes the embeddings only, n = -1 nothing. until: blocks above it are frozen, too. Sets `requires_grad` on
+    the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
     """
     if not -1 <= n <= stack.last:
         raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
@@ -24,6 +24,8 @@ def freeze(stack: Stack, n: int) -> Stack:
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
     for part in (*blocks[max(n, 0) :], *_above_the_blocks(stack)):
         part.requires_grad_(True)
+    for part in blocks[until:] if until is not None else ():
+        part.requires_grad_(False)
     return stack
 
 

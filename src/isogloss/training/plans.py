@@ -2,6 +2,7 @@
 
     freeze:8           embeddings and blocks 1 to 8 stay as they are; freeze:0 the embeddings only, freeze:-1 nothing
     last:6             only the last 6 blocks and what is above them train
+    train:3-6          only blocks 3 to 6 and the head train
     reinit:1-2         blocks 1 and 2 begin with fresh weights, drawn by the model's own initialiser
     unfreeze:4/epoch   the last 4 blocks train in the first epoch, 4 more in each that follows, the embeddings after
     unfreeze:4/500     the same, every 500 steps
@@ -29,7 +30,8 @@ from isogloss.stack.stack import Stack
 
 FORMS = (
     "freeze:8 (embeddings and blocks 1 to 8; freeze:0 embeddings only, freeze:-1 nothing), "
-    "last:6 (only the last 6 blocks train), reinit:1-2 (fresh weights in blocks 1 to 2), "
+    "last:6 (only the last 6 blocks train), train:3-6 (only blocks 3 to 6 train), "
+    "reinit:1-2 (fresh weights in blocks 1 to 2), "
     "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps)"
 )
 
@@ -39,8 +41,9 @@ class Plan:
     """What happens to which layers; as it stands, everything trains.
 
     reinit: blocks, numbered from 1, that begin with fresh weights. freeze: the embeddings and this many of the lowest
-    blocks never train, -1 for nothing. last: at most this many of the highest blocks train. unfreeze: this many more
-    blocks train every `every` steps, or every epoch where that is None.
+    blocks never train, -1 for nothing. last: at most this many of the highest blocks train. train: the first and last
+    of the only blocks that train. unfreeze: this many more blocks train every `every` steps, or every epoch where that
+    is None; it counts from the top of the model, whatever else is frozen.
     """
 
     reinit: tuple[int, ...] = ()
@@ -48,12 +51,19 @@ class Plan:
     last: int | None = None
     unfreeze: int | None = None
     every: int | None = None
+    train: tuple[int, int] | None = None
+
+    @property
+    def until(self) -> int | None:
+        """The last block that may train, None where all above the frozen ones may."""
+        return self.train[1] if self.train else None
 
     def __str__(self) -> str:
         """The plan as `parse_plan` reads it, one text for each plan."""
         parts = [f"reinit:{first}-{last}" for first, last in _ranges(self.reinit)]
         parts += [f"freeze:{self.freeze}"] if self.freeze >= 0 else []
         parts += [f"last:{self.last}"] if self.last is not None else []
+        parts += [f"train:{self.train[0]}-{self.train[1]}"] if self.train is not None else []
         parts += [f"unfreeze:{self.unfreeze}/{self.every or 'epoch'}"] if self.unfreeze is not None else []
         return "+".join(parts) or "freeze:-1"
 
@@ -62,7 +72,7 @@ def parse_plan(text: str) -> Plan:
     """Read a plan; each form once, `reinit` as often as there are stretches of blocks.
 
     >>> parse_plan("reinit:1-2+freeze:0")
-    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None)
+    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None)
     >>> str(parse_plan("unfreeze:4/epoch+reinit:3-4+reinit:1-2"))
     'reinit:1-4+unfreeze:4/epoch'
     """
@@ -83,6 +93,7 @@ def parse_plan(text: str) -> Plan:
         last=found["last"][0] if "last" in found else None,
         unfreeze=unfreeze,
         every=every or None,
+        train=(found["train"][0], found["train"][-1]) if "train" in found else None,
     )
 
 
@@ -93,6 +104,7 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
 
         freeze:n     n
         last:n       depth - n
+        train:a-b    a - 1, and the blocks above b besides (`Plan.until`)
         unfreeze:n   max(0, depth - n * (period + 1)), and -1 from the period after the one that reaches block 1
 
     It never rises from one step to the next, so no weight is frozen again with momentum from before.
@@ -104,6 +116,8 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
     numbers = [plan.freeze]
     if plan.last is not None:
         numbers.append(depth - plan.last)
+    if plan.train is not None:
+        numbers.append(plan.train[0] - 1)
     if plan.unfreeze is not None:
         left = depth - plan.unfreeze * (step // (plan.every or epoch))  # blocks frozen in the period before
         numbers.append(max(0, left - plan.unfreeze) if left > 0 else -1)
@@ -130,7 +144,7 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
         nonlocal frozen
         now = frozen_at(plan, step, depth=depth, epoch=epoch)
         if now != frozen:
-            freeze(stack, now)
+            freeze(stack, now, until=plan.until)
             frozen = now
 
     return before
@@ -143,6 +157,7 @@ def _part(part: str, text: str) -> tuple[str, list[int]]:
         "freeze": "(-1|[0-9]{1,4})",
         "last": layer,
         "reinit": f"{layer}(?:-{layer})?",
+        "train": f"{layer}(?:-{layer})?",
         "unfreeze": f"{layer}/(epoch|0*[1-9][0-9]{{0,9}})",
     }
     name, _, rest = part.partition(":")
@@ -151,9 +166,9 @@ def _part(part: str, text: str) -> tuple[str, list[int]]:
     if not read or (name == "unfreeze" and read[0] == 0):
         where = f"{part!r} in {text!r}" if part != text else repr(text)
         raise InputError(f"{where} is no plan; write {FORMS}, joined with +")
-    if name == "reinit" and not 1 <= read[0] <= read[-1]:
+    if name in ("reinit", "train") and not 1 <= read[0] <= read[-1]:
         raise InputError(
-            f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in reinit:1-2"
+            f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in {name}:1-2"
         )
     return name, read
 
@@ -163,6 +178,7 @@ def _check(plan: Plan, depth: int, epoch: int, name: str = "the model") -> None:
     asked = {
         "freeze": plan.freeze,
         "last": plan.last or 0,
+        "train": plan.until or 0,
         "reinit": max(plan.reinit, default=0),
         "unfreeze": plan.unfreeze or 0,
     }
