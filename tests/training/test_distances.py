@@ -192,18 +192,30 @@ def test_position_by_position_distance_between_models_with_different_tokenizers(
     assert min(values(by_position, "l2")) > 1
 
 
-def test_positions_by_hand(bert, native):
+@pytest.mark.parametrize("attend_padding", [False, True])
+def test_positions_by_hand(bert, native, attend_padding):
     """Position i of one padded batch against position i of the other, marks and padding included."""
-    readings = take(bert, native, by_position=True, measures=["l2"])
+    readings = take(bert, native, by_position=True, attend_padding=attend_padding, measures=["l2"])
+    assert {one["unit"] for one in readings} == {"position"}
     padded = []
     for stack in (bert, native):
         encoded = stack.tokenizer(TEXT, padding=True, return_tensors="pt", return_token_type_ids=False)
+        if attend_padding:
+            del encoded["attention_mask"]
         with torch.no_grad():
             padded.append(stack.model(**encoded, output_hidden_states=True).hidden_states)
     shorter = min(side[0].shape[1] for side in padded)
     assert padded[0][0].shape[1] != padded[1][0].shape[1]
     expected = [float((x[:, :shorter] - y[:, :shorter]).norm(dim=-1).mean()) for x, y in zip(*padded, strict=True)]
     assert values(readings, "l2") == pytest.approx(expected, rel=1e-5)
+
+
+def test_words_have_no_padding_to_attend_to(bert):
+    with pytest.raises(InputError, match="padding is attended to by position only"):
+        own_start(bert, CORPUS, seed=0, attend_padding=True)
+    kept = own_start(bert, CORPUS, seed=0, words=None, by_position=True, attend_padding=True)
+    with pytest.raises(InputError, match="other words than those to compare"):
+        take(bert, kept, by_position=True)
 
 
 def test_what_a_token_is_called_does_not_matter(bert):

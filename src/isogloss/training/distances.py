@@ -32,7 +32,7 @@ from isogloss.training.probes import Probe, Reading
 from isogloss.vectors.extract import stream
 
 Distance = Literal["l2", "cosine", "cka", "procrustes"]
-Unit = Literal["word", "position"]
+Unit = Literal["word", "position", "unmasked position"]
 
 ANY_WIDTH = ("cka",)  # compares spaces of different widths too
 FEWEST = 4  # items of a debiased CKA
@@ -67,6 +67,7 @@ def own_start(
     layers: Sequence[int] | None = None,
     part: Part = "states",
     by_position: bool = False,
+    attend_padding: bool = False,
 ) -> Sampled:
     """The vectors of a stack as it is now, on the CPU, to measure later how far it went from here.
 
@@ -75,7 +76,8 @@ def own_start(
     """
     chosen = tuple(stack.cuts_of(part) if layers is None else layers)
     rows = _sample(corpus, words, seed)
-    return _read(stack, corpus, rows, layers=chosen, part=part, unit=_unit(by_position), device=torch.device("cpu"))
+    unit = _unit(by_position, attend_padding)
+    return _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=torch.device("cpu"))
 
 
 def distance_probe(
@@ -91,6 +93,7 @@ def distance_probe(
     layers: Sequence[int] | None = None,
     part: Part = "states",
     by_position: bool = False,
+    attend_padding: bool = False,
 ) -> Probe:
     """Distances of a stack in training to another model, or to its own start, at every layer.
 
@@ -98,7 +101,8 @@ def distance_probe(
     in the readings. words: whole sentences are drawn by the seed until they hold so many; None takes all. layers:
     default all. part: "attention" compares what the attention inside block k adds to its input, k from 1.
     by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
-    padding included; wrong where the tokenizers differ, and here to show how wrong.
+    padding included; wrong where the tokenizers differ, and here to show how wrong. attend_padding: with it, no
+    attention mask is given either.
 
     Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
     `l2_drift` and `cosine_drift`, means with a jackknife interval over sentences; `cka`, debiased, with its jackknife
@@ -108,10 +112,9 @@ def distance_probe(
     chosen = tuple(stack.cuts_of(part) if layers is None else layers)
     if not isinstance(reference, Sampled):
         _same_depth(stack, reference.cuts, other)
-        reference = own_start(
-            reference, corpus, seed=seed, words=words, layers=chosen, part=part, by_position=by_position
-        )
-    kept, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position)
+        how = {"by_position": by_position, "attend_padding": attend_padding}
+        reference = own_start(reference, corpus, seed=seed, words=words, layers=chosen, part=part, **how)
+    kept, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position, attend_padding)
     _same_depth(stack, kept.cuts, other)
     if (kept.rows, kept.unit, kept.part, kept.text) != (rows, unit, part, corpus.fingerprint):
         raise InputError(
@@ -121,7 +124,7 @@ def distance_probe(
     if missing := set(chosen) - set(kept.layers):
         raise InputError(f"the vectors kept of {other} are of layers {list(kept.layers)}, not {sorted(missing)}")
     names, notes = _comparable(measures, stack, kept.values.shape[2], other)
-    place = {"unit": unit, "other_model": other, "data": corpus.name or corpus.language}
+    place = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
     place |= {"variant": "attention"} if part == "attention" else {}
 
     def take() -> Iterator[Reading]:
@@ -168,8 +171,9 @@ def _read(
     device: torch.device,
 ) -> Sampled:
     """Vectors of every item of these sentences, in their order, on `device`."""
-    if unit == "position":
-        parts = list(_positions(stack, corpus, rows, layers=layers, part=part))
+    if unit != "word":
+        masked = unit == "position"
+        parts = list(_positions(stack, corpus, rows, layers=layers, part=part, masked=masked))
     else:
         found = stream(stack, corpus, layers=layers, units=("word",), rows=rows, part=part)
         parts = [(one.values["word"].to(device), one.items["word"]) for one in found]
@@ -179,7 +183,7 @@ def _read(
 
 
 def _positions(
-    stack: Stack, corpus: Corpus, rows: tuple[int, ...], *, layers: tuple[int, ...], part: Part
+    stack: Stack, corpus: Corpus, rows: tuple[int, ...], *, layers: tuple[int, ...], part: Part, masked: bool
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Every position of padded batches, marks and padding included: values (layers, items, width), items (items, 2)."""
     if stack.family.kind != "encoder":
@@ -194,6 +198,8 @@ def _positions(
         texts = [corpus.sentences[row] for row in piece]
         options = {"padding": True, "truncation": True, "max_length": stack.max_length, "return_tensors": "pt"}
         encoded = stack.tokenizer(texts, return_token_type_ids=False, **options).to(stack.device)
+        if not masked:
+            del encoded["attention_mask"]
         with (
             measuring(stack.model),
             reading(stack.blocks, set(layers), first=stack.first, keep=keep, attention=attention),
@@ -275,5 +281,7 @@ def _same_depth(stack: Stack, cuts: range, other: str) -> None:
         )
 
 
-def _unit(by_position: bool) -> Unit:
-    return "position" if by_position else "word"
+def _unit(by_position: bool, attend_padding: bool) -> Unit:
+    if attend_padding and not by_position:
+        raise InputError("padding is attended to by position only: words are read without any; add by_position=True")
+    return "word" if not by_position else "unmasked position" if attend_padding else "position"

@@ -232,4 +232,9 @@ def _parts(how: Readings) -> tuple[Part, ...]:
 
 
 def _sampling(how: Readings) -> dict[str, Any]:
-    return {"seed": how.seed, "by_position": "by-position" in how.defects}
+    by_position = "by-position" in how.defects
+    return {
+        "seed": how.seed,
+        "by_position": by_position,
+        "attend_padding": by_position and "no-mask" in how.defects,
+    }
