@@ -37,9 +37,13 @@ def reproduced(tmp_path_factory):
 def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
     folder, part, whole, (status, notes) = reproduced
     assert set(part.variant) == {"last:1", "untuned"}
+    assert read_facts(folder)["notes"]  # curves of one language and the others that do not cross
     assert status == "running" and "1 of 5 jobs are finished; the others are missing here" in notes
     assert set(whole.variant) == {*PLANS, "untuned"}
-    assert read_facts(folder)["status"] == "finished"
+    facts = read_facts(folder)
+    assert facts["status"] == "finished"
+    assert len(facts["jobs"]["finished"]) == 5 and facts["jobs"]["hardware"]
+    assert facts["jobs"]["hashes"] == read_facts(folder / "jobs" / "last-1-seed-0")["hashes"]
     pd.testing.assert_frame_equal(read_rows(folder), whole)
     assert {path.name for path in (folder / "jobs").iterdir()} == {
         f"{plan.replace(':', '-').replace('/', '-')}-seed-0" for plan in PLANS
@@ -246,6 +250,21 @@ def test_what_cannot_be_used_is_one_sentence(options, part, tmp_path, monkeypatc
     monkeypatch.delenv("ISOGLOSS_DATA", raising=False)
     with pytest.raises(ig.InputError, match=re.escape(part)):
         ig.reproduce("hussain2020", out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_that_cannot_be_used_leaves_no_folder_behind(tmp_path):
+    (tmp_path / "data" / "xnli").mkdir(parents=True)
+    (tmp_path / "data" / "drift").mkdir()
+    (tmp_path / "data" / "drift" / "nl.txt").write_text("".join(f"Dit is zin {one}.\n" for one in range(100)))
+    for language in ("en", "de", "fr", "es", "ru", "zh"):
+        for part in ("dev", "test"):
+            lines = "".join(f"{part} {one}\th\tneutral\n" for one in range(5))
+            (tmp_path / "data" / "xnli" / f"{part}-{language}.tsv").write_text(lines)
+    (tmp_path / "empty").mkdir()
+    given = {"scale": "mini", "data": str(tmp_path / "data"), "native": str(tmp_path / "empty"), "device": "cpu"}
+    with pytest.raises(ig.InputError, match="empty is no model"):
+        ig.reproduce("hussain2020", out=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
 
 

@@ -64,7 +64,7 @@ class Outline:
     """What will be done: `ready(progress)` writes texts, then `before` (pretraining) and then `jobs` are run.
 
     arguments, and `hashes()` of the text: what must be the same for a folder to be gone on with. conditions: under
-    which it is measured, in a line.
+    which it is measured, in a line. `notes()`: what a reader must know of the text.
     """
 
     conditions: str
@@ -75,6 +75,7 @@ class Outline:
     jobs: Sequence[Job]
     cost: Cost
     depth: int | None = None
+    notes: Callable[[], Sequence[str]] = tuple
 
 
 @dataclass(frozen=True)

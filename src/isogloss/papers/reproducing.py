@@ -6,6 +6,7 @@ be stopped, shared between commands (`only`, `only_seeds`) and gone on with; eac
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from isogloss.papers.registry import find
 from isogloss.papers.tables import as_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least
-from isogloss.runs.run import check_folder, start
+from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 
 SUMMARY = "summary.txt"
@@ -67,20 +68,32 @@ def reproduce(
     facts = {"command": "reproduce", "arguments": outline.arguments, "seed": 0, "model": outline.arguments["model"],
              "hashes": dict(outline.hashes()), "depth": outline.depth, "conditions": outline.conditions}  # fmt: skip
     run = start(folder, facts, resume=resume)
-    run.begin_anew()
-    outline.ready(progress)
-    for job in outline.before:
-        run_job(job, progress)
     try:
+        outline.ready(progress)
+        for job in outline.before:
+            run_job(job, progress)
         run_jobs(jobs, parallel=parallel, progress=progress)
+    except InputError:
+        if not any(job.folder.exists() for job in (*outline.before, *outline.jobs)):
+            run.discard()
+        raise
     finally:
         done = [job for job in outline.jobs if job.done]
-        chosen.collect(run, done)
-        if len(done) < len(outline.jobs):
-            run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
         if done:
-            write_text(folder / SUMMARY, "\n\n".join(summary(chosen, frame(run.rows))) + "\n")
+            _collect(run, chosen, done, outline)
     return run.finish() if len(done) == len(outline.jobs) else frame(run.rows)
+
+
+def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> None:
+    """Make the table and the summary anew from all jobs that are finished, whichever command ran them."""
+    run.begin_anew()
+    for sentence in outline.notes():
+        run.note(sentence)
+    paper.collect(run, done)
+    run.facts["jobs"] = _facts_of(done)
+    if len(done) < len(outline.jobs):
+        run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
+    write_text(run.folder / SUMMARY, "\n\n".join(summary(paper, frame(run.rows))) + "\n")
 
 
 def outline_of(paper: str, request: Request) -> tuple[Paper, Outline]:
@@ -122,6 +135,21 @@ def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
         *(as_text(one) for one in paper.tables(rows)),
         "\n".join(["Findings", *finding_lines(paper.findings(rows))]),
     ]
+
+
+def _facts_of(done: Sequence[Job]) -> dict[str, Any]:
+    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
+    facts = {job.name: read_facts(job.folder) for job in done}
+    hours = [datetime.fromisoformat(one["finished"]) - datetime.fromisoformat(one["started"]) for one in facts.values()]
+    places = {", ".join(str(part) for part in one["hardware"].values()) for one in facts.values()}
+    versions = {f"{name} {number}" for one in facts.values() for name, number in one["versions"].items()}
+    return {
+        "finished": list(facts),
+        "hours, all together": round(sum(one.total_seconds() for one in hours) / 3600, 3),
+        "hardware": sorted(places),
+        "versions": sorted(versions),
+        "hashes": next(iter(facts.values()))["hashes"],
+    }
 
 
 def selected(jobs: Sequence[Job], only: str | None, only_seeds: str | None) -> list[Job]:

@@ -143,7 +143,7 @@ def _settles(found: Results) -> Finding:
     claim = "The distance of every block to the native model settles, away from zero."
     curves = _by_block(found, ALL)
     if not curves:
-        return _missing("settles", claim, "no distances to a native model were measured")
+        return _missing("settles", claim, f"no distances to a native model were measured under {ALL}")
     late = 2 * found.epoch(ALL)
     rest = {block: _rest(one, late) for block, one in curves.items()}
     moved = {block: over_seeds(_range(one, late) / one.end) for block, one in curves.items()}
@@ -168,7 +168,7 @@ def _levels(found: Results) -> Finding:
     claim = "It settles at different levels for different blocks."
     curves = _by_block(found, ALL)
     if not curves:
-        return _missing("levels", claim, "no distances to a native model were measured")
+        return _missing("levels", claim, f"no distances to a native model were measured under {ALL}")
     ends = {block: over_seeds(one.end) for block, one in curves.items()}
     high, low = max(ends, key=lambda block: ends[block].value), min(ends, key=lambda block: ends[block].value)
     judged = above(ends[high], ends[low].high) if ends[low].known else None

@@ -1,5 +1,6 @@
 """The one table of a reproduction: rows of all jobs, crossing and balance over their seeds, published values beside."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,10 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
     _refuse_mixtures(jobs)
+    told = [sentence for job in jobs for sentence in read_facts(job.folder).get("notes", [])]
+    for sentence in dict.fromkeys(told):
+        if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
+            run.note(sentence)
     rows = [row for number, job in enumerate(jobs) for row in _of(job, first=number == 0)]
     if not rows:
         return

@@ -122,13 +122,14 @@ def plan(request: Request) -> Outline:
             options = {**shared, "plans": each, "seed": seed}
             place = {"plan": each, "seed": seed}
             jobs.append(Job(folder, "drift", model, options, request.out / "jobs" / folder, place))
-    arguments = {"paper": "hussain2020", "scale": name, "seeds": seeds, "every": every, "distance": distance,
+    arguments = {"paper": "hussain2020", "scale": name, "every": every, "distance": distance,
                  "watched": watched, "native_steps": native_steps if before else None,
                  "model": called[0], "native": called[1]}  # fmt: skip
     return Outline(
         f"{ABOUT}; at {name} scale: {called[0]} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
         f"beside {called[1]}",
         arguments, texts.hashes, texts.write, before, jobs, _cost(scale, len(jobs), every, distance, watched), DEPTH,
+        texts.notes,
     )  # fmt: skip
 
 
@@ -158,6 +159,16 @@ class _Texts:
     def hashes(self) -> dict[str, str]:
         """A hash of each text."""
         return {name: corpus.fingerprint for name, corpus in self.read().items()}
+
+    def notes(self) -> list[str]:
+        """Which texts are shorter than the scale wants."""
+        wanted = {self.scale.language: self.scale.sentences, **dict.fromkeys(self.scale.others, self.watched)}
+        found = {name: len(corpus) for name, corpus in self.read().items() if name in wanted}
+        return [
+            f"the text of {name} has {count:,} sentences, where this scale takes {wanted[name]:,}"
+            for name, count in found.items()
+            if count < wanted[name]
+        ]
 
     def write(self, progress: Progress) -> None:
         """Write them."""
@@ -209,7 +220,7 @@ def _cost(scale: Scale, jobs: int, every: int, distance: int, watched: int) -> C
         f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 1 GB for states and scores; "
         "distances, retrieval, loading and pretraining are not counted",
     ]
-    memory = scale.weights * BYTES / 1e9 + (1.0 if scale.weights > 1e6 else 0.1)
+    memory = 1.0 + scale.weights * BYTES / 1e9
     return Cost(jobs * steps, round(jobs * sentences * scale.tokens), memory, jobs * seconds / 3600, basis)
 
 
