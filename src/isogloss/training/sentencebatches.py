@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.stack.families import family_of
@@ -158,9 +158,7 @@ def surprise(model: Any, batches: Sequence[Asked], *, layout: Layout) -> Tensor:
         for batch in (one.to(layout.device) for one in batches):
             states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
             for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
-                # Widened inside the softmax: a copy of the scores in float32 would be read and written once more.
-                likelihood = log_softmax(scores(model, part), dim=-1, dtype=torch.float32)  # (places, vocabulary)
-                nats.append(-likelihood.gather(1, labels[:, None]).squeeze(1))
+                nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
         return torch.cat(nats)
 
 
