@@ -146,7 +146,7 @@ def _settles(found: Results) -> Finding:
         return _missing("settles", claim, f"no distances to a native model were measured under {ALL}")
     late = 2 * found.epoch(ALL)
     rest = {block: _rest(one, late) for block, one in curves.items()}
-    moved = {block: over_seeds(_range(one, late) / one.end) for block, one in curves.items()}
+    moved = {block: _share(_range(one, late) / one.end) for block, one in curves.items()}
     still = {block: _either(below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
     left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
@@ -197,8 +197,13 @@ def _by_block(found: Results, plan: str) -> Mapping[int, Curves]:
 def _rest(curves: Curves, step: float) -> Interval:
     """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
     whole = np.ptp(curves.values, axis=1)
-    share = over_seeds(np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0))
-    return Interval(share.value, max(share.low, 0.0) if share.known else share.low, share.high, share.seeds)
+    return _share(np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0))
+
+
+def _share(values: Floats) -> Interval:
+    """A share over seeds, whose interval does not go below 0."""
+    found = over_seeds(values)
+    return Interval(found.value, max(found.low, 0.0) if found.known else found.low, found.high, found.seeds)
 
 
 def _range(curves: Curves, step: float) -> Floats:
