@@ -44,6 +44,7 @@ _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 _LAST = 0x1FFFF
 
 
+@cache
 def _class_of(categories: tuple[str, ...]) -> str:
     """The characters of these Unicode categories as the inside of a regular expression's [...]."""
     ranges: list[list[int]] = []
