@@ -189,7 +189,7 @@ def test_training_with_the_callbacks_gives_the_same_weights_bit_for_bit(tmp_path
     assert len(modes) == 16 and all(modes)
 
 
-def test_the_default_sample_is_a_tenth_of_what_is_trained_on_and_drawn_once():
+def test_the_default_sample_is_a_sixteenth_of_what_is_trained_on_and_drawn_once():
     many = {language: sentences(2000, number) for number, language in enumerate(("nl", "en"))}
     callback = PerplexityCallback(TOKENIZER, many, target="nl", every=500)
     arguments = TrainingArguments(
@@ -205,8 +205,8 @@ def test_the_default_sample_is_a_tenth_of_what_is_trained_on_and_drawn_once():
     assert at_evaluations._sample(arguments, state, None) == int(SHARE * trained / 16 / 2)
     arguments.eval_strategy = "epoch"
     assert at_evaluations._sample(arguments, state, range(41)) == max(FEWEST, int(SHARE * trained / 73 / 2))
-    state.max_steps = 200  # shorter than its interval: it is read twice all the same, and no more than a tenth
-    assert callback._sample(arguments, state, None) == SHARE * 200 * 16 / 2 / 2
+    state.max_steps = 200  # shorter than its interval: it is read twice all the same, and no more in all
+    assert callback._sample(arguments, state, None) == int(SHARE * 200 * 16 / 2 / 2)
     corpus = Corpus("nl", many["nl"])
     assert _drawn(corpus, 50, 0).sentences == _drawn(corpus, 50, 0).sentences != _drawn(corpus, 50, 1).sentences
     assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50

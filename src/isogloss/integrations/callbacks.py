@@ -28,7 +28,7 @@ from isogloss.training.sentences import masking_of, sentence_perplexity_probe, t
 from isogloss.training.stopping import Memory, Stopping, at_balance
 
 OTHERS = "others"
-SHARE = 0.1  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
+SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
 FEWEST = 16  # sentences of a corpus that are worth reading
 
 
@@ -38,8 +38,8 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
     tokenizer: the model's. corpora: held-out sentences by language. target: the language trained on; the others are
     read each apart and pooled. Which tokens are masked is drawn once from the seed, so a curve moves because the model
     moved. every: updates between readings, None for Trainer's own evaluations. limit: sentences of each corpus, drawn
-    once; None reads all. "auto" reads a tenth as many sentences in all readings together as are trained on, and 16 of
-    each corpus at least. log: `trainer.log`, where readings shall reach TensorBoard and the like too.
+    once; None reads all. "auto" reads a sixteenth as many sentences in all readings together as are trained on, and 16
+    of each corpus at least. log: `trainer.log`, where readings shall reach TensorBoard and the like too.
 
     In the log, in `trainer.evaluate()` and for `metric_for_best_model` (with greater_is_better=False):
     `eval_nl_perplexity` of each language, `eval_others_perplexity` of the others pooled, both per token, and with
