@@ -197,9 +197,8 @@ def test_the_default_sample_is_a_sixteenth_of_what_is_trained_on_and_drawn_once(
     )
     state = type("State", (), {"eval_steps": 100, "max_steps": 1500})
     trained = 1500 * 16
-    assert (
-        callback._sample(arguments, state, None) == SHARE * trained / 4 / 2
-    )  # before the first update and three times
+    # Before the first update and three times.
+    assert callback._sample(arguments, state, None) == int(SHARE * trained / 4 / 2)
     at_evaluations = PerplexityCallback(TOKENIZER, many, target="nl")
     arguments.eval_strategy = "steps"
     assert at_evaluations._sample(arguments, state, None) == int(SHARE * trained / 16 / 2)
