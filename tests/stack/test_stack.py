@@ -122,6 +122,7 @@ def test_packed_sentences_equal_padded_ones(tiny, family, monkeypatch):
     stack = load(tiny(family))
     batch = batch_of(stack)
     with torch.no_grad():
+        monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: False))
         padded = stack.states(batch)
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
         with packed(stack.model):
@@ -164,6 +165,7 @@ def test_attention_of_padded_and_packed_sentences_is_that_of_each_alone(tiny, mo
         alone = [
             stack.read(batch_of(stack, [row]), reduce=lambda _, x: x, part="attention") for row in range(len(TEXT))
         ]
+        monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: False))
         padded = stack.read(batch_of(stack), reduce=lambda _, x: x, part="attention")
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
         end_to_end = stack.read(batch_of(stack), [2], reduce=lambda _, x: x, part="attention")

@@ -22,6 +22,7 @@ class Family:
     first_position: position of the first token, "padding" where positions start after the padding index.
     rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within a
     block, of the last projection of its attention, whose output is added to the residual; None: not read.
+    expands, activation: paths, within a block, of a projection and of the activation its result goes straight into.
     kind: decoders and encoder-decoders are read, not cut.
     """
 
@@ -33,10 +34,17 @@ class Family:
     rotary: str | None = None
     token_types: bool = True
     attention: str | None = None
+    expands: str | None = None
+    activation: str | None = None
     kind: Kind = "encoder"
 
 
-_BERT = Family("encoder.layer", attention="attention.output.dense")
+_BERT = Family(
+    "encoder.layer",
+    attention="attention.output.dense",
+    expands="intermediate.dense",
+    activation="intermediate.intermediate_act_fn",
+)
 _ROBERTA = replace(_BERT, first_position="padding")
 _LLAMA = Family("layers", ("embed_tokens",), norm="norm", packs=False, token_types=False, kind="decoder")
 _BART = Family("layers", ("embed_tokens",), packs=False, token_types=False, kind="encoder-decoder")
@@ -56,11 +64,15 @@ FAMILIES: dict[str, Family] = {
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "electra": replace(_BERT, embeddings=("embeddings", "embeddings_project")),
-    "distilbert": Family("transformer.layer", token_types=False, attention="attention.out_lin"),
-    # Relative position biases are computed for one row of positions, so sentences cannot share a row.
-    "mpnet": Family(
-        "encoder.layer", packs=False, first_position="padding", token_types=False, attention="attention.attn.o"
+    "distilbert": Family(
+        "transformer.layer",
+        token_types=False,
+        attention="attention.out_lin",
+        expands="ffn.lin1",
+        activation="ffn.activation",
     ),
+    # Relative position biases are computed for one row of positions, so sentences cannot share a row.
+    "mpnet": replace(_ROBERTA, packs=False, token_types=False, attention="attention.attn.o"),
     "modernbert": Family("layers", norm="final_norm", rotary="rotary_emb", token_types=False, attention="attn.Wo"),
     "gpt2": Family("h", ("wte",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
     "bloom": Family("h", ("word_embeddings",), norm="ln_f", packs=False, token_types=False, kind="decoder"),

@@ -71,9 +71,12 @@ class Stack:
 
     @property
     def packs(self) -> bool:
-        """Whether sentences run end to end without padding: on a GPU, in half precision, where the family allows."""
+        """Whether sentences run end to end without padding, where the family allows.
+
+        On a CPU always; on a GPU in half precision, for which there is a kernel.
+        """
         half = self.dtype in (torch.float16, torch.bfloat16)
-        return self.family.packs and self.device.type == "cuda" and half
+        return self.family.packs and (self.device.type == "cpu" or (self.device.type == "cuda" and half))
 
     @property
     def max_length(self) -> int:

@@ -21,7 +21,7 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Link
-from isogloss.vectors.extract import Unit, Vectors, stream
+from isogloss.vectors.extract import Unit, Vectors, prepare, stream
 
 Links = dict[Pair, list[Sequence[Link]]]
 CHUNK_BYTES = 400_000_000  # what the vectors of one chunk may take
@@ -118,8 +118,10 @@ def _together(
     """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
     vectors = len(layers) * stack.width * 4 * len(bitext.languages)  # bytes for a sentence in every language
     size = max(16, min(64 if "word" in units else 2048, CHUNK_BYTES // (vectors * (16 if "word" in units else 1))))
+    prepared = prepare(stack, len(rows))
     streams = [
-        stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, progress=progress) for corpus in bitext
+        stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, prepared=prepared, progress=progress)
+        for corpus in bitext
     ]
     for _ in range(0, len(rows), size):
         yield {language: next(one) for language, one in zip(bitext.languages, streams, strict=True)}

@@ -1,0 +1,89 @@
+"""Matrix products on a CPU with weights laid out once, for reading many sentences.
+
+torch multiplies single-precision matrices with MKL, which takes the weights as they lie. oneDNN can have them laid out
+for its kernels beforehand, and applies GELU while the product is still in the cache. Results differ by rounding only.
+The copies take as much room as the blocks' weights, and are let go with the function that holds them.
+"""
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from isogloss.stack.families import Family
+
+_ROWS = 1_024  # tokens the layout is chosen for
+Blocks = Sequence[tuple[nn.Module, Family]]
+Prepared = Callable[[], AbstractContextManager[None]]
+
+
+def laid_out(blocks: Blocks) -> Prepared:
+    """A context in which these blocks multiply with the weights they have now, laid out; for inference only.
+
+    Where oneDNN or single precision is missing, the context does nothing.
+    """
+    if not _available():
+        return nullcontext
+    forwards: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
+    for block, family in blocks:
+        fused = _fused(block, family)
+        for module in block.modules():
+            if _plain(module):
+                forwards.append((module, _product(module, gelu=module is fused)))
+                if module is fused:
+                    forwards.append((block.get_submodule(str(family.activation)), _same))
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        for module, forward in forwards:
+            module.__dict__["forward"] = forward
+        try:
+            yield
+        finally:
+            for module, _ in forwards:
+                module.__dict__.pop("forward", None)
+
+    return around
+
+
+def _product(module: nn.Linear, *, gelu: bool) -> Callable[[Tensor], Tensor]:
+    weight = torch.ops.mkldnn._reorder_linear_weight(module.weight.detach(), _ROWS)
+    bias = None if module.bias is None else module.bias.detach()
+    multiply: Any = torch.ops.mkldnn._linear_pointwise.default
+    after: tuple[str, list[Any], str] = ("gelu", [], "none") if gelu else ("none", [], "")
+
+    def forward(states: Tensor) -> Tensor:
+        found: Tensor = multiply(states, weight, bias, *after)
+        return found
+
+    return forward
+
+
+def _fused(block: nn.Module, family: Family) -> nn.Module | None:
+    """The projection whose result goes straight into an exact GELU, if there is one."""
+    from transformers.activations import GELUActivation
+
+    if family.expands is None or type(block.get_submodule(str(family.activation))) is not GELUActivation:
+        return None
+    found = block.get_submodule(family.expands)
+    return None if found._forward_hooks else found  # a hook wants to see what comes before the GELU
+
+
+def _plain(module: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether this is a matrix product as torch has it, in single precision: nothing wraps or replaces it."""
+    if type(module) is not nn.Linear or "forward" in module.__dict__:
+        return False
+    return module.weight.dtype == torch.float32 and module.weight.device.type == "cpu"
+
+
+def _same(states: Tensor) -> Tensor:
+    return states
+
+
+def _available() -> bool:
+    known: bool = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    there: Any = torch.backends.mkldnn.is_available
+    return known and there() and platform.machine() in ("x86_64", "AMD64")
