@@ -16,4 +16,5 @@ def test_it_trains_with_and_without_and_says_what_the_callbacks_cost(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     assert found["readings"] == [3, 2]  # perplexity at 0, 4 and 8; drift every 500, so at 0 and after the last
+    assert 0 < found["inside"] < 1
     assert found["cost"] == found["with"] / found["without"] - 1
