@@ -2,9 +2,9 @@
 
 The plain loop takes sentences in file order, 32 at a time, pads to the longest, asks for `output_hidden_states` and
 takes a masked mean. Same model (12 layers, 384 wide, random weights: speed does not depend on them), same text, same
-threads; the best round of each counts. On a CPU both run at the speed of the same matrix kernels, so the ratio is
-bounded by the padding the plain loop computes: `bound` is its tokens, padding included, over the real ones. Needs the
-data sets `xnli`, `nli_en` and `tatoeba` (`ISOGLOSS_DATA`).
+threads; the best round of each counts. `padding` is the plain loop's tokens, padding included, over the real ones: what
+the ratio would be on a CPU if everything else took the same time. Needs the data sets `xnli`, `nli_en` and `tatoeba`
+(`ISOGLOSS_DATA`).
 
     python benchmarks/extraction.py [--sentences 512] [--rounds 3] [--device cpu]
 """
@@ -84,9 +84,7 @@ def main():
         "Tatoeba": ig.read_bitexts(resolve("tatoeba", folder), languages=("en", "de"))[0]["en"],
     }
     print(f"{given.sentences} sentences, {stack.device}, {stack.dtype}, {torch.get_num_threads()} threads\n")
-    print(
-        "| text | tokens a sentence | plain, sentences/s | isogloss, sentences/s | ratio | bound | largest difference |"
-    )
+    print("| text | tokens | plain, sentences/s | isogloss, sentences/s | ratio | padding | largest difference |")
     print("|---|---|---|---|---|---|---|")
     for name, corpus in texts.items():
         corpus = corpus.take(range(min(given.sentences, len(corpus))))
