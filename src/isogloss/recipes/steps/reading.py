@@ -5,6 +5,7 @@ That is CKA over all sentences, the error of links found by vectors, and the cou
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Link
-from isogloss.vectors.extract import Unit, Vectors, prepare, stream
+from isogloss.vectors.extract import Unit, Vectors, stream
 
 Links = dict[Pair, list[Sequence[Link]]]
 CHUNK_BYTES = 400_000_000  # what the vectors of one chunk may take
@@ -118,7 +119,7 @@ def _together(
     """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
     vectors = len(layers) * stack.width * 4 * len(bitext.languages)  # bytes for a sentence in every language
     size = max(16, min(64 if "word" in units else 2048, CHUNK_BYTES // (vectors * (16 if "word" in units else 1))))
-    prepared = prepare(stack, len(rows))
+    prepared = nullcontext  # weights laid out for a CPU's kernels took a quarter more memory here
     streams = [
         stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, prepared=prepared, progress=progress)
         for corpus in bitext
