@@ -71,9 +71,9 @@ SCALES = {
         native_steps=60, weights=0.17e6, tokens=12, step=0.03, read=1000, basis="one core of an AMD EPYC",
     ),
     "mini": Scale(
-        "nl", ("en", "de", "fr", "es", "ru", "zh"), 25_000, 2_500, ("dev", "test"), model="mini", checkpoint=1250,
+        "nl", ("en", "de", "fr", "es", "ru", "zh"), 25_000, 417, ("dev",), model="mini", checkpoint=1250,
         pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000},
-        native_steps=3000, weights=12e6, tokens=36, step=8 / 240, read=28_900,
+        native_steps=3000, weights=33.7e6, tokens=36, step=8 / 240, read=28_900,
         basis=f"{H200}; mini is as deep and smaller, so this is more than it takes",
     ),
     "paper": Scale(
