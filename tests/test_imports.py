@@ -12,7 +12,7 @@ ORDER = [
     {"text"},
     {"stack"},
     {"vectors"},
-    {"training"},
+    {"training", "tasks"},
     {"runs"},
     {"recipes"},
     {"papers"},
