@@ -1,6 +1,7 @@
 """Every registered measure keeps what it declares: range, direction, invariances. A new one is tested by existing."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -112,6 +113,25 @@ def test_isotropic_vectors_are_better_than_a_narrow_cone():
     entry = MEASURES["anisotropy"]
     assert not entry.higher_is_better
     assert entry.function(wide) < entry.function(narrow)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "span_f1", "uas", "las", "exact_match", "answer_f1"])
+def test_scores_of_tasks_declare_that_higher_is_better_and_keep_it(name):
+    """The gold answer scores the top of the range, a wrong one the bottom."""
+    tree = SimpleNamespace(heads=(0, 1), relations=("root", "obj"), tags=("VERB", "NOUN"))
+    wrong_tree = SimpleNamespace(heads=(2, 0), relations=("x", "y"), tags=("VERB", "NOUN"))
+    gold, right, wrong = {
+        "accuracy": (["a", "b"], ["a", "b"], ["b", "a"]),
+        "span_f1": ([["B-X", "O"]], [["B-X", "O"]], [["O", "B-X"]]),
+        "uas": ([tree], [tree], [wrong_tree]),
+        "las": ([tree], [tree], [wrong_tree]),
+        "exact_match": (["Paris"], "Paris", "London"),
+        "answer_f1": (["Paris"], "Paris", "London"),
+    }[name]
+    entry = MEASURES[name]
+    assert entry.higher_is_better
+    assert entry.function(gold, right) == entry.range[1] == 1.0
+    assert entry.function(gold, wrong) == entry.range[0] == 0.0
 
 
 @pytest.mark.parametrize("name", [*PAIRS, *SPACES])

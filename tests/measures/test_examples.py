@@ -8,7 +8,19 @@ import torch
 
 import isogloss.measures  # noqa: F401 fills sys.modules
 
-NAMES = ("blocks", "geometry", "intervals", "neighbours", "procrustes", "retrieval", "similarity", "stream")
+NAMES = (
+    "answers",
+    "blocks",
+    "geometry",
+    "intervals",
+    "labels",
+    "neighbours",
+    "procrustes",
+    "retrieval",
+    "similarity",
+    "stream",
+    "trees",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)

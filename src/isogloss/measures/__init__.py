@@ -1,5 +1,6 @@
 """Measures: pure functions of tensors to numbers. Each declares its direction, range and invariances (`MEASURES`)."""
 
+from isogloss.measures.answers import answer_f1, exact_match, normalise_answer
 from isogloss.measures.blocks import (
     block_gram,
     block_hsic,
@@ -31,6 +32,7 @@ from isogloss.measures.geometry import (
     neighbourhood_overlap,
 )
 from isogloss.measures.intervals import mean_interval, wilson
+from isogloss.measures.labels import SpanCounts, accuracy, repair_bio, span_counts, span_f1, spans
 from isogloss.measures.language import Likelihood, perplexity, perplexity_interval
 from isogloss.measures.neighbours import METHODS, mutual, nearest
 from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
@@ -47,10 +49,12 @@ from isogloss.measures.streaming import (
     shift,
     side_sums,
 )
+from isogloss.measures.trees import Attachment, attachment, best_tree, las, uas
 
 __all__ = [
     "MEASURES",
     "METHODS",
+    "Attachment",
     "Band",
     "CkaStream",
     "Estimate",
@@ -60,11 +64,16 @@ __all__ = [
     "PairSums",
     "Retrieval",
     "SideSums",
+    "SpanCounts",
+    "accuracy",
     "anisotropy",
+    "answer_f1",
+    "attachment",
     "balance",
     "balance_interval",
     "balance_step",
     "band",
+    "best_tree",
     "block_gram",
     "block_hsic",
     "cka",
@@ -80,27 +89,35 @@ __all__ = [
     "crossing_interval",
     "crossings",
     "even_blocks",
+    "exact_match",
     "floor_from_sums",
     "gram_hsic",
     "jackknife",
     "jackknife_interval",
     "l2_distances",
     "l2_drift",
+    "las",
     "leave_one_out",
     "mean_interval",
     "measure",
     "mutual",
     "nearest",
     "neighbourhood_overlap",
+    "normalise_answer",
     "pair_sums",
     "perplexity",
     "perplexity_interval",
     "procrustes_distance",
     "procrustes_floor",
+    "repair_bio",
     "retrieval",
     "retrieve",
     "shift",
     "shuffled_hsic",
     "side_sums",
+    "span_counts",
+    "span_f1",
+    "spans",
+    "uas",
     "wilson",
 ]

@@ -1,0 +1,221 @@
+"""Dependency trees: the best one under given scores, and how well a guess agrees with the gold tree.
+
+Words are numbered from 1; 0 is the root, which is no word. A tree gives every word one head, from every word the root
+is reached, and exactly one word hangs on the root, as Universal Dependencies ask for.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from isogloss.errors import InputError
+from isogloss.measures.registry import measure
+
+PUNCTUATION = frozenset({"PUNCT", "SYM"})
+_NEVER = -(2**40)  # rank of an arc from a word to itself: below anything contraction can make of the others
+
+Ranks = NDArray[np.int64]
+Scores = NDArray[np.float64]
+Heads = NDArray[np.int64]
+
+
+def best_tree(scores: ArrayLike) -> list[int]:
+    """The heads of the tree with the highest sum of scores, among trees with exactly one word on the root.
+
+    scores: (n, n + 1), row i for word i + 1, column h for head h (0 the root); a word's score as its own head is not
+    looked at. Chu-Liu (1965) and Edmonds (1967), with pairs (minus the number of root arcs, score) in the place of
+    scores, compared first by first: a second word on the root is then never worth any score, and unlike a large
+    constant taken off the root's scores this costs no precision (Zmigrod et al. 2020 and Stanojevic and Cohen 2021
+    on why trying each root, or keeping the best root of a many-rooted tree, is slow or wrong).
+
+    >>> best_tree([[5.0, 0.0, 4.0], [6.0, 1.0, 0.0]])  # both words like the root best; 2 on the root scores 6 + 4
+    [2, 0]
+    """
+    table = np.asarray(scores, dtype=np.float64)
+    n = len(table)
+    if table.ndim != 2 or table.shape[1] != n + 1 or n == 0:
+        raise InputError(f"the scores of n words are n x (n + 1), the root in column 0, not of shape {table.shape}")
+    words = np.arange(n)
+    table = table.copy()
+    table[words, words + 1] = 0.0
+    if not np.isfinite(table).all():
+        raise InputError("a score is not finite; the training that made these scores has gone wrong")
+    table[words, words + 1] = -np.inf
+    heads = table.argmax(axis=1)
+    if (heads == 0).sum() == 1 and _cycle(np.concatenate([[0], heads])) is None:
+        return [int(head) for head in heads]  # each word has its best head, so no tree is better
+    square = np.zeros((n + 1, n + 1))
+    square[1:] = table
+    rank = np.zeros((n + 1, n + 1), dtype=np.int64)
+    rank[:, 0] = -1
+    np.fill_diagonal(rank, _NEVER)
+    np.fill_diagonal(square, 0.0)
+    return [int(head) for head in _arborescence(rank, square)[1:]]
+
+
+def _arborescence(rank: Ranks, score: Scores) -> Heads:
+    """The head of each node but 0 in the best arborescence from 0; rank, score: (nodes, nodes), dependent by head."""
+    heads = _best(rank, score)
+    heads[0] = 0
+    cycle = _cycle(heads)
+    if cycle is None:
+        return heads
+    inside = np.array(cycle)
+    outside = np.setdiff1d(np.arange(len(heads)), inside)  # node 0 stays first
+    # One node, the last, stands for the cycle. An arc into it breaks the cycle at some node, and counts with what is
+    # gained or lost there; an arc from it leaves from the node that is best for the dependent.
+    gained = [part[np.ix_(inside, outside)] - part[inside, heads[inside]][:, None] for part in (rank, score)]
+    entry = _best(gained[0].T, gained[1].T)  # for each head outside: which node of the cycle it enters
+    leaving = [part[np.ix_(outside, inside)] for part in (rank, score)]
+    exit_ = _best(leaving[0], leaving[1])
+    every = np.arange(len(outside))
+    arcs = [part[np.ix_(outside, outside)] for part in (rank, score)]
+    small_rank, small_score = (
+        np.block([[arc, out[every, exit_][:, None]], [into[entry, every], np.zeros(1, dtype=arc.dtype)]])
+        for arc, into, out in zip(arcs, gained, leaving, strict=True)
+    )
+    small_rank[-1, -1] = _NEVER
+    inner = _arborescence(small_rank, small_score)
+    last = len(outside)
+    entered = inner[last]
+    for place in range(1, last):
+        head = inner[place]
+        heads[outside[place]] = inside[exit_[place]] if head == last else outside[head]
+    heads[inside[entry[entered]]] = outside[entered]
+    return heads
+
+
+def _best(rank: Ranks, score: Scores) -> Heads:
+    """For each row the first column of the highest rank and, among those, the highest score."""
+    top = rank.max(axis=1, keepdims=True)
+    return np.where(rank == top, score, -np.inf).argmax(axis=1)
+
+
+def _cycle(heads: Heads) -> list[int] | None:
+    """The nodes of a cycle among the heads, or None; node 0 is its own head and ends every path."""
+    state = [0] * len(heads)  # 0 not seen, otherwise the number of the walk that saw it
+    state[0] = -1
+    for start in range(1, len(heads)):
+        node = start
+        while state[node] == 0:
+            state[node] = start
+            node = int(heads[node])
+        if state[node] == start:
+            found = [node]
+            while int(heads[found[-1]]) != node:
+                found.append(int(heads[found[-1]]))
+            return found
+    return None
+
+
+class Parsed(Protocol):
+    """A tree: the head of each word (0 the root) and the relation to it."""
+
+    @property
+    def heads(self) -> Sequence[int]:
+        """Heads, one a word, counted from 1."""
+
+    @property
+    def relations(self) -> Sequence[str]:
+        """Relations, one a word."""
+
+
+class Tagged(Parsed, Protocol):
+    """A gold tree, which also has universal parts of speech."""
+
+    @property
+    def tags(self) -> Sequence[str]:
+        """Universal parts of speech, one a word."""
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """What attachment scores are made of; two of them are added to pool two texts.
+
+    heads: words with the right head; relations: those of them with the right relation, too; words: all that count.
+
+    >>> both = Attachment(2, 1, 3) + Attachment(1, 1, 1)
+    >>> both.uas, both.las
+    (0.75, 0.5)
+    """
+
+    heads: int
+    relations: int
+    words: int
+
+    def __add__(self, other: "Attachment") -> "Attachment":
+        """The counts of both texts together."""
+        return Attachment(self.heads + other.heads, self.relations + other.relations, self.words + other.words)
+
+    @property
+    def uas(self) -> float:
+        """Unlabelled attachment score: share of the words with the right head; NaN without words."""
+        return self.heads / self.words if self.words else math.nan
+
+    @property
+    def las(self) -> float:
+        """Labelled attachment score: share of the words with the right head and relation; NaN without words."""
+        return self.relations / self.words if self.words else math.nan
+
+
+def attachment(
+    gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False
+) -> Attachment:
+    """Compare trees over the same words; gold and guess: one a sentence.
+
+    As in the evaluator of the CoNLL 2018 shared task (Zeman et al.) when the words are given: every word counts,
+    punctuation too, and relations are compared up to the colon (`nmod:poss` is `nmod`). punctuation=False leaves out
+    the words whose gold tag is PUNCT or SYM, as AllenNLP and wu2020 do; subtypes=True compares whole relations.
+
+    >>> from types import SimpleNamespace as Tree
+    >>> gold = Tree(heads=(2, 0, 2), relations=("nmod:poss", "root", "punct"), tags=("PRON", "NOUN", "PUNCT"))
+    >>> guess = Tree(heads=(2, 0, 1), relations=("nmod", "root", "punct"))
+    >>> attachment([gold], [guess])
+    Attachment(heads=2, relations=2, words=3)
+    >>> attachment([gold], [guess], punctuation=False, subtypes=True)
+    Attachment(heads=2, relations=1, words=2)
+    """
+    if len(gold) != len(guess):
+        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; they must be as many")
+    total = Attachment(0, 0, 0)
+    for number, (one, other) in enumerate(zip(gold, guess, strict=True)):
+        if not len(one.heads) == len(one.relations) == len(other.heads) == len(other.relations):
+            raise InputError(
+                f"tree {number} has {len(one.heads)} gold and {len(other.heads)} guessed words; "
+                "attachment is scored over the same words"
+            )
+        kept = [punctuation or one.tags[word] not in PUNCTUATION for word in range(len(one.heads))]
+        right = [mine == theirs for mine, theirs in zip(one.heads, other.heads, strict=True)]
+        pairs = zip(one.relations, other.relations, strict=True)
+        named = [mine == theirs if subtypes else universal(mine) == universal(theirs) for mine, theirs in pairs]
+        total += Attachment(
+            sum(k and r for k, r in zip(kept, right, strict=True)),
+            sum(k and r and n for k, r, n in zip(kept, right, named, strict=True)),
+            sum(kept),
+        )
+    return total
+
+
+def universal(relation: str) -> str:
+    """A relation without its language's own subtype.
+
+    >>> universal("nmod:poss")
+    'nmod'
+    """
+    return relation.partition(":")[0]
+
+
+@measure("uas", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+def uas(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True) -> float:
+    """Unlabelled attachment score, see `attachment`."""
+    return attachment(gold, guess, punctuation=punctuation).uas
+
+
+@measure("las", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+def las(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False) -> float:
+    """Labelled attachment score, see `attachment`."""
+    return attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).las
