@@ -30,11 +30,20 @@ from isogloss.text.readers.lines import Source, file_path, first_line, plain_nam
 from isogloss.text.readers.linked import embedded, embedded_lexicon, read_linked
 from isogloss.text.readers.links import WordLinks, attach_links, read_links
 from isogloss.text.readers.names import chosen, language_of
+from isogloss.text.readers.pairs import NLI, SentencePair, read_pairs
+from isogloss.text.readers.questions import Question, read_questions
 from isogloss.text.readers.tables import BARS, header, read_bars, read_table
+from isogloss.text.readers.tagged import RELATIONS, UPOS, TaggedSentence, read_parses, read_tagged
 from isogloss.text.words import pieces
 
 __all__ = [
+    "NLI",
+    "RELATIONS",
+    "UPOS",
+    "Question",
+    "SentencePair",
     "Source",
+    "TaggedSentence",
     "Tree",
     "WordLinks",
     "attach_links",
@@ -47,6 +56,10 @@ __all__ = [
     "read_lines",
     "read_linked",
     "read_links",
+    "read_pairs",
+    "read_parses",
+    "read_questions",
+    "read_tagged",
     "read_trees",
 ]
 

@@ -10,13 +10,14 @@ the others in another order, and by position half of its rows would be no transl
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, Span
 from isogloss.text.readers.assemble import assemble
-from isogloss.text.readers.lines import Problem, Source, fail, stream_lines
+from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.sound import sound_lines
 
 _COLUMNS = 10
 Row = tuple[int, list[str]]  # line number, cells
@@ -27,6 +28,7 @@ class Tree:
     """One sentence of a treebank; the tuples run parallel, one entry a syntactic word.
 
     `heads` count from 1, 0 is the root, -1 where the file has none (`_`). `tags` are universal parts of speech.
+    `lines` says where in the file each word stands.
     """
 
     text: str
@@ -36,6 +38,7 @@ class Tree:
     heads: tuple[int, ...]
     relations: tuple[str, ...]
     identifier: str = ""
+    lines: tuple[int, ...] = field(default=(), compare=False)
 
 
 def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True) -> Iterator[Tree]:
@@ -47,17 +50,22 @@ def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True)
     path = Path(source)
     comments: dict[str, str] = {}
     rows: list[Row] = []
-    for number, line in stream_lines(path, problem):
-        if line.startswith("#"):
+    whole = True
+    for number, line in sound_lines(path, problem):
+        if line is None:
+            whole = False
+        elif line.startswith("#"):
             name, _, value = line[1:].partition("=")
             comments[name.strip()] = value.strip()
         elif line.strip():
             rows.append((number, line.split("\t")))
         else:
-            if rows:
+            if rows and whole:
                 yield from _parsed(path, comments, rows=rows, heads=heads, problem=problem)
-            comments, rows = {}, []
-    if rows:
+            elif whole and comments.keys() & {"sent_id", "text"}:
+                problem(f"{path}:{number}: a sentence without words")
+            comments, rows, whole = {}, [], True
+    if rows and whole:
         yield from _parsed(path, comments, rows=rows, heads=heads, problem=problem)
 
 
@@ -107,6 +115,7 @@ def _tree(comments: dict[str, str], rows: list[Row], *, heads: bool) -> Tree:
         _heads(words) if heads else (-1,) * len(words),
         tuple(cells[7] for _, cells in words),
         comments.get("sent_id", ""),
+        tuple(number for number, _ in words),
     )
 
 

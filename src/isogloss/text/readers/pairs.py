@@ -1,0 +1,145 @@
+"""Labelled pairs of sentences (natural language inference): tables, with a header or without, and JSON lines.
+
+| file | columns or keys |
+|---|---|
+| XNLI as XTREME has it | premise, hypothesis, label; no header |
+| a table with a header (SNLI, MultiNLI, SICK, XNLI) | a name of each row of `COLUMNS`; others are passed over |
+| JSON lines (OCNLI, SNLI) | the same names |
+
+Labels are compared in lower case, and `contradictory` is read as `contradiction`. A label of `-` means that the
+annotators did not agree: such pairs have no gold label, are in no published score, and are passed over here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from isogloss.errors import InputError
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line
+from isogloss.text.readers.sound import sound_lines
+
+NLI = ("entailment", "neutral", "contradiction")
+COLUMNS = {
+    "first": ("sentence1", "premise", "sentence_a"),
+    "second": ("sentence2", "hypothesis", "sentence_b"),
+    "label": ("gold_label", "label", "entailment_label", "entailment_judgment"),
+    "split": ("split", "semeval_set"),
+    "language": ("language",),
+}
+_NEEDED = ("first", "second", "label")
+_NO_GOLD = "-"
+Cells = Mapping[str, str]  # what each column of COLUMNS holds in one row
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """Two sentences and what joins them, such as a premise, a hypothesis and `entailment`."""
+
+    first: str
+    second: str
+    label: str
+
+
+def read_pairs(
+    source: Source,
+    problem: Problem = fail,
+    *,
+    labels: Sequence[str] | None = NLI,
+    split: str | None = None,
+    language: str | None = None,
+) -> list[SentencePair]:
+    """Every labelled pair of a file.
+
+    labels: the labels there may be; None takes any. split: only rows whose column of that name says so (`TEST` of
+    SICK's `SemEval_set`). language: where the file has a column `language`, only its rows. A row with the wrong number
+    of cells, an empty sentence or an unknown label is a problem, and left out.
+    """
+    path = file_path(source)
+    found = []
+    for number, cells in _rows(path, problem):
+        if split is not None and cells.get("split", split).lower() != split.lower():
+            continue
+        if language is not None and cells.get("language", language).lower() != language.lower():
+            continue
+        pair = _pair(cells)
+        if pair.label == _NO_GOLD:
+            continue
+        wrong = _wrong(pair, labels)
+        if wrong:
+            problem(f"{path}:{number}: {wrong}")
+        else:
+            found.append(pair)
+    if not found:
+        part = "" if split is None else f" in the split {split!r}"
+        raise InputError(f"{path} has no pair of sentences with a label{part} that can be used")
+    return found
+
+
+def _pair(cells: Cells) -> SentencePair:
+    label = cells["label"].strip().lower()
+    return SentencePair(
+        cells["first"].strip(), cells["second"].strip(), "contradiction" if label == "contradictory" else label
+    )
+
+
+def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
+    if not pair.first or not pair.second:
+        return f"the {'second' if pair.first else 'first'} sentence of the pair is empty"
+    if labels is None:
+        return "" if pair.label else "the label is empty"
+    return "" if pair.label in labels else f"the label {pair.label!r} is not one of {', '.join(labels)}"
+
+
+def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
+    first = first_line(path)
+    if first.lstrip().startswith("{"):
+        yield from _json_rows(path, problem)
+        return
+    names = _header([cell.strip() for cell in first.split("\t")])
+    columns = names or list(_NEEDED)
+    for number, line in sound_lines(path, problem):
+        if line is None or (number == 1 and names):
+            continue
+        cells = line.split("\t")
+        if len(cells) != len(columns):
+            wanted = "" if names else " (premise, hypothesis, label: there is no header)"
+            problem(
+                f"{path}:{number}: {len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
+            )
+            continue
+        yield number, {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+
+
+def _header(names: Sequence[str]) -> list[str]:
+    """What each column is in `COLUMNS` ("" where it is none of them); nothing where these cells are no header."""
+    meanings = [_meaning(name, names) for name in names]
+    return meanings if all(meanings.count(each) == 1 for each in _NEEDED) else []
+
+
+def _meaning(name: str, names: Sequence[str]) -> str:
+    """Which of `COLUMNS` a name is: the first of its spellings that is there."""
+    there = {each.lower() for each in names}
+    for meaning, spellings in COLUMNS.items():
+        known = [spelling for spelling in spellings if spelling in there]
+        if known and name.lower() == known[0]:
+            return meaning
+    return ""
+
+
+def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
+    for number, line in sound_lines(path, problem):
+        if line is None or not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            problem(f"{path}:{number}: this line is not JSON ({error.msg})")
+            continue
+        texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
+        cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
+        missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
+        if missing:
+            problem(f"{path}:{number}: there is no {' and no '.join(missing)} in this line")
+            continue
+        yield number, cells

@@ -1,0 +1,103 @@
+"""Questions about a text whose answers are parts of it: JSON files in the format of SQuAD 1.1 (XQuAD, MLQA).
+
+    {"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [
+        {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": ...}]}]}]}]}
+
+Such a file is often a single line, so what is wrong is told by the question's id instead of a line.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, open_bytes
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the text it is asked about, and the answers: `context[start : start + len(answer)] == answer`.
+
+    `answers` and `starts` run parallel; the first is the one that is trained on, any of them is right.
+    """
+
+    identifier: str
+    question: str
+    context: str
+    answers: tuple[str, ...]
+    starts: tuple[int, ...]
+
+
+def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
+    """Every question of a file.
+
+    One without a question or an answer, with an answer that is not where it should be in its context, or with an id
+    that was there before is a problem, and left out.
+    """
+    path = file_path(source)
+    found: dict[str, Question] = {}
+    for where, context, entry in _entries(_parsed(source), str(path)):
+        made = _question(context, entry)
+        if isinstance(made, str):
+            problem(f"{where}: {made}")
+        elif made.identifier in found:
+            problem(f"{where}: this id was there before")
+        else:
+            found[made.identifier] = made
+    if not found:
+        raise InputError(f"{path} has no question with an answer that can be used")
+    return list(found.values())
+
+
+def _parsed(source: Source) -> Any:
+    path = file_path(source)
+    with open_bytes(path) as file:
+        raw = file.read()
+    try:
+        return json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not valid UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}:{error.lineno}: this is not JSON ({error.msg}); questions are read from SQuAD's format"
+        ) from error
+
+
+def _entries(content: Any, path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each question as it stands in the file: where, its context, its entry."""
+    try:
+        paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
+        for number, paragraph in enumerate(paragraphs, start=1):
+            for place, entry in enumerate(paragraph["qas"], start=1):
+                entry = {"id": f"{number}-{place}", **entry}  # paragraph and question, where there is no id
+                yield f"{path}: question {entry['id']}", paragraph["context"], entry
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{path} is JSON, but not in SQuAD's format: data > paragraphs > context and qas > question and answers "
+            f"(missing or of another kind: {error})"
+        ) from error
+
+
+def _question(context: str, entry: dict[str, Any]) -> Question | str:
+    """The question, or what is wrong with it."""
+    asked = str(entry.get("question", "")).strip()
+    answers = entry.get("answers") or []
+    if not asked:
+        return "the question is empty"
+    if not context.strip():
+        return "the context is empty"
+    if not answers:
+        return "there is no answer; questions without one are not asked here"
+    texts, starts = [], []
+    for answer in answers:
+        text, start = answer.get("text"), answer.get("answer_start")
+        if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
+            return "an answer has no text or no start"
+        if start < 0 or not context.startswith(text, start):
+            place = context.find(text)
+            hint = "it is not in its context" if place < 0 else f"its context has it at {place}"
+            return f"the answer {text!r} does not begin at character {start}: {hint}"
+        texts.append(text)
+        starts.append(start)
+    return Question(str(entry["id"]), asked, context, tuple(texts), tuple(starts))
