@@ -23,7 +23,7 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall():
     right, guessed, there = 6, 8, 11
     precision, recall = right / guessed, right / there
     assert f1(np.array([right, guessed, there])) == pytest.approx(2 * precision * recall / (precision + recall))
-    assert f1(np.array([0, 0, 0])) == 1
+    assert f1(np.array([0, 0, 0])) == 0
     assert np.isnan(share(np.array([0, 0])))
 
 

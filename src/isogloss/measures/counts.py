@@ -31,14 +31,14 @@ def share(sums: np.ndarray) -> np.ndarray:
 def f1(sums: np.ndarray) -> np.ndarray:
     """(..., 3): right, guessed, there. 2 right / (guessed + there), the harmonic mean of precision and recall.
 
-    Nothing guessed where nothing is there is perfect, 1.
+    0 / 0 is 0, as in `conlleval`.
 
     >>> float(f1(np.array([1, 2, 2])))
     0.5
     """
     both = sums[..., 1] + sums[..., 2]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(both == 0, 1.0, 2 * sums[..., 0] / both))
+        return np.asarray(np.where(both == 0, 0.0, 2 * sums[..., 0] / both))
 
 
 @dataclass(frozen=True)

@@ -4,5 +4,17 @@ from isogloss.recipes.drift import drift, drift_job
 from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.transfer import transfer, transfer_job
 
-__all__ = ["Job", "drift", "drift_job", "execute", "map_job", "map_layers", "pretrain", "pretrain_job"]
+__all__ = [
+    "Job",
+    "drift",
+    "drift_job",
+    "execute",
+    "map_job",
+    "map_layers",
+    "pretrain",
+    "pretrain_job",
+    "transfer",
+    "transfer_job",
+]

@@ -35,6 +35,7 @@ class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
+    `pack`: whether sentences run end to end; None for where that is known to be fast.
     """
 
     model: Any
@@ -44,6 +45,7 @@ class Stack:
     first: int
     last: int
     embeds: bool = True
+    pack: bool | None = None
 
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
@@ -73,8 +75,10 @@ class Stack:
     def packs(self) -> bool:
         """Whether sentences run end to end without padding, where the family allows.
 
-        On a CPU always; on a GPU in half precision, for which there is a kernel.
+        On a CPU always; on a GPU in half precision, for which there is a kernel; or as `pack` says.
         """
+        if self.pack is not None:
+            return self.family.packs and self.pack
         half = self.dtype in (torch.float16, torch.bfloat16)
         return self.family.packs and (self.device.type == "cpu" or (self.device.type == "cuda" and half))
 
@@ -96,6 +100,11 @@ class Stack:
         if self.family.first_position == "zero":
             return 0
         return int(_module(self.model, self.family.embeddings[0]).padding_idx) + 1
+
+    @property
+    def tells_types(self) -> bool:
+        """Whether the embeddings tell the second sentence of a pair from the first."""
+        return self.family.token_types and getattr(self.model.config, "type_vocab_size", 1) > 1
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -237,6 +246,8 @@ class Stack:
             inputs["inputs_embeds"] = spread(hidden)
         if pack:
             inputs |= _packed_inputs(self, batch)
+        if hidden is None and batch.types is not None and self.tells_types:
+            inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
             inputs["use_cache"] = False
         body = self._body if hidden is None else self._body_from_hidden

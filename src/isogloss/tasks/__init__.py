@@ -1,1 +1,21 @@
 """Tasks: what a head on the stack is trained for in one language and tested on in others; one file each."""
+
+from isogloss.errors import InputError
+from isogloss.tasks.nli import NLI
+from isogloss.tasks.tagging import NER, POS
+from isogloss.tasks.task import Task
+
+__all__ = ["NER", "NLI", "POS", "TASKS", "Task", "find_task"]
+
+TASKS: dict[str, Task] = {one.name: one for one in (NLI, POS, NER)}
+
+
+def find_task(name: str) -> Task:
+    """The task of this name.
+
+    >>> find_task("nli").main
+    'accuracy'
+    """
+    if name not in TASKS:
+        raise InputError(f"--task {name!r} is not known; choose {', '.join(TASKS)}")
+    return TASKS[name]

@@ -6,7 +6,7 @@ a `[CLS]` written into the text is not content either.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class Batch:
 
     ids, content, words: (tokens,); lengths, rows: (sentences,). `words` numbers the word of its sentence each token
     belongs to (-1: none), `rows` says which sentences of the corpus these are, `shortened` which of them were cut to
-    the model's length.
+    the model's length. `types` (tokens,), where it is there, tells the second sentence of a pair (1) from the first.
     """
 
     ids: Tensor
@@ -33,6 +33,7 @@ class Batch:
     words: Tensor
     rows: Tensor
     shortened: Tensor
+    types: Tensor | None = None
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -40,7 +41,8 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return Batch(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+        fields: dict[str, Tensor | None] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return replace(self, **{name: one.to(device) for name, one in fields.items() if one is not None})
 
     def take(self, order: Sequence[int]) -> "Batch":
         """These sentences of the batch, in this order."""
@@ -57,6 +59,7 @@ class Batch:
             self.words[tokens],
             self.rows[chosen],
             self.shortened[chosen],
+            None if self.types is None else self.types[tokens],
         )
 
     def sentence_of_tokens(self) -> Tensor:

@@ -1,0 +1,215 @@
+"""One training of a transfer run: from its start, or its last checkpoint, with every set scored as it goes."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from isogloss.files import clear_leftovers, write_text
+from isogloss.progress import Progress
+from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_scores
+from isogloss.recipes.steps.tasktexts import Sets
+from isogloss.recipes.steps.tuning import FINISHED, _plain
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.load import _quiet, load
+from isogloss.stack.stack import Stack
+from isogloss.tasks.task import Items, Task
+from isogloss.training import checkpoints as kept
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Settings, Training, train
+from isogloss.training.plans import Plan, apply_plan, frozen_at
+from isogloss.training.prefixes import Prefix, read_prefix
+from isogloss.training.probes import Probe, Reading
+from isogloss.training.processes import join
+from isogloss.training.stopping import Selection
+from isogloss.training.taskmodels import TaskModel, answers, find, steps_of, task_model, task_objective
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How every training of the run goes; settings are those of the first seed and rate.
+
+    warm_up: share of the steps. probe: updates between scores, None for an epoch. frozen_dropout: frozen layers keep
+    their dropout. cache: frozen layers are computed once. keep: the best model of each training is written.
+    """
+
+    model: str | Path
+    revision: str | None
+    device: torch.device
+    task: Task
+    sets: Sets
+    settings: Settings
+    batch: int
+    probe: int | None
+    checkpoint: int
+    frozen_dropout: bool = False
+    cache: bool = True
+    keep: bool = False
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """Of autocast."""
+        return torch.bfloat16 if self.settings.half else None
+
+
+@dataclass
+class Text:
+    """The sets as items, and the states of frozen layers that are kept of them; it has identity over time.
+
+    items: training first, then every set that is scored. key: which frozen layers the states are of.
+    """
+
+    items: Sequence[Items]
+    key: tuple[Any, ...] | None = None
+    prefixes: list[Prefix | None] = field(default_factory=list)
+
+
+def fit(
+    run: Run, fitting: Fitting, text: Text, *, plan: Plan, rate: float, place: Mapping[str, Any], progress: Progress
+) -> Iterator[list[Row]]:
+    """The rows of one training as they come; nothing where it is done.
+
+    place: its model, task, source, variant (which tells rates apart) and seed in the rows.
+    """
+    folder = training_folder(run, place)
+    if not (folder / FINISHED).is_file():
+        steps = steps_of(text.items[0], fitting.batch)
+        settings = replace(
+            fitting.settings, seed=place["seed"], optimisation=replace(fitting.settings.optimisation, rate=rate)
+        )
+        stack = load(fitting.model, fitting.revision, dtype=torch.float32, device=fitting.device)
+        model = task_model(
+            stack, fitting.task, fitting.sets.labels, seed=settings.seed, dropout=fitting.frozen_dropout,
+            half=settings.half,
+        )  # fmt: skip
+        planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
+        lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
+        prefixes = _prefixes(run, fitting, text, model.stack, plan=plan, cut=lowest, seed=settings.seed, told=progress)
+        objective = task_objective(
+            model, text.items[0], batch=fitting.batch, seed=settings.seed,
+            prefix=None if fitting.frozen_dropout else prefixes[0],
+        )  # fmt: skip
+        training = Training(model, objective, settings, join(fitting.device))
+        clear_leftovers(folder)
+        if (last := kept.latest(folder)) is not None:
+            training.restore(last)
+        probe = _probe(fitting, text, model, training, every=fitting.probe or steps, prefixes=prefixes[1:], at=folder)
+        found = train(
+            training,
+            probes=[probe],
+            plan=_holding(model, planned, plan, steps),
+            checkpoints=Checkpoints(folder, _export(model) if fitting.keep else _nothing, fitting.checkpoint),
+            selection=_selection(fitting) if fitting.keep else None,
+            progress=progress,
+        )
+        for some in found:
+            yield [_row(one, place) for one in some]
+        (folder / FINISHED).touch()
+    for old in folder.glob("step-*"):
+        shutil.rmtree(old)
+
+
+def training_folder(run: Run, place: Mapping[str, Any]) -> Path:
+    """Where a training leaves its checkpoints, counts and, if it is kept, its best model."""
+    return run.folder / "checkpoints" / f"{_plain(place['variant']).replace(' ', '-')}-seed-{place['seed']}"
+
+
+def scored_models(folder: Path, rate: float) -> list[Scored]:
+    """Every model of a finished training that was scored, in order."""
+    files = sorted((folder / "counts").glob("*.npz"))
+    return [Scored(rate, int(path.stem), kept_scores(path)) for path in files]
+
+
+def evaluate(fitting: Fitting, text: Text, model: TaskModel, prefixes: Sequence[Prefix | None]) -> Scores:
+    """The scores of a model on every set."""
+    task, found = fitting.task, []
+    for one, items, prefix in zip(fitting.sets.read_each_time, text.items[1:], prefixes, strict=True):
+        guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
+        said = answers(task, one.examples, items, guesses, fitting.sets.labels)
+        found.append(task.score(one.examples, said, one.language))
+    return found
+
+
+def _probe(
+    fitting: Fitting, text: Text, model: TaskModel, training: Training, *, every: int,
+    prefixes: Sequence[Prefix | None], at: Path,
+) -> Probe:  # fmt: skip
+    def take() -> Iterator[Reading]:
+        if training.step == 0:  # a head that was not trained says nothing
+            return
+        scores = evaluate(fitting, text, model, prefixes)
+        keep_scores(at / "counts" / f"{training.step:07d}.npz", scores)
+        for one, some in zip(fitting.sets.read_each_time, scores, strict=True):
+            for name, score in some.items():
+                where = {"target": one.language, "data": one.name}
+                yield {"measure": name, "value": score.value, "n": score.n, **where}
+
+    return Probe(every, take)
+
+
+def _holding(model: TaskModel, planned: Any, plan: Plan, epoch: int) -> Any:
+    """The plan, with the model told which layers it freezes, so that their dropout is off."""
+    held: list[int] = []
+
+    def before(step: int) -> None:
+        planned(step)
+        now = frozen_at(plan, step, depth=model.stack.last, epoch=epoch)
+        if held != [now]:
+            held[:] = [now]
+            model.hold(now, until=plan.until)
+
+    return before
+
+
+def _prefixes(
+    run: Run, fitting: Fitting, text: Text, stack: Stack, *, plan: Plan, cut: int, seed: int, told: Progress
+) -> list[Prefix | None]:
+    """The states of frozen layers of every set; none below block 1, where there is nothing to save.
+
+    Scored sets have theirs where memory has room, and are run from their text otherwise.
+    """
+    if cut < 1 or not fitting.cache:
+        return [None] * len(text.items)
+    fresh = tuple(block for block in plan.reinit if block <= cut)
+    key = (cut, fresh, seed if fresh else None)
+    if key != text.key:
+        text.key, text.prefixes = None, []
+        name = f"cut-{cut}" + (f"-fresh-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else "")
+        files = [run.scratch / f"{name}.states", *[None] * (len(text.items) - 1)]
+        text.prefixes = [
+            read_prefix(stack, items, cut, dtype=fitting.dtype, file=file, progress=told)
+            for items, file in zip(text.items, files, strict=True)
+        ]
+        text.key = key
+    return text.prefixes
+
+
+def _selection(fitting: Fitting) -> Selection:
+    source = fitting.sets.dev[fitting.sets.source]
+    return Selection(fitting.task.main, {"target": source.language, "data": source.name})
+
+
+def _export(model: TaskModel) -> Any:
+    def export(at: Path) -> None:
+        with _quiet():
+            model.encoder.save_pretrained(at)
+        model.stack.tokenizer.save_pretrained(at)
+        save_file({name: one.detach().cpu().contiguous() for name, one in model.head.state_dict().items()},
+                  at / "head.safetensors")  # fmt: skip
+        write_text(at / "task.json", json.dumps({"task": model.task.name, "labels": model.labels}, indent=2) + "\n")
+
+    return export
+
+
+def _nothing(at: Path) -> None:
+    """A checkpoint to go on from only: no model that anything else could load."""
+
+
+def _row(reading: Reading, place: Mapping[str, Any]) -> Row:
+    return row(**{**reading, **place, **({"data": "train"} if reading["measure"] == "loss" else {})})

@@ -1,0 +1,163 @@
+"""From the scores of every epoch to what a transfer run reports: the model source dev chooses, and the oracle's.
+
+Whenever a model in training is scored, the counts of every example are kept in a file. When all its learning rates are
+done, the epoch and rate with the best main score on the source's development set are chosen, and the scores of that one
+model on every test set are the result. The oracle chooses for each target language by that language's own development
+set: an upper bound that zero-shot transfer does not have (Keung et al. 2020), so it is reported apart.
+
+    gap           source - target, of the main score in the same model (lower is better)
+    relative_gap  (source - target) / source
+
+Intervals are bootstrap percentiles over examples, source and target drawn independently; over seeds they are Student's
+t of the mean.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from isogloss.files import whole
+from isogloss.measures import counts
+from isogloss.measures.counts import Score, bootstrap, resampled
+from isogloss.recipes.steps.tasktexts import Sets
+from isogloss.runs.table import Row, row
+from isogloss.seeds import seed_of
+from isogloss.tasks.task import Task
+
+OTHERS = "others"
+ORACLE = "oracle"
+
+Scores = Sequence[Mapping[str, Score]]
+"""The scores of one model: by name, for every set of `Sets.read_each_time`."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A model of a training at one step, and its scores."""
+
+    rate: float
+    step: int
+    scores: Scores
+
+
+def keep_scores(path: Path, scores: Scores) -> None:
+    """Write the counts of scores, whole or not at all."""
+    arrays = {
+        f"{number} {score.ratio.__name__} {name}": np.asarray(score.counts, dtype=np.float64)
+        for number, one in enumerate(scores)
+        for name, score in one.items()
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def kept_scores(path: Path) -> Scores:
+    """What `keep_scores` wrote."""
+    found: dict[int, dict[str, Score]] = {}
+    with np.load(path) as arrays:
+        for key in arrays.files:
+            number, ratio, name = key.split(" ", 2)
+            found.setdefault(int(number), {})[name] = Score(arrays[key], getattr(counts, ratio))
+    return [found[number] for number in range(len(found))]
+
+
+def choose(models: Sequence[Scored], number: int, task: Task) -> Scored:
+    """The model with the best main score on a set; of equals the first."""
+    sign = 1 if task.higher_is_better else -1
+    return max(models, key=lambda one: (sign * one.scores[number][task.main].value, -one.step))
+
+
+def result_rows(models: Sequence[Scored], sets: Sets, task: Task, *, place: Mapping[str, Any]) -> list[Row]:
+    """The rows of one plan and seed: of the model that source dev chooses, then of the oracle's, if there is one.
+
+    place: model, variant, seed and the like.
+    """
+    languages = list(sets.dev)
+    best = choose(models, languages.index(sets.source), task)
+    rows = _rows([best] * len(sets.tests), sets, task, place=place)
+    if len(languages) > 1:
+        chosen = [
+            choose(models, languages.index(one.language), task) if one.language in languages else None
+            for one in sets.tests
+        ]
+        rows += _rows(chosen, sets, task, place={**place, "variant": f"{place['variant']} {ORACLE}"})
+    return rows
+
+
+def _rows(chosen: Sequence[Scored | None], sets: Sets, task: Task, *, place: Mapping[str, Any]) -> list[Row]:
+    """Scores of the chosen model of each test set, where there is one, and what they lose against the source."""
+    found: list[Row] = []
+    begin, home = len(sets.dev), sets.source_test
+    drawn: dict[int, tuple[float, np.ndarray]] = {}
+    for number, (one, model) in enumerate(zip(sets.tests, chosen, strict=True)):
+        if model is None:
+            continue
+        where = {**place, "target": one.language, "data": one.name}
+        for name, score in model.scores[begin + number].items():
+            values = resampled(score, seed_of(0, "bootstrap", one.language, one.name))
+            low, high = bootstrap(values)
+            found.append(row(name, score.value, low=low, high=high, n=score.n, **where))
+            if name == task.main:
+                drawn[number] = (score.value, values)
+        found.append(row("chosen_step", model.step, **where))
+        found.append(row("chosen_rate", model.rate, **where))
+    source = drawn[home]
+    for number, target in drawn.items():
+        one = sets.tests[number]
+        if one.language != sets.source:
+            where = {**place, "target": one.language, "data": one.name, "unit": task.main}
+            found += _gaps(source, target, n=_n(chosen, begin, number, task), where=where)
+    others = [number for number in drawn if sets.tests[number].language != sets.source]
+    if others:
+        mean = (float(np.mean([drawn[n][0] for n in others])), np.mean([drawn[n][1] for n in others], axis=0))
+        n = sum(_n(chosen, begin, number, task) for number in others)
+        where = {**place, "target": OTHERS}
+        low, high = bootstrap(mean[1])
+        found.append(row(task.main, mean[0], low=low, high=high, n=n, **where))
+        found += _gaps(source, mean, n=n, where={**where, "unit": task.main})
+    return found
+
+
+def _n(chosen: Sequence[Scored | None], begin: int, number: int, task: Task) -> int:
+    model = chosen[number]
+    assert model is not None
+    return model.scores[begin + number][task.main].n
+
+
+def _gaps(
+    source: tuple[float, np.ndarray], target: tuple[float, np.ndarray], *, n: int, where: Mapping[str, Any]
+) -> Iterator[Row]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for name, scale in (("gap", (1.0, np.ones(1))), ("relative_gap", source)):
+            value = np.float64(source[0] - target[0]) / scale[0]
+            low, high = bootstrap((source[1] - target[1]) / scale[1])
+            yield row(name, float(value), low=low, high=high, n=n, **where)
+
+
+def mean_rows(rows: Sequence[Row]) -> list[Row]:
+    """Means over seeds of the rows of one plan that differ in nothing but the seed; n counts seeds.
+
+    >>> some = [row("gap", value, target="nl", seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))]
+    >>> one = mean_rows(some)[0]
+    >>> round(one["value"], 3), round(one["low"], 3), round(one["high"], 3), one["n"]
+    (0.2, -0.048, 0.448, 3)
+    """
+    grouped: dict[tuple[Any, ...], list[Row]] = {}
+    names = ("measure", "model", "task", "data", "source", "target", "unit", "variant")
+    for one in rows:
+        grouped.setdefault(tuple(one.get(name) for name in names), []).append(one)
+    found: list[Row] = []
+    for key, members in grouped.items():
+        values = np.array([one["value"] for one in members])
+        if len(values) < 2 or str(key[0]).startswith("chosen_"):
+            continue
+        reach = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+        where = {name: value for name, value in zip(names[1:], key[1:], strict=True) if value}
+        mean = float(values.mean())
+        found.append(row(str(key[0]), mean, low=mean - reach, high=mean + reach, n=len(values), **where))
+    return found

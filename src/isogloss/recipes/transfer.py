@@ -1,0 +1,164 @@
+"""`isogloss transfer`: train a task in one language, test it in all the others, and ask which layers carry it across.
+
+The model is given a head and trained on examples of the source language; then source and targets are tested, none of
+which it has seen an answer of. What is frozen or re-initialised is a plan: with `freeze:n` for every n this is the
+experiment of Jexus (2020), with `reinit:a-b` the RANDOM-INIT of Muller et al. (2021). Every plan is trained with every
+seed and learning rate; the epoch and the rate are chosen on the source's development set.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.recipes.arguments import at_least, half_precision, model_name, share_of
+from isogloss.recipes.drift import _plans, _told
+from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.steps.taskfitting import Fitting, Text, fit, scored_models, training_folder
+from isogloss.recipes.steps.taskscores import mean_rows, result_rows
+from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.load import choose_device, load
+from isogloss.tasks import TASKS, find_task
+from isogloss.training.loop import Settings
+from isogloss.training.optimisation import Decay, Optimisation
+from isogloss.training.plans import frozen_at
+from isogloss.training.processes import launched
+
+
+def transfer_job(
+    model: str | Path = "mini",
+    *,
+    task: Annotated[str, f"what is learned: {', '.join(TASKS)}"],
+    train: Annotated[str, "examples to train on, LANG=FILE[,FILE]"],
+    dev: Annotated[list[str], "examples to choose by, LANG=FILE; other languages' are the oracle's, once a language"],
+    test: Annotated[list[str], "examples to test on, LANG=FILE[,FILE], once a set, the source's too"],
+    plans: Annotated[str, "what trains: freeze:8, reinit:1-2, ...; several with commas"] = "freeze:-1",
+    seeds: Annotated[int, "how many seeds each plan is run with"] = 1,
+    epochs: Annotated[int, "times the training examples are seen"] = 3,
+    batch: Annotated[int, "examples in a batch"] = 32,
+    rates: Annotated[str, "highest learning rate; several with commas, source dev chooses"] = "5e-5",
+    warm_up: Annotated[float, "share of the updates until the rate is highest"] = 0.1,
+    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
+    weight_decay: Annotated[float, "AdamW's weight decay of matrices"] = 0.0,
+    clip: Annotated[float, "largest norm of the gradient; 0 for any"] = 1.0,
+    length: Annotated[int | None, "most tokens of an example; default the task's, or the model's if it is less"] = None,
+    probe: Annotated[int | None, "updates between scores; default an epoch"] = None,
+    frozen_dropout: Annotated[bool, "dropout in frozen layers, too; they are then not computed once"] = False,
+    cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
+    keep: Annotated[bool, "write the best model of each training"] = False,
+    skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
+    checkpoint: Annotated[int, "updates between checkpoints"] = 1000,
+    revision: Annotated[str | None, "revision of a model on the hub"] = None,
+    seed: Annotated[int, "the first seed: decides the head's and fresh weights, order and dropout"] = 0,
+    device: str = "auto",
+    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
+) -> Job:
+    """Train a task in one language and test it in others: scores, and the gap to the source.
+
+    Example: isogloss transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv --test nl=nl.tsv
+    """
+    if launched()[1] > 1:
+        raise InputError("transfer trains in one process; start it without torchrun or accelerate")
+    place, kind = choose_device(device), find_task(task)
+    chosen, grid = _plans(plans), _rates(rates)
+    sets = read_sets(kind, train, dev, test, skip_bad=skip_bad)
+    stack = load(model, revision, dtype="float32", device=place)
+    if stack.family.kind != "encoder":
+        raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
+    depth, size = stack.last, min(stack.max_length, length or kind.length)
+    if size < 8:
+        raise InputError(f"--length must be at least 8, not {size}")
+    at_least("batch", batch, 1)
+    for plan in chosen:
+        frozen_at(plan, 0, depth=depth, epoch=1)
+    half = half_precision(dtype, place)
+    share_of("warm_up", warm_up)
+    at_least("epochs", epochs, 1)
+    numbers = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
+    optimisation = Optimisation(grid[0], 0, cast(Decay, decay), weight_decay, (0.9, 0.999), 1e-8, clip)
+    at_least("checkpoint", checkpoint, 1)
+    if probe is not None:
+        at_least("probe", probe, 1)
+    name = model_name(model)
+
+    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        every = [sets.train, *sets.read_each_time]
+        items = [
+            tokenise_set(kind, one, sets.labels, tokenizer=stack.tokenizer, length=size, progress=progress)
+            for one in every
+        ]
+        for sentence in [*sets.notes, *lost_notes(every, items)]:
+            run.note(sentence)
+        steps = epochs * -(-len(items[0]) // batch)
+        settings = Settings(
+            steps, seed, replace(optimisation, warm_up=round(warm_up * steps)), report=max(1, steps // 50), half=half
+        )
+        fitting = Fitting(
+            model, revision, place, kind, sets, settings, batch, probe, checkpoint, frozen_dropout, cache, keep
+        )
+        text = Text(items)
+        where = {"model": name, "task": kind.name, "source": sets.source}
+        yield [row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in every if one.skipped]
+        done, total = 0, len(chosen) * len(numbers) * len(grid)
+        for plan in chosen:
+            results: list[Row] = []
+            for each in numbers:
+                models = []
+                for rate in grid:
+                    done += 1
+                    variant = f"{plan} rate:{rate:g}" if len(grid) > 1 else str(plan)
+                    at = {**where, "variant": variant, "seed": each}
+                    told = _told(progress, f"training {variant}, seed {each} ({done} of {total})")
+                    yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told)
+                    models += scored_models(training_folder(run, at), rate)
+                rows = result_rows(models, sets, kind, place={**where, "variant": str(plan), "seed": each})
+                results += rows
+                yield rows
+            yield mean_rows(results)
+
+    hashes = {"model": stack.fingerprint, "data": sets.hashes}
+    return Job(name, work, hashes, (), depth)
+
+
+def transfer(
+    model: str | Path = "mini",
+    *,
+    task: str,
+    train: str | Mapping[str, Any],
+    dev: Sequence[str] | Mapping[str, Any],
+    test: Sequence[str] | Mapping[str, Any],
+    out: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress = silent,
+    **options: Any,
+) -> pd.DataFrame:
+    """Train a task in one language and test it in others, from Python: `transfer_job` says what the options are.
+
+    train, dev, test: files by language. Returns the rows.
+
+    >>> transfer("mini", task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
+    ...          test={"en": "en.tsv", "nl": "nl.tsv"}, plans="freeze:8")  # doctest: +SKIP
+    """
+    given = {"task": task, "train": train, "dev": dev, "test": test}
+    job = transfer_job(model, **cast(Any, given), **options)
+    arguments = {"model": str(model), **{name: str(value) for name, value in given.items()}, **options}
+    return execute(
+        job, command="transfer", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
+        progress=progress,
+    )  # fmt: skip
+
+
+def _rates(text: str | float) -> list[float]:
+    try:
+        found = [float(one) for one in str(text).split(",")]
+    except ValueError as error:
+        raise InputError(f"--rates takes numbers with commas, as in 2e-5,5e-5, not {text!r}") from error
+    if len(set(found)) < len(found):
+        raise InputError(f"--rates has a rate twice: {text}")
+    return found

@@ -1,0 +1,107 @@
+"""Tagging words: parts of speech (POS) and named entities (NER), each word by its first subword.
+
+A linear layer on the first subword of every word, the other subwords left out of the loss, as in Devlin et al. (2019)
+and Muller et al. (2021). Words that have no token (behind the model's length, or of characters its tokenizer drops) are
+not trained on, and in a test they are tagged `X` or `O`: they count as what they are, mostly wrong.
+
+POS is scored by accuracy over words, NER by F1 of spans under the rules of `conlleval`, which reads a stray `I-X` as
+the beginning of a span (`isogloss.measures.labels`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from isogloss.measures.counts import Score, f1, share
+from isogloss.measures.labels import OUTSIDE, repair_bio, span_counts
+from isogloss.tasks.heads import LabelHead, label_guess, label_loss
+from isogloss.tasks.task import Found, Item, Labels, Task
+from isogloss.tasks.words import encode_words
+from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.tagged import UPOS, TaggedSentence, read_tagged
+
+OTHER = "X"  # what is said of a word without a token
+
+
+def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
+    """One item a sentence; its units are the numbers of the words its places begin."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    items = []
+    encoded = encode_words([one.words for one in examples], tokenizer, length=length)
+    for owner, (one, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
+        words = [word for word, place in enumerate(places) if place >= 0]
+        gold = [[numbers[one.tags[word]]] for word in words]
+        units = [[word] for word in words]
+        lost = len(places) - len(words)
+        items.append(Item(ids, [places[word] for word in words], gold, units, len(words), owner, lost=lost))
+    return items
+
+
+def head(width: int, labels: Labels) -> nn.Module:
+    """A linear layer onto the tags."""
+    return LabelHead(width, len(labels))
+
+
+def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Found], Labels], list[str]]:
+    """The best tag of every word, `absent` where it has no token."""
+
+    def tags(example: TaggedSentence, found: Sequence[Found], labels: Labels) -> list[str]:
+        said = [absent] * len(example.words)
+        for one in found:
+            for unit, label in zip(one.units[:, 0], one.guess[0], strict=True):
+                said[unit] = labels[label]
+        return said
+
+    return tags
+
+
+def read_pos(
+    source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail
+) -> list[TaggedSentence]:
+    """Sentences of a treebank, or of a file of words and tags, with universal parts of speech."""
+    return read_tagged(source, problem, tags=UPOS, bio=False)
+
+
+def score_pos(
+    examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
+) -> Mapping[str, Score]:
+    """Accuracy; n counts words."""
+    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
+    rows = [(sum(map(str.__eq__, gold, said)), len(gold)) for gold, said in pairs]
+    return {"accuracy": Score(np.array(rows, dtype=np.float64))}
+
+
+def read_ner(
+    source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail
+) -> list[TaggedSentence]:
+    """Sentences whose tags are O, B-type or I-type; in a test, of types that were trained."""
+    return read_tagged(source, problem, tags=labels, bio=True)
+
+
+def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
+    """O, then B and I of every type there is, in alphabetical order."""
+    types = sorted({tag[2:] for one in examples for tag in one.tags if tag != OUTSIDE})
+    return (OUTSIDE, *(f"{prefix}-{one}" for one in types for prefix in "BI"))
+
+
+def score_ner(
+    examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
+) -> Mapping[str, Score]:
+    """F1 of spans, precision and recall; n counts the spans there are, of precision the ones guessed."""
+    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
+    found = [span_counts([gold], [repair_bio(said)]) for gold, said in pairs]
+    rows = np.array([(one.right, one.guessed, one.gold) for one in found], dtype=np.float64)  # (sentences, 3)
+    precision, recall = Score(rows[:, [0, 1]], share), Score(rows[:, [0, 2]], share)
+    return {"span_f1": Score(rows, f1), "span_precision": precision, "span_recall": recall}
+
+
+POS = Task(
+    "pos", "accuracy", read_pos, lambda _: UPOS, encode, head, label_loss, label_guess, decode(OTHER),
+    gold=lambda one: list(one.tags), score=score_pos,
+)  # fmt: skip
+NER = Task(
+    "ner", "span_f1", read_ner, labels_ner, encode, head, label_loss, label_guess, decode(OUTSIDE),
+    gold=lambda one: list(one.tags), score=score_ner,
+)  # fmt: skip

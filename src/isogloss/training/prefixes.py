@@ -1,0 +1,126 @@
+"""The frozen lower part of a model, computed once: the states of its last cut for every item.
+
+With embeddings and blocks 1 to n frozen and their dropout off, the states of cut n are the same in every epoch, for
+every learning rate and every seed. Kept in memory (the GPU's, where it has room) or else in a file that is mapped, they
+take the place of the text, and only the blocks above are run:
+
+    bytes = tokens x width x 2 or 4
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.files import whole
+from isogloss.progress import Progress, silent
+from isogloss.stack.stack import Stack, measuring
+from isogloss.tasks.task import Items
+from isogloss.text.batches import Batch, group
+from isogloss.training.probes import arithmetic
+
+SHARE = 0.5  # of the memory that is free, for one prefix
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """States of one cut: kept (tokens, width) of the items end to end, whose lengths these are."""
+
+    cut: int
+    kept: Tensor
+    lengths: np.ndarray
+    starts: np.ndarray
+
+    def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
+        """The states of some items, end to end, in float32: (tokens, width)."""
+        tokens = torch.from_numpy(_tokens(self.starts, self.lengths, np.asarray(chosen)))
+        found = self.kept[tokens.to(self.kept.device, non_blocking=True)]
+        return found.to(device, non_blocking=True).float()
+
+
+def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
+    """The tokens of some items, end to end, in this order; words and content are not told apart."""
+    numbers = np.asarray(chosen)
+    lengths = items.lengths[numbers]
+    tokens = _tokens(np.cumsum(items.lengths) - items.lengths, items.lengths, numbers)
+    ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
+    types = torch.from_numpy(items.types[tokens].astype(np.int64))
+    none = torch.zeros(0, dtype=torch.long)
+    batch = Batch(ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
+    return batch.to(device)
+
+
+def read_prefix(
+    stack: Stack,
+    items: Items,
+    cut: int,
+    *,
+    dtype: torch.dtype | None = None,
+    file: Path | None = None,
+    progress: Progress = silent,
+) -> Prefix:
+    """Run every item through the frozen layers once, in evaluation mode.
+
+    dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them;
+    one that is there already is taken as it is, so its name must tell the model, the cut and the text.
+    """
+    total, kind = int(items.lengths.sum()), dtype or torch.float32
+    starts = np.cumsum(items.lengths) - items.lengths
+    size = total * stack.width * kind.itemsize
+    home = _home(stack.device, size)
+    if home is None and file is not None:
+        if not file.is_file():
+            with whole(file) as beside:
+                kept = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
+                _fill(stack, items, cut, kept=kept.view(total, stack.width), dtype=dtype, progress=progress)
+                del kept
+        mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
+        return Prefix(cut, mapped.view(total, stack.width), items.lengths, starts)
+    room = torch.empty((total, stack.width), dtype=kind, device=home or "cpu")
+    _fill(stack, items, cut, kept=room, dtype=dtype, progress=progress)
+    return Prefix(cut, room, items.lengths, starts)
+
+
+def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+    lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
+    size = 65_536 if stack.device.type == "cuda" else 2_048
+    done = 0
+    with measuring(stack.model), arithmetic(stack.device, dtype):
+        for members in group(items.lengths.tolist(), tokens=size):
+            batch = batch_of(items, members, device=stack.device)
+            found = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
+            tokens = torch.from_numpy(_tokens(starts, items.lengths, np.asarray(members)))
+            kept[tokens.to(kept.device)] = found.to(kept.device, kept.dtype)
+            done += len(members)
+            progress("frozen layers", done, len(items))
+
+
+def _tokens(starts: np.ndarray, lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Numbers of the tokens of some items, end to end."""
+    sizes = lengths[chosen]
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.repeat(starts[chosen] - before, sizes) + np.arange(int(sizes.sum())))
+
+
+def _home(device: torch.device, size: int) -> torch.device | None:
+    """Where so many bytes have room: on the GPU, in memory, or nowhere."""
+    if device.type == "cuda" and size < SHARE * torch.cuda.mem_get_info(device)[0]:
+        return device
+    return torch.device("cpu") if size < SHARE * _free_memory() else None
+
+
+def _free_memory() -> float:
+    """Bytes of memory that are free or could be; where the system does not say, 2 GiB."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError, AttributeError):
+        return float(2**31)

@@ -1,0 +1,202 @@
+"""A head on a stack, in training and in use: items in, the task's scores out.
+
+The stack runs over the tokens of a batch of items, end to end or padded as it does everywhere; the states of the top
+cut (after the last norm, where there is one) are gathered at the items' places; the head sees only those:
+
+    ids (tokens,)  ->  states (tokens, width)  ->  states at places (rows, k, width)  ->  scores (rows, k, ...)
+
+A frozen layer is in evaluation mode while the rest trains, so that it is the same function at every step, unless
+`dropout` says that its dropout stays on. Only then can a `Prefix` stand for it: the states of the cut below the first
+layer that trains, computed once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isogloss.seeds import seed_of
+from isogloss.stack.stack import Stack, measuring
+from isogloss.tasks.task import IGNORE, Found, Items, Labels, Task
+from isogloss.text.batches import Batch, group
+from isogloss.training.heads import part
+from isogloss.training.loop import Objective, Part, Rows
+from isogloss.training.prefixes import Prefix, batch_of
+from isogloss.training.probes import arithmetic
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A batch of items, and what is asked of it.
+
+    index (rows, k): numbers of the states asked for, in the batch's tokens; present (rows, k): where a row has so
+    many; gold (rows, k, c).
+    """
+
+    batch: Batch
+    index: Tensor
+    present: Tensor
+    gold: Tensor
+
+
+class TaskModel(nn.Module):
+    """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
+
+    dropout: whether frozen layers keep their dropout.
+    """
+
+    def __init__(self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False) -> None:
+        super().__init__()
+        self.stack, self.task, self.labels, self.dropout = stack, task, labels, dropout
+        self.encoder = stack.model
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed_of(seed, "head"))
+            self.head = task.head(stack.width, labels)
+        self.head.to(stack.device)
+        self._frozen: list[nn.Module] = []
+        self._uppers: dict[int, Stack] = {}
+
+    def hold(self, frozen: int, *, until: int | None = None) -> None:
+        """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
+        blocks = list(part(self.encoder, self.stack.family.blocks))
+        below = [found for path in self.stack.family.embeddings if (found := _module(self.encoder, path)) is not None]
+        held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
+        self._frozen = held + (blocks[until:] if until is not None else [])
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "TaskModel":
+        """Training mode, with frozen layers in evaluation mode."""
+        super().train(mode)
+        if mode and not self.dropout:
+            for one in self._frozen:
+                one.eval()
+        return self
+
+    def forward(self, asked: Asked, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
+        """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
+        top, stack = self.stack.last, self.stack
+        if prefix is None:
+            states = stack.read(asked.batch, [top], reduce=lambda _, states: states)[top]
+        elif cut == top:
+            states = prefix
+        else:
+            upper = self._uppers.setdefault(cut, stack[cut:])
+            states = upper.read(asked.batch, [top], reduce=lambda _, states: states, hidden=prefix)[top]
+        states = stack.head_input(states)  # (tokens, width)
+        chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
+        found: tuple[Tensor, ...] = self.head(chosen, asked.present)
+        return found
+
+
+def task_model(
+    stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
+) -> TaskModel:
+    """A model to train: half says that it will compute in bfloat16, where a GPU runs sentences end to end.
+
+    Its variable-length kernel knows no dropout, so a model whose attention has some is padded instead.
+    """
+    drops = any(
+        getattr(stack.model.config, name, 0.0) for name in ("attention_dropout", "attention_probs_dropout_prob")
+    )
+    if stack.device.type == "cuda":
+        stack = replace(stack, pack=half and not drops)
+    return TaskModel(stack, task, labels, seed=seed, dropout=dropout)
+
+
+def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Asked:
+    """Some items as one batch, in this order."""
+    numbers = np.asarray(chosen)
+    lengths, counts = items.lengths[numbers], items.counts[numbers]
+    most = max(1, int(counts.max()))
+    place = np.arange(most)
+    present = place < counts[:, None]  # (rows, k)
+    first = (np.cumsum(items.counts) - items.counts)[numbers]
+    flat = np.where(present, first[:, None] + place, 0)
+    start = np.cumsum(lengths) - lengths
+    index = np.where(present, start[:, None] + items.places[flat], 0)
+    gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
+    moved = [torch.from_numpy(one).to(device, non_blocking=True) for one in (index, present, gold)]
+    return Asked(batch_of(items, numbers, device=device), *moved)
+
+
+def task_objective(model: TaskModel, items: Items, *, batch: int, seed: int, prefix: Prefix | None = None) -> Objective:
+    """Learn a task: `batch` items a step, every one of them once an epoch, in an order drawn from seed and epoch.
+
+    The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
+    """
+    device, steps = model.stack.device, steps_of(items, batch)
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> np.ndarray:
+        return np.random.default_rng(seed_of(seed, "order", epoch)).permutation(len(items))
+
+    def draw(step: int) -> list[Part]:
+        epoch, number = divmod(step, steps)
+        chosen = order(epoch)[number * batch : (number + 1) * batch]
+        chosen = chosen[np.argsort(-items.lengths[chosen], kind="stable")]  # attention takes one length at a time
+        return [Part({"items": torch.from_numpy(chosen)})]
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        numbers = rows["items"].numpy()
+        asked = ask(items, numbers, device=device)
+        scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
+        return model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
+
+    return Objective(draw, loss, lambda rows: int(items.targets[rows["items"].numpy()].sum()))
+
+
+def steps_of(items: Items, batch: int) -> int:
+    """Steps in an epoch; the last may be smaller than the others."""
+    return -(-len(items) // batch)
+
+
+def find(
+    model: TaskModel,
+    items: Items,
+    *,
+    dtype: torch.dtype | None = None,
+    tokens: int | None = None,
+    prefix: Prefix | None = None,
+) -> list[Found]:
+    """What the model says of each item, in order, in evaluation mode; tokens: of a batch, which bounds memory.
+
+    Batches are of similar length, so they are not those of the examples.
+    """
+    device = model.stack.device
+    size = tokens or (65_536 if device.type == "cuda" else 2_048)
+    found: list[Found | None] = [None] * len(items)
+    border = np.cumsum(items.counts)
+    waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
+    with measuring(model), arithmetic(device, dtype):
+        for members in group(items.lengths.tolist(), tokens=size):
+            asked = ask(items, members, device=device)
+            scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
+            waiting.append((members, model.task.guess(tuple(one.float() for one in scores), asked.present)))
+    for members, guesses in waiting:  # only now does the host wait for the device
+        arrays = [one.cpu().numpy() for one in guesses]
+        for row, number in enumerate(members):
+            count, end = int(items.counts[number]), int(border[number])
+            units = items.units[end - count : end]
+            found[number] = Found(units, tuple(one[row, :count] for one in arrays))
+    return [one for one in found if one is not None]
+
+
+def answers(task: Task, examples: Sequence[Any], items: Items, found: Sequence[Found], labels: Labels) -> list[Any]:
+    """The answer to each example, from what was found of its items."""
+    grouped: list[list[Found]] = [[] for _ in examples]
+    for owner, one in zip(items.owners, found, strict=True):
+        grouped[owner].append(one)
+    return [task.decode(example, some, labels) for example, some in zip(examples, grouped, strict=True)]
+
+
+def _module(model: nn.Module, path: str) -> nn.Module | None:
+    try:
+        return model.get_submodule(path)
+    except AttributeError:  # electra projects its embeddings only where they are narrower
+        return None
