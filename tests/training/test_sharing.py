@@ -1,5 +1,6 @@
 """What is shared moves for every language, what is separate for its own, and each language's model stands alone."""
 
+import json
 import re
 
 import pytest
@@ -210,6 +211,14 @@ def test_one_tokenizer_and_everything_shared_is_one_folder(tmp_path):
     assert torch.equal(vectors(load(tmp_path / "one"), corpus), here)
     save(both, tokenizers() | {"nl": tiny_tokenizer()}, tmp_path / "two")
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["en", "nl"]
+
+
+def test_a_tokenizer_is_saved_without_the_length_of_its_last_call(tmp_path):
+    tokenizer = tiny_tokenizer()
+    one = build({"en": tiny_config("bert", len(tokenizer))}, ["en"], sharing=parse("nothing"), seed=0)
+    tokenizer(TEXT, truncation=True, max_length=4)
+    save(one, {"en": tokenizer}, tmp_path)
+    assert json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))["truncation"] is None
 
 
 def test_half_precision_is_on_disk_only(tmp_path):

@@ -141,14 +141,16 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, function)
-    before = [model.config._attn_implementation for model in models]
-    for model in models:
-        model.config._attn_implementation = name
+    # A block asks its own configuration, which is another model's where two models share the block.
+    configs = {id(one.config): one.config for model in models for one in model.modules() if hasattr(one, "config")}
+    before = [config._attn_implementation for config in configs.values()]
+    for config in configs.values():
+        config._attn_implementation = name
     try:
         yield
     finally:
-        for model, kept in zip(models, before, strict=True):
-            model.config._attn_implementation = kept
+        for config, kept in zip(configs.values(), before, strict=True):
+            config._attn_implementation = kept
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:

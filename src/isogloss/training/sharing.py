@@ -216,6 +216,7 @@ def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
         kept = kept.half()
     with _quiet():
         kept.save_pretrained(folder)
+        tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
         tokenizer.save_pretrained(folder)
 
 
