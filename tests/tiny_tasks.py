@@ -1,5 +1,7 @@
 """Small files of every task in invented languages, and what trains on them in a second."""
 
+import json
+
 import numpy as np
 
 from isogloss.stack.load import load
@@ -52,8 +54,39 @@ def ner_rows(rng, count):
         yield "\n"
 
 
+def parsing_rows(rng, count):
+    """Where the last noun hangs, and what the first one is, hangs on the nouns."""
+    for _ in range(count):
+        words, tags, _ = sentence(rng)
+        near, subject = words[5] in NOUNS[:4], words[1] in NOUNS[:4]
+        heads = [2, 3, 0, 6, 6, 2 if near else 3]
+        relations = ["det", "nsubj" if subject else "obl:agent", "root", "case", "det", "nmod" if near else "obl"]
+        for number, row in enumerate(zip(words, tags, heads, relations, strict=True), 1):
+            yield "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t_\n".format(number, *row)
+        yield "\n"
+
+
+def qa_rows(rng, count):
+    """The question says which of two nouns is the answer."""
+    paragraphs = []
+    for number in range(count):
+        words, _, _ = sentence(rng)
+        context, last = " ".join(words), bool(rng.integers(2))
+        start = context.rindex(words[5]) if last else len("the ")
+        answer = {"text": words[5] if last else words[1], "answer_start": start}
+        asked = "which (some) lunch?" if last else "does it not?"
+        paragraphs.append({"context": context, "qas": [{"id": str(number), "question": asked, "answers": [answer]}]})
+    yield json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
+
+
 # What each task's files hold: a new one adds a line.
-WRITERS = {"nli": (nli_rows, "tsv"), "pos": (pos_rows, "conllu"), "ner": (ner_rows, "tsv")}
+WRITERS = {
+    "nli": (nli_rows, "tsv"),
+    "pos": (pos_rows, "conllu"),
+    "ner": (ner_rows, "tsv"),
+    "parsing": (parsing_rows, "conllu"),
+    "qa": (qa_rows, "json"),
+}
 
 
 def write_task(folder, name, *, count, seed=0, called=None):

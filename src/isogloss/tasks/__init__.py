@@ -2,12 +2,14 @@
 
 from isogloss.errors import InputError
 from isogloss.tasks.nli import NLI
+from isogloss.tasks.parsing import PARSING
+from isogloss.tasks.qa import QA
 from isogloss.tasks.tagging import NER, POS
 from isogloss.tasks.task import Task
 
-__all__ = ["NER", "NLI", "POS", "TASKS", "Task", "find_task"]
+__all__ = ["NER", "NLI", "PARSING", "POS", "QA", "TASKS", "Task", "find_task"]
 
-TASKS: dict[str, Task] = {one.name: one for one in (NLI, POS, NER)}
+TASKS: dict[str, Task] = {one.name: one for one in (NLI, POS, NER, PARSING, QA)}
 
 
 def find_task(name: str) -> Task:

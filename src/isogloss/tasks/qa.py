@@ -1,0 +1,169 @@
+"""Extractive question answering: the answer is a part of a text, found by where it begins and where it ends.
+
+A question and its text are one item, `[CLS] question [SEP] context [SEP]`. A context that does not fit is cut into
+windows that share `STRIDE` tokens, so that an answer at a border is whole in one of them (Devlin et al. 2019). The head
+scores every token of the context as a beginning and as an end; the first token stands for "not in this window", and
+windows without the answer are trained to say so. Loss: the mean of the two cross entropies, over the places of the
+window. Answer: the span with the highest
+
+    log p(beginning | window) + log p(end | window)
+
+of at most `LONGEST` tokens, over all windows; "not here" is no answer to a question that has one.
+
+Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.answers`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from isogloss.errors import InputError
+from isogloss.measures.answers import answer_f1, exact_match
+from isogloss.measures.counts import Score
+from isogloss.tasks.heads import LabelHead
+from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
+from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.questions import Question, read_questions
+
+STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
+QUESTION = 64  # tokens of a question, at most a third of the item
+LONGEST = 30  # tokens of an answer
+AT_ONCE = 512  # questions that are tokenised together
+
+
+def read(source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail) -> list[Question]:
+    """Questions with answers that are in their contexts."""
+    return read_questions(source, problem)
+
+
+def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
+    """The windows of each question, in order; units are the characters of the context each token stands for."""
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"answers meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
+    room = length - min(QUESTION, length // 3) - tokenizer.num_special_tokens_to_add(pair=True)
+    if room < 2:
+        raise InputError(f"a window of {length} tokens leaves no room for a question and its context; give more")
+    items: list[Item] = []
+    for start in range(0, len(examples), AT_ONCE):
+        some = examples[start : start + AT_ONCE]
+        encoded = tokenizer(
+            _cut(some, tokenizer, min(QUESTION, length // 3)),
+            [one.context for one in some],
+            truncation="only_second",
+            max_length=length,
+            stride=min(STRIDE, room // 2),
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            return_token_type_ids=True,
+        )
+        items.extend(_items(encoded, some, start))
+    return items
+
+
+def _cut(examples: Sequence[Question], tokenizer: Any, most: int) -> list[str]:
+    """The questions, each up to its first `most` tokens."""
+    encoded = tokenizer(
+        [one.question for one in examples], add_special_tokens=False, return_offsets_mapping=True, verbose=False
+    )
+    return [
+        one.question if len(offsets) <= most else one.question[: offsets[most - 1][1]]
+        for one, offsets in zip(examples, encoded["offset_mapping"], strict=True)
+    ]
+
+
+def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[Item]:
+    owners = encoded["overflow_to_sample_mapping"]
+    held = [False] * len(examples)
+    for number, owner in enumerate(owners):
+        tokens = np.array([place for place, side in enumerate(encoded.sequence_ids(number)) if side == 1], dtype=int)
+        units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
+        begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
+        answer = _answer(examples[owner], units, whole=(begins, ends))
+        held[owner] = held[owner] or answer is not None
+        gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
+        gold[0 if answer is None else answer[0] + 1, 0] = 1
+        gold[0 if answer is None else answer[1] + 1, 1] = 1
+        yield Item(
+            encoded["input_ids"][number],
+            np.concatenate([[0], tokens]),
+            gold,
+            np.concatenate([[[0, 0]], units]),
+            1,
+            first + owner,
+            encoded["token_type_ids"][number],
+            lost=int(ends and not held[owner]),
+        )
+
+
+def _answer(example: Question, units: np.ndarray, *, whole: tuple[bool, bool]) -> tuple[int, int] | None:
+    """First and last token of the first answer in a window, or None where it is not whole in it.
+
+    units (tokens, 2); whole: whether the window has the beginning of the context, and its end.
+    """
+    start = example.starts[0]
+    end = start + len(example.answers[0])
+    inside = np.flatnonzero((units[:, 0] < end) & (units[:, 1] > start) & (units[:, 1] > units[:, 0]))
+    if not len(inside):
+        return None
+    if not (whole[0] or units[0, 0] <= start) or not (whole[1] or units[-1, 1] >= end):
+        return None
+    return int(inside[0]), int(inside[-1])
+
+
+def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
+    """Cross entropy of the gold beginning and of the gold end, their mean, summed over windows."""
+    table = scores[0].masked_fill(~present.unsqueeze(-1), -torch.inf)  # (rows, k, 2)
+    right = gold.masked_fill(gold == IGNORE, 0).argmax(1)  # (rows, 2)
+    return 0.5 * cross_entropy(table.transpose(1, 2).flatten(0, 1), right.flatten(), reduction="sum")
+
+
+def guess(scores: Tensors, present: Tensor) -> Tensors:
+    """Log probabilities of each place as beginning and as end, (rows, k, 2)."""
+    return (scores[0].masked_fill(~present.unsqueeze(-1), -torch.inf).log_softmax(1),)
+
+
+def best_span(logs: np.ndarray, *, longest: int = LONGEST) -> tuple[float, int, int]:
+    """The best beginning and end among places 1 and up: (score, first, last); logs (k, 2), k at least 2.
+
+    >>> best_span(np.log([[0.1, 0.1], [0.2, 0.6], [0.7, 0.3]]))[1:]  # 2 to 1 would run backwards
+    (2, 2)
+    """
+    begin, end = logs[1:, 0], logs[1:, 1]
+    best = (-np.inf, 1, 1)
+    for width in range(min(longest, len(begin))):
+        sums = begin[: len(begin) - width] + end[width:]
+        place = int(sums.argmax())
+        if sums[place] > best[0]:
+            best = (float(sums[place]), place + 1, place + 1 + width)
+    return best
+
+
+def decode(example: Question, found: Sequence[Found], labels: Labels) -> str:
+    """The text of the best span of all windows."""
+    spans = [(best_span(one.guess[0]), one.units) for one in found if len(one.units) > 1]
+    if not spans:
+        return ""
+    (_, first, last), units = max(spans, key=lambda pair: pair[0][0])
+    return example.context[units[first, 0] : units[last, 1]].strip()
+
+
+def score(examples: Sequence[Question], answers: Sequence[str], language: str) -> Mapping[str, Score]:
+    """F1 and exact match, the best over the gold answers; n counts questions."""
+    pairs = list(zip(examples, answers, strict=True))
+    f1 = [(answer_f1(one.answers, answer, language=language), 1) for one, answer in pairs]
+    exact = [(exact_match(one.answers, answer, language=language), 1) for one, answer in pairs]
+    return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
+
+
+QA = Task(
+    "qa", "answer_f1", read, lambda _: ("begin", "end"), encode, lambda width, _: LabelHead(width, 2), loss, guess,
+    decode, gold=lambda one: one.answers[0], score=score, length=384,
+)  # fmt: skip
