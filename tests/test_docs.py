@@ -31,6 +31,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "map.md",
         "pretrain.md",
         "drift.md",
+        "transfer.md",
         "reproduce.md",
         "measures.md",
         "text.md",
@@ -71,7 +72,7 @@ def test_every_option_of_a_recipe_is_in_its_table(name):
     )
 
 
-@pytest.mark.parametrize("name", ["pretrain", "drift"])
+@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer"])
 def test_defaults_in_a_table_are_those_of_the_signature(name):
     written = dict(options_table(name))
     for one in inspect.signature(RECIPES[name]).parameters.values():

@@ -21,7 +21,7 @@ from isogloss import progress
 from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
 from isogloss.papers import Request, find, outline_lines, reproduce, selected, summary
-from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job
+from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job, transfer_job
 from isogloss.runs import check_folder, read_facts
 from isogloss.training.processes import launched
 
@@ -31,7 +31,9 @@ app = typer.Typer(
 )  # fmt: skip
 app.add_typer(data_app, name="data")
 
-RECIPES: dict[str, Callable[..., Job]] = {"map": map_job, "pretrain": pretrain_job, "drift": drift_job}
+RECIPES: dict[str, Callable[..., Job]] = {
+    "map": map_job, "pretrain": pretrain_job, "drift": drift_job, "transfer": transfer_job,
+}  # fmt: skip
 TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
 READ = {"bitext"}  # parameters that are read from paths
 ONLY = inspect.Parameter.KEYWORD_ONLY
@@ -47,7 +49,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
 
     def run(**given: Any) -> None:
         arguments = {key: value for key, value in given.items() if key not in ("out", "resume", "quiet")}
-        shared = {key: given.pop(key) for key in ("out", "resume", "quiet", *TEXT)}
+        shared = {key: given.pop(key, None) for key in ("out", "resume", "quiet", *TEXT)}
         model = [given.pop("model")] if "model" in given else []
         folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
         first = launched()[0] == 0
@@ -188,8 +190,9 @@ def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
         ("languages", Annotated[str | None, typer.Option(help="codes in order, as in en,nl")], None),
         ("links", Annotated[str | None, typer.Option(help="word links of the two languages, a Pharaoh file")], None),
         ("data", DataFolder, None),
-        *SHARED,
     ]  # fmt: skip
+    takes_text = READ & set(inspect.signature(recipe).parameters)
+    options = (options if takes_text else []) + SHARED
     return found + [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in options]
 
 
@@ -206,7 +209,7 @@ def _parts(annotation: Any) -> tuple[Any, str]:
     if get_origin(annotation) is Annotated:
         annotation, *notes = get_args(annotation)
         text = next((note for note in notes if isinstance(note, str)), "")
-    kinds = get_args(annotation) or (annotation,)
+    kinds = get_args(annotation) if get_origin(annotation) is not list else ()
     if str in kinds:
         return (str | None if type(None) in kinds else str), text
     return annotation, text

@@ -12,6 +12,8 @@ from isogloss.recipes import execute
 from isogloss.text.invented import invented
 from tiny_drift import given, write_tuning
 from tiny_pretraining import SMALL, write_texts
+from tiny_tasks import SMALL as SMALL_TRANSFER
+from tiny_tasks import write_sets
 
 SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
 
@@ -30,8 +32,12 @@ def small_drift(tiny, folder):
     return (str(model),), given(files, epochs=1, plans="last:1")
 
 
+def small_transfer(tiny, folder):
+    return (tiny("bert"),), {**write_sets(folder, "ner"), **SMALL_TRANSFER, "plans": "freeze:1"}
+
+
 # What each recipe is given here: a new one adds a line.
-ARGUMENTS = {"map": small_map, "pretrain": small_pretraining, "drift": small_drift}
+ARGUMENTS = {"map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer}
 
 
 @pytest.mark.parametrize("name", RECIPES)

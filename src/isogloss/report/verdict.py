@@ -35,6 +35,7 @@ from isogloss.report.summary import (
     overall,
     pairs_repeat,
 )
+from isogloss.report.transferverdict import is_transfer, transfer_verdict
 
 MOST_SENTENCES = 6
 
@@ -44,10 +45,13 @@ def verdict(frame: pd.DataFrame) -> list[str]:
 
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives. Rows with a step come first: how loss, perplexity and retrieval moved. A
-    frame of several models gets a verdict for each, named. A model tuned on one language has a verdict of its own kind.
+    frame of several models gets a verdict for each, named. A model tuned on one language, or
+    trained on a task, has a verdict of its own kind.
     """
     if is_drift(frame):
         return drift_verdict(frame)
+    if is_transfer(frame):
+        return transfer_verdict(frame)
     models = [model for model in frame["model"].unique() if model]
     if len(models) < 2:
         return _verdict_of_one(frame)

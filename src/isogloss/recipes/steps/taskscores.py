@@ -23,6 +23,7 @@ from scipy import stats
 from isogloss.files import whole
 from isogloss.measures import counts
 from isogloss.measures.counts import Score, bootstrap, resampled
+from isogloss.measures.registry import MEASURES
 from isogloss.recipes.steps.tasktexts import Sets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -158,6 +159,9 @@ def mean_rows(rows: Sequence[Row]) -> list[Row]:
             continue
         reach = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
         where = {name: value for name, value in zip(names[1:], key[1:], strict=True) if value}
-        mean = float(values.mean())
-        found.append(row(str(key[0]), mean, low=mean - reach, high=mean + reach, n=len(values), **where))
+        mean, bounds = float(values.mean()), (-np.inf, np.inf)
+        if str(key[0]) in MEASURES:
+            bounds = MEASURES[str(key[0])].range
+        low, high = max(bounds[0], mean - reach), min(bounds[1], mean + reach)
+        found.append(row(str(key[0]), mean, low=low, high=high, n=len(values), **where))
     return found

@@ -1,0 +1,74 @@
+"""The verdict of a transfer run in a few sentences: what is learned at home, what is left of it elsewhere, by plan."""
+
+from math import isnan
+from typing import Any
+
+import pandas as pd
+
+from isogloss.report.languages import display_names
+from isogloss.report.phrases import number
+
+OTHERS, ORACLE = "others", " oracle"
+MOST_PLANS = 14
+MOST_LANGUAGES = 3
+
+
+def is_transfer(frame: pd.DataFrame) -> bool:
+    """Whether these rows are of a task that was trained in one language and tested in others."""
+    return bool((frame["measure"].eq("gap") & frame["task"].ne("")).any())
+
+
+def results(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are results: of the chosen models, means over seeds where there are several, without the oracle's.
+
+    A column `main` says whether a row is of the score that languages are compared by.
+    """
+    rows = frame[frame["step"].isna() & frame["task"].ne("") & ~frame["variant"].str.endswith(ORACLE)]
+    if rows["seed"].isna().any():
+        means = set(rows[rows["seed"].isna()]["variant"])
+        rows = rows[rows["seed"].isna() | ~rows["variant"].isin(means)]
+    gaps = rows[rows["measure"] == "gap"]
+    mains = set(zip(gaps["task"], gaps["unit"], strict=True))
+    return rows.assign(main=[one in mains for one in zip(rows["task"], rows["measure"], strict=True)])
+
+
+def transfer_verdict(frame: pd.DataFrame) -> list[str]:
+    """A sentence for each model, task and plan, and which plan leaves the others most."""
+    rows = [{str(name): value for name, value in one.items()} for one in results(frame).to_dict("records")]
+    names = display_names([one for one in dict.fromkeys(row["target"] for row in rows) if one not in ("", OTHERS)])
+    experiments: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for one in rows:
+        experiments.setdefault((one["model"], one["task"], one["source"]), []).append(one)
+    found = []
+    for (model, task, source), some in experiments.items():
+        head = f"{model}, {task} from {names.get(source, source)}: " if len(experiments) > 1 else ""
+        plans = list(dict.fromkeys(one["variant"] for one in some if one["main"]))
+        for plan in plans[:MOST_PLANS]:
+            found.append(head + _sentence([one for one in some if one["variant"] == plan], source, names))
+        if len(plans) > MOST_PLANS:
+            found.append(f"{len(plans) - MOST_PLANS} more plans are in the rows.")
+        means = [one for one in some if one["main"] and one["target"] == OTHERS]
+        if len(means) > 1:
+            best = max(means, key=lambda one: one["value"])
+            found.append(f"{head}The others score highest under {best['variant']}: {_value(best)}.")
+    return found
+
+
+def _sentence(rows: list[dict[str, Any]], source: str, names: dict[str, str]) -> str:
+    main = [one for one in rows if one["main"]]
+    home = next(one for one in main if one["target"] == source)
+    words = f"{home['variant']}: {home['measure']} {_value(home)} in {names.get(source, source)}"
+    for mean in (one for one in main if one["target"] == OTHERS):
+        gap = next(one for one in rows if one["measure"] == "gap" and one["target"] == OTHERS)
+        words += f", {_value(mean)} in the others, a gap of {_value(gap)}"
+    others = [one for one in main if one["target"] not in (source, OTHERS)]
+    others.sort(key=lambda one: -one["value"])
+    said = [f"{names.get(one['target'], one['target'])} {number(one['value'])}" for one in others]
+    if len(said) > 2 * MOST_LANGUAGES:
+        said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
+    return f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}."
+
+
+def _value(one: dict[str, Any]) -> str:
+    interval = "" if isnan(one["low"]) else f" [{number(one['low'])}, {number(one['high'])}]"
+    return f"{number(one['value'])}{interval}"
