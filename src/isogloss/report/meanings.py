@@ -127,6 +127,25 @@ MEANINGS = {
     "legacy_stray": Meaning(
         "Straying by a defect", "How far a curve with a defect strays around its shift, in the same logarithms.", ""
     ),
+    "accuracy": Meaning("Accuracy", "The share of answers that are right.", span=(0.0, 1.0)),
+    "span_f1": Meaning(
+        "F1 of spans",
+        "How well the named spans are found: a span counts if its words and its type are right; false ones cost as "
+        "much as missed ones.",
+        span=(0.0, 1.0),
+    ),
+    "span_precision": Meaning("Precision of spans", "The share of the spans found that are right.", span=(0.0, 1.0)),
+    "span_recall": Meaning("Recall of spans", "The share of the spans there are that were found.", span=(0.0, 1.0)),
+    "las": Meaning(
+        "Labelled attachment", "The share of words with the right head and the right relation to it.", span=(0.0, 1.0)
+    ),
+    "uas": Meaning("Unlabelled attachment", "The share of words with the right head.", span=(0.0, 1.0)),
+    "answer_f1": Meaning(
+        "F1 of answers", "How many words the answer shares with the right one, on average.", span=(0.0, 1.0)
+    ),
+    "exact_match": Meaning("Exact match", "The share of answers that are right to the letter.", span=(0.0, 1.0)),
+    "gap": Meaning("Gap", "The score in the language trained in, less the score in another.", LOWER),
+    "relative_gap": Meaning("Relative gap", "The gap as a share of the score in the language trained in.", LOWER),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
     ),

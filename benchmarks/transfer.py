@@ -1,0 +1,166 @@
+"""Fine-tuning with frozen layers: a Trainer with the same layers frozen, and isogloss with their states kept, in turn.
+
+The embedded model with a classification head, embeddings and the lower blocks frozen, on made-up pairs of the lengths
+that XNLI has; the same batches' size, rate and precision on both sides. Trainer pads to the longest of a batch, as its
+collator does by default. isogloss runs the frozen part once, before the first epoch, and then only what is above; what
+counts is examples a second from the second epoch on, and beside it over all epochs with that first pass. Both sides run
+in turn, and of each the fastest round counts. On a CPU the time is the processor's.
+
+    python -m benchmarks.transfer [--device cuda] [--frozen 8] [--examples 8192]
+    python -m benchmarks.transfer --device cpu
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from transformers.trainer_callback import PrinterCallback
+
+from isogloss.stack.load import choose_device, choose_dtype, load, locate
+from isogloss.tasks import TASKS
+from isogloss.tasks.task import Item, join_items
+from isogloss.training.loop import Settings, Training
+from isogloss.training.optimisation import Optimisation
+from isogloss.training.plans import apply_plan, parse_plan
+from isogloss.training.prefixes import read_prefix
+from isogloss.training.processes import Processes
+from isogloss.training.taskmodels import steps_of, task_model, task_objective
+
+SIZES = {"examples": (8_192, 256), "rounds": (3, 2)}  # on a GPU, on a CPU
+EPOCHS = 3
+RATE = 5e-5
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def make_examples(count, vocabulary, seed):
+    """Ids of made-up pairs whose lengths are spread as those of XNLI are: a mean near 40 tokens, a long tail."""
+    generator = np.random.default_rng(seed)
+    lengths = np.clip(generator.lognormal(3.6, 0.45, count).round().astype(int), 8, 128)
+    return [generator.integers(10, vocabulary, length).tolist() for length in lengths], generator.integers(0, 3, count)
+
+
+def clock_of(device):
+    """The clock, and what waits until the device is done."""
+    if device.type == "cpu":
+        return time.process_time, lambda: None
+    return time.perf_counter, torch.cuda.synchronize
+
+
+def ours(given, ids, labels):
+    """Examples a second from the second epoch on, and over all epochs, with the frozen part's one pass."""
+    clock, wait = clock_of(given.device)
+    stack = load(given.model, dtype="float32", device=given.device)
+    items = join_items(
+        [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
+    )
+    model = task_model(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    apply_plan(stack, parse_plan(f"freeze:{given.frozen}"), epoch=1, seed=0)(0)
+    model.hold(given.frozen)
+    wait()
+    begin = clock()
+    dtype = torch.bfloat16 if given.half else None
+    prefix = read_prefix(model.stack, items, given.frozen, dtype=dtype) if given.frozen > 0 else None
+    objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
+    epoch = steps_of(items, given.batch)
+    settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)
+    training = Training(model, objective, settings, Processes(0, 1, given.device))
+    model.train()
+    ends = []
+    for _ in range(EPOCHS):
+        for _ in range(epoch):
+            training.update()
+        wait()
+        ends.append(clock())
+    return (EPOCHS - 1) * len(items) / (ends[-1] - ends[0]), EPOCHS * len(items) / (ends[-1] - begin)
+
+
+def theirs(given, ids, labels, folder):
+    """Examples a second of a Trainer with the same layers frozen, over the same epochs."""
+    clock, wait = clock_of(given.device)
+    source = locate(given.model)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(source, num_labels=3, dtype=torch.float32)
+    stack = load(given.model, dtype="float32", device="cpu")
+    frozen = {f"{stack.family.blocks}.{number}." for number in range(given.frozen)}
+    for name, weight in model.base_model.named_parameters():
+        weight.requires_grad_(not name.startswith((*frozen, *(f"{one}." for one in stack.family.embeddings))))
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder), num_train_epochs=EPOCHS, per_device_train_batch_size=given.batch, learning_rate=RATE,
+        bf16=given.half, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
+        save_strategy="no", logging_strategy="no",
+    )  # fmt: skip
+    rows = [{"input_ids": one, "labels": int(label)} for one, label in zip(ids, labels, strict=True)]
+    trainer = transformers.Trainer(
+        model=model, args=arguments, train_dataset=rows,
+        data_collator=transformers.DataCollatorWithPadding(stack.tokenizer),
+    )  # fmt: skip
+    trainer.remove_callback(PrinterCallback)
+    wait()
+    begin = clock()
+    trainer.train()
+    wait()
+    return EPOCHS * len(ids) / (clock() - begin)
+
+
+def read_arguments():
+    """The command line; sizes not given are small on a CPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--frozen", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    for name, (large, small) in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
+    given = parser.parse_args()
+    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
+    for name, sizes in SIZES.items():
+        if getattr(given, name) is None:
+            setattr(given, name, sizes[given.device.type == "cpu"])
+    given.half = choose_dtype(None, given.device) == torch.bfloat16
+    return given
+
+
+def main():
+    """Print examples a second on both sides."""
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    transformers.logging.set_verbosity_error()
+    given = read_arguments()
+    vocabulary = transformers.AutoConfig.from_pretrained(locate(given.model)).vocab_size
+    ids, labels = make_examples(given.examples, vocabulary, 0)
+    later, whole, trainer = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        theirs(given, ids[: given.batch], labels[: given.batch], folder)  # to warm up
+        ours(given, ids[: given.batch], labels[: given.batch])
+        for _ in range(given.rounds):
+            trainer.append(theirs(given, ids, labels, folder))
+            one, other = ours(given, ids, labels)
+            later.append(one), whole.append(other)
+            print(f"Trainer {trainer[-1]:,.1f}, isogloss {one:,.1f} ({other:,.1f} with the first pass)", flush=True)
+    facts = {
+        "model": str(given.model),
+        "frozen": given.frozen,
+        "training": f"{given.examples:,} examples, batch {given.batch}, {EPOCHS} epochs",
+        "precision": "bfloat16" if given.half else "float32",
+        "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
+        "trainer": max(trainer),
+        "isogloss": max(later),
+        "isogloss with the first pass": max(whole),
+        "times": max(later) / max(trainer),
+    }
+    print(f"\n{facts['model']}, freeze:{given.frozen}; {facts['training']}; {facts['precision']}; {facts['device']}")
+    print("\n| examples a second | Trainer | isogloss, from epoch 2 | with the first pass | times |")
+    print("|---|---:|---:|---:|---:|")
+    print(f"| | {max(trainer):,.1f} | {max(later):,.1f} | {max(whole):,.1f} | {facts['times']:.2f} |")
+    if given.out:
+        given.out.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
