@@ -13,6 +13,7 @@ from isogloss.recipes.steps.taskscores import keep_scores, kept_scores, mean_row
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import row
 from isogloss.stack.load import load
+from isogloss.training import prefixes
 from tiny_tasks import SMALL, write_sets, write_task
 
 
@@ -85,6 +86,30 @@ def test_frozen_layers_that_are_computed_once_change_no_score(plan, tiny, sets):
         for cache in (True, False)
     ]
     assert np.allclose(tables[0].value, tables[1].value, atol=1e-4, equal_nan=True)
+
+
+def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny, sets, tmp_path, monkeypatch):
+    given = {**sets, **SMALL, "rates": "1e-2", "plans": "freeze:2"}
+    usual = ig.transfer(tiny("bert"), **given)
+    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
+    files, real = [], prefixes.read_prefix
+    monkeypatch.setattr(
+        taskfitting, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
+    )
+    table = ig.transfer(tiny("bert"), **given, out=tmp_path / "run")
+    assert len(files) == 1 and files[0] > 0
+    assert not (tmp_path / "run" / "scratch").exists()
+    assert np.allclose(table.value, usual.value, atol=1e-4, equal_nan=True)
+
+
+def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(tiny, sets, monkeypatch):
+    given = {**sets, **SMALL, "plans": "freeze:2"}
+    seen, real = [], prefixes.read_prefix
+    monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(k["file"]) or real(*a, **k))
+    tables = [ig.transfer(tiny("bert"), **given, frozen_dropout=dropout) for dropout in (True, False)]
+    assert [file is None for file in seen] == [True] * 4 + [False] + [True] * 4
+    losses = [table[table.measure == "loss"].value.tolist() for table in tables]
+    assert losses[0] != losses[1]
 
 
 def test_states_of_frozen_layers_are_read_once_for_all_seeds_and_rates(tiny, sets, monkeypatch):

@@ -54,6 +54,11 @@ def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.
     return batch.to(device)
 
 
+def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
+    """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
+    return _home(stack.device, _size(stack, items, dtype)) is not None
+
+
 def read_prefix(
     stack: Stack,
     items: Items,
@@ -65,13 +70,12 @@ def read_prefix(
 ) -> Prefix:
     """Run every item through the frozen layers once, in evaluation mode.
 
-    dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them;
-    one that is there already is taken as it is, so its name must tell the model, the cut and the text.
+    dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
+    (`has_room`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
     """
     total, kind = int(items.lengths.sum()), dtype or torch.float32
     starts = np.cumsum(items.lengths) - items.lengths
-    size = total * stack.width * kind.itemsize
-    home = _home(stack.device, size)
+    home = _home(stack.device, _size(stack, items, dtype))
     if home is None and file is not None:
         if not file.is_file():
             with whole(file) as beside:
@@ -104,6 +108,11 @@ def _tokens(starts: np.ndarray, lengths: np.ndarray, chosen: np.ndarray) -> np.n
     sizes = lengths[chosen]
     before = np.cumsum(sizes) - sizes
     return np.asarray(np.repeat(starts[chosen] - before, sizes) + np.arange(int(sizes.sum())))
+
+
+def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
+    """Bytes of the states of one cut."""
+    return int(items.lengths.sum()) * stack.width * (dtype or torch.float32).itemsize
 
 
 def _home(device: torch.device, size: int) -> torch.device | None:

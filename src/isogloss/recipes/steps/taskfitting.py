@@ -24,7 +24,7 @@ from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.prefixes import Prefix, read_prefix
+from isogloss.training.prefixes import Prefix, has_room, read_prefix
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
 from isogloss.training.stopping import Selection
@@ -91,10 +91,7 @@ def fit(
         planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
         lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
         prefixes = _prefixes(run, fitting, text, model.stack, plan=plan, cut=lowest, seed=settings.seed, told=progress)
-        objective = task_objective(
-            model, text.items[0], batch=fitting.batch, seed=settings.seed,
-            prefix=None if fitting.frozen_dropout else prefixes[0],
-        )  # fmt: skip
+        objective = task_objective(model, text.items[0], batch=fitting.batch, seed=settings.seed, prefix=prefixes[0])
         training = Training(model, objective, settings, join(fitting.device))
         clear_leftovers(folder)
         if (last := kept.latest(folder)) is not None:
@@ -172,20 +169,21 @@ def _prefixes(
 ) -> list[Prefix | None]:
     """The states of frozen layers of every set; none below block 1, where there is nothing to save.
 
-    Scored sets have theirs where memory has room, and are run from their text otherwise.
+    Training text has them in memory or in a file, and not at all where dropout makes them differ from step to step;
+    scored sets have theirs where memory has room, and are run from their text otherwise.
     """
     if cut < 1 or not fitting.cache:
         return [None] * len(text.items)
     fresh = tuple(block for block in plan.reinit if block <= cut)
     key = (cut, fresh, seed if fresh else None)
     if key != text.key:
-        text.key, text.prefixes = None, []
+        text.key, text.prefixes = None, []  # before the next ones need their room
         name = f"cut-{cut}" + (f"-fresh-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else "")
-        files = [run.scratch / f"{name}.states", *[None] * (len(text.items) - 1)]
-        text.prefixes = [
-            read_prefix(stack, items, cut, dtype=fitting.dtype, file=file, progress=told)
-            for items, file in zip(text.items, files, strict=True)
-        ]
+        how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
+        for number, items in enumerate(text.items):
+            wanted = not fitting.frozen_dropout if number == 0 else has_room(stack, items, dtype=fitting.dtype)
+            file = run.scratch / f"{name}.states" if number == 0 else None
+            text.prefixes.append(read_prefix(stack, items, cut, file=file, **how) if wanted else None)
         text.key = key
     return text.prefixes
 
