@@ -65,7 +65,7 @@ def ours(given, ids, labels):
     wait()
     begin = clock()
     dtype = torch.bfloat16 if given.half else None
-    prefix = read_prefix(model.stack, items, given.frozen, dtype=dtype) if given.frozen > 0 else None
+    prefix = read_prefix(model.still, items, given.frozen, dtype=dtype) if given.frozen > 0 else None
     objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
     epoch = steps_of(items, given.batch)
     settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)

@@ -1,5 +1,7 @@
 """A head on a stack: scores are those of an explicit loop, frozen layers stay, and a kept prefix changes nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from isogloss.training.optimisation import Optimisation
 from isogloss.training.plans import apply_plan, frozen_at, parse_plan
 from isogloss.training.prefixes import read_prefix
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import ask, find, task_model, task_objective
+from isogloss.training.taskmodels import TaskModel, ask, find, task_model, task_objective
 from tiny_models import ENCODERS
 from tiny_tasks import read_task, write_task
 
@@ -197,3 +199,28 @@ def test_every_task_has_a_head_that_begins_the_same_from_one_seed(tiny):
         heads = [task_model(stack, task, ("a", "b"), seed=seed).head.state_dict() for seed in (3, 3, 4)]
         assert torch.equal(state, torch.random.get_rng_state())
         assert all(torch.equal(heads[0][name], heads[1][name]) for name in heads[0])
+
+
+def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared):
+    stack, task, items, labels = prepared()
+    model = TaskModel(replace(stack, pack=False), task, labels, seed=0, still=replace(stack, pack=True))
+    asked = ask(items, [4, 2, 9], device=stack.device)
+    model.eval()
+    packed = model(asked)[0]
+    for one in model.modules():
+        if isinstance(one, torch.nn.Dropout):
+            one.p = 0.0
+    stack.model.config.attention_probs_dropout_prob = 0.0
+    assert not model.stack.packs and model.still.packs
+    model.train()
+    for block in stack.blocks:
+        block.attention.self.eval()  # fused attention is given its dropout as a number
+    padded = model(asked)[0]
+    torch.testing.assert_close(packed, padded, atol=2e-5, rtol=1e-4)
+    cut = read_prefix(model.still, items, 2)
+    for mode in (True, False):
+        model.train(mode)
+        for block in stack.blocks:
+            block.attention.self.eval()
+        found = model(asked, cut.states([4, 2, 9], stack.device), 2)[0]
+        torch.testing.assert_close(found, packed, atol=2e-5, rtol=1e-4)

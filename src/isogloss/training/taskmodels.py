@@ -48,19 +48,22 @@ class Asked:
 class TaskModel(nn.Module):
     """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
 
-    dropout: whether frozen layers keep their dropout.
+    dropout: whether frozen layers keep their dropout. still: the same stack, as it runs in evaluation mode.
     """
 
-    def __init__(self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False) -> None:
+    def __init__(
+        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, still: Stack | None = None
+    ) -> None:
         super().__init__()
         self.stack, self.task, self.labels, self.dropout = stack, task, labels, dropout
+        self.still = still or stack
         self.encoder = stack.model
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed_of(seed, "head"))
             self.head = task.head(stack.width, labels)
         self.head.to(stack.device)
         self._frozen: list[nn.Module] = []
-        self._uppers: dict[int, Stack] = {}
+        self._uppers: dict[tuple[int, bool], Stack] = {}
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
@@ -80,13 +83,13 @@ class TaskModel(nn.Module):
 
     def forward(self, asked: Asked, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
         """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
-        top, stack = self.stack.last, self.stack
+        top, stack = self.stack.last, self.stack if self.training else self.still
         if prefix is None:
             states = stack.read(asked.batch, [top], reduce=lambda _, states: states)[top]
         elif cut == top:
             states = prefix
         else:
-            upper = self._uppers.setdefault(cut, stack[cut:])
+            upper = self._uppers.setdefault((cut, self.training), stack[cut:])
             states = upper.read(asked.batch, [top], reduce=lambda _, states: states, hidden=prefix)[top]
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
@@ -99,14 +102,15 @@ def task_model(
 ) -> TaskModel:
     """A model to train: half says that it will compute in bfloat16, where a GPU runs sentences end to end.
 
-    Its variable-length kernel knows no dropout, so a model whose attention has some is padded instead.
+    Its variable-length kernel knows no dropout, so a model whose attention has some is padded while it trains.
     """
     drops = any(
         getattr(stack.model.config, name, 0.0) for name in ("attention_dropout", "attention_probs_dropout_prob")
     )
+    still = stack
     if stack.device.type == "cuda":
-        stack = replace(stack, pack=half and not drops)
-    return TaskModel(stack, task, labels, seed=seed, dropout=dropout)
+        stack, still = replace(stack, pack=half and not drops), replace(stack, pack=half)
+    return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
 def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Asked:

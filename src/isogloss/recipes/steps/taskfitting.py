@@ -90,7 +90,7 @@ def fit(
         )  # fmt: skip
         planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
         lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
-        prefixes = _prefixes(run, fitting, text, model.stack, plan=plan, cut=lowest, seed=settings.seed, told=progress)
+        prefixes = _prefixes(run, fitting, text, model.still, plan=plan, cut=lowest, seed=settings.seed, told=progress)
         objective = task_objective(model, text.items[0], batch=fitting.batch, seed=settings.seed, prefix=prefixes[0])
         training = Training(model, objective, settings, join(fitting.device))
         clear_leftovers(folder)
