@@ -214,7 +214,7 @@ def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, t
     assert "measured on an mBERT-shaped model on one H200" in shown
     code, shown, _ = run("reproduce", "hussain2020", "--scale", "mini", "--dry-run", "--only", "last:1", "--out", "x")
     assert code == 0
-    assert "first, native:" in shown and "--depth 12 --width 256 --heads 4" in shown
+    assert "first, native:" in shown and "--depth 12 --width 384 --heads 6" in shown  # as mini has
     assert re.findall(r"--plans (\S+) --seed (\d)", shown) == [("last:1", "0"), ("last:1", "1"), ("last:1", "2")]
     assert "112,500 updates" in shown
 

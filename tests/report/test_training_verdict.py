@@ -115,8 +115,8 @@ def test_steps_are_never_taken_for_repeated_curves():
 
 
 def test_a_measure_nobody_named_is_told_too():
-    lines = say(over("accuracy", [0.4, 0.6], margin=0.05, target="nl"), over("accuracy", [0.4, 0.8], target="ru"))
-    assert lines == ["Accuracy rose from 0.4000 at step 0 to 0.7000 at step 100, average over 2 curves."]
+    lines = say(over("evenness", [0.4, 0.6], margin=0.05, target="nl"), over("evenness", [0.4, 0.8], target="ru"))
+    assert lines == ["Evenness rose from 0.4000 at step 0 to 0.7000 at step 100, average over 2 curves."]
 
 
 def test_rows_without_a_step_keep_their_own_verdict_after_it():
