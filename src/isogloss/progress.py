@@ -16,6 +16,11 @@ def silent(stage: str, done: int, total: int) -> None:
     """Say nothing."""
 
 
+def named(progress: Progress, stage: str) -> Progress:
+    """The same progress under one name, whatever the work calls its stages."""
+    return lambda _, done, total: progress(stage, done, total)
+
+
 @contextmanager
 def bar() -> Iterator[Progress]:
     """Show one rich progress bar per stage on standard error while the block runs."""

@@ -8,8 +8,18 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.stack.load import choose_dtype
+from isogloss.training.plans import Plan, parse_plan
 
 Number = TypeVar("Number", int, float)
+
+
+def plan_list(text: str) -> list[Plan]:
+    """The plans of --plans, separated by commas, none of them twice."""
+    found = [parse_plan(one.strip()) for one in text.split(",")]
+    twice = [str(one) for number, one in enumerate(found) if one in found[:number]]
+    if twice:
+        raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
+    return found
 
 
 def one_of(name: str, value: str, choices: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ import pandas as pd
 import torch
 
 from isogloss.errors import InputError
-from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, half_precision, one_of, share_of
+from isogloss.progress import Progress, named, silent
+from isogloss.recipes.arguments import at_least, half_precision, one_of, plan_list, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.drifting import (
     Native,
@@ -40,7 +40,7 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Decay, Optimisation
-from isogloss.training.plans import Plan, frozen_at, parse_plan
+from isogloss.training.plans import frozen_at
 from isogloss.training.processes import launched
 from isogloss.training.stopping import Choice, at_balance, early_stopping
 
@@ -87,7 +87,7 @@ def drift_job(
     if launched()[1] > 1:
         raise InputError("drift trains in one process; start it without torchrun or accelerate")
     place = choose_device(device)
-    chosen, sets = _plans(plans), parse_legacy(legacy)
+    chosen, sets = plan_list(plans), parse_legacy(legacy)
     share = share_of("held_out", held_out, zero=False)
     corpora = read_corpora(target, others or [], share=share, batch=at_least("batch", batch, 1))
     if one_of("stop", stop, ("never", "early", "balance")) == "balance" and not corpora.others:
@@ -150,7 +150,7 @@ def drift_job(
             stage = f"tuning {place['variant']}, seed {each} ({number} of {len(trainings)})"
             if defects != watch.how.defects:
                 watch = with_defects(watch, defects, native=beside)
-            yield from tune(run, tuning, watch, plan=plan, place=place, progress=_told(progress, stage))
+            yield from tune(run, tuning, watch, plan=plan, place=place, progress=named(progress, stage))
         yield untuned
         yield from curve_rows(run, corpora, model=names[0])
         yield from effect_rows(run.rows)
@@ -185,14 +185,6 @@ def drift(
     )  # fmt: skip
 
 
-def _plans(text: str) -> list[Plan]:
-    found = [parse_plan(one.strip()) for one in text.split(",")]
-    twice = [str(one) for number, one in enumerate(found) if one in found[:number]]
-    if twice:
-        raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
-    return found
-
-
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:
     """What the two models are called: their folders' names, with the folder above where those are the same."""
     paths = [Path(str(one)) for one in (model, native or "")]
@@ -211,7 +203,3 @@ def _native(name: str, called: str, stack: Stack, place: torch.device) -> Native
             "compared one by one, so choose one of the same depth"
         )
     return Native(model, beside, called)
-
-
-def _told(progress: Progress, stage: str) -> Progress:
-    return lambda _, done, total: progress(stage, done, total)

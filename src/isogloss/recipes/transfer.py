@@ -14,9 +14,8 @@ from typing import Annotated, Any, cast
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, half_precision, model_name, share_of
-from isogloss.recipes.drift import _plans, _told
+from isogloss.progress import Progress, named, silent
+from isogloss.recipes.arguments import at_least, half_precision, model_name, plan_list, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.taskfitting import Fitting, Text, fit, scored_models, training_folder
 from isogloss.recipes.steps.taskscores import mean_rows, result_rows
@@ -66,7 +65,7 @@ def transfer_job(
     if launched()[1] > 1:
         raise InputError("transfer trains in one process; start it without torchrun or accelerate")
     place, kind = choose_device(device), find_task(task)
-    chosen, grid = _plans(plans), _rates(rates)
+    chosen, grid = plan_list(plans), _rates(rates)
     sets = read_sets(kind, train, dev, test, skip_bad=skip_bad)
     stack = load(model, revision, dtype="float32", device=place)
     if stack.family.kind != "encoder":
@@ -114,7 +113,7 @@ def transfer_job(
                     done += 1
                     variant = f"{plan} rate:{rate:g}" if len(grid) > 1 else str(plan)
                     at = {**where, "variant": variant, "seed": each}
-                    told = _told(progress, f"training {variant}, seed {each} ({done} of {total})")
+                    told = named(progress, f"training {variant}, seed {each} ({done} of {total})")
                     yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told)
                     models += scored_models(training_folder(run, at), rate)
                 rows = result_rows(models, sets, kind, place={**where, "variant": str(plan), "seed": each})
