@@ -3,20 +3,17 @@
 import io
 import json
 import re
-import signal
 import sys
-import time
 
 import pandas as pd
 import pytest
 
 import isogloss as ig
 from isogloss import cli
-from isogloss.papers import Request, find, outline_lines, selected, work
-from isogloss.papers import jobs as jobs_module
+from isogloss.papers import Request, find, outline_lines, selected
 from isogloss.papers.hussain2020 import pictures
 from isogloss.papers.hussain2020.published import DISTANCES, PLANS, TABLE_1, TABLE_2
-from isogloss.papers.jobs import Job, run_jobs
+from isogloss.recipes import work
 from isogloss.runs import read_facts, read_rows
 from tiny_pretraining import command_line
 from tiny_reproduction import make_small
@@ -90,7 +87,7 @@ def test_published_values_stand_beside_the_rows_they_are_of(reproduced):
 def test_a_finished_job_is_not_run_again(reproduced, monkeypatch):
     folder, _, whole, _ = reproduced
     make_small(monkeypatch)
-    monkeypatch.setattr("isogloss.papers.jobs.RECIPES", {})  # any call would fail
+    monkeypatch.setattr("isogloss.recipes.registry.RECIPES", {})  # any call would fail
     again = ig.reproduce("hussain2020", out=folder, seeds=1, device="cpu", resume=True)
     pd.testing.assert_frame_equal(again, whole)
 
@@ -140,54 +137,6 @@ def test_runs_on_different_texts_are_not_put_into_one_table(reproduced, monkeypa
             find("hussain2020").collect(None, outline.jobs)
     finally:
         facts.write_text(before, encoding="utf-8")
-
-
-STUB = """
-import json, pathlib, sys, time
-job = json.load(sys.stdin)
-time.sleep(0.3)
-if job["first"] == "gone":
-    sys.exit("a line before\\nthere is no gone")
-folder = pathlib.Path(job["folder"])
-folder.mkdir(parents=True)
-(folder / "run.json").write_text(json.dumps({"status": "finished", "given": job["options"]}))
-"""
-
-
-def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.papers.jobs.WORKER", (sys.executable, "-c", STUB))
-    firsts = {"one": "here", "gone": "gone", "two": "here", "three": "here"}
-    jobs = [Job(name, "drift", first, {"seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
-    told = []
-    begun = time.perf_counter()
-    with pytest.raises(
-        ig.InputError, match=r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
-    ):
-        run_jobs(jobs, parallel=4, progress=lambda *news: told.append(news))
-    assert time.perf_counter() - begun < 4 * 0.3 + 5
-    assert [job.done for job in jobs] == [True, False, True, True]
-    assert read_facts(tmp_path / "two")["given"] == {"seed": 1}
-    assert told[-1] == ("jobs", 4, 4)
-
-
-def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.papers.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
-    jobs = [Job(name, "drift", "m", {}, tmp_path / name, {}) for name in ("one", "two")]
-    started = []
-
-    def start(*arguments):
-        started.append(begin(*arguments))
-        if len(started) == 2:
-            signal.raise_signal(signal.SIGTERM)
-        return started[-1]
-
-    begin, before = jobs_module._start, signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("isogloss.papers.jobs._start", start)
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs(jobs, parallel=2)
-    assert started[0].poll() is not None
-    started[1].kill()
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):

@@ -1,11 +1,11 @@
-"""One job in a process of its own: `python -m isogloss.papers.work`, with the job as JSON on standard input."""
+"""One job in a process of its own: `python -m isogloss.recipes.work`, with the job as JSON on standard input."""
 
 import json
 import sys
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.papers.jobs import Job, run_job
+from isogloss.recipes.jobs import Job, run_job
 
 
 def main() -> None:

@@ -1,0 +1,79 @@
+"""Which recipes there are, each as its command's name and two functions; a new one adds a line."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.recipes.drift import drift, drift_job
+from isogloss.recipes.map import map_job, map_layers
+from isogloss.recipes.pretrain import pretrain, pretrain_job
+from isogloss.recipes.recipe import Job
+from isogloss.recipes.transfer import transfer, transfer_job
+
+TEXT = ("bitext", "languages", "links", "data")  # options that say which parallel text to read
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`job(...)` checks what it is given and returns the work; `call(first, ...)` does it, from Python."""
+
+    name: str
+    job: Callable[..., Job]
+    call: Callable[..., pd.DataFrame]
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Its options, with the model where it takes one, without parallel text."""
+        found = inspect.signature(self.job).parameters
+        return {name: one for name, one in found.items() if name != "bitext"}
+
+    @property
+    def takes_bitext(self) -> bool:
+        """Whether it reads parallel text."""
+        return "bitext" in inspect.signature(self.job).parameters
+
+    @property
+    def first(self) -> str:
+        """What stands before the options: the model, or the text that a model is made of."""
+        return "model" if "model" in self.parameters else "text"
+
+
+RECIPES = {
+    one.name: one
+    for one in (
+        Recipe("map", map_job, map_layers),
+        Recipe("pretrain", pretrain_job, pretrain),
+        Recipe("drift", drift_job, drift),
+        Recipe("transfer", transfer_job, transfer),
+    )
+}
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name."""
+    if name not in RECIPES:
+        raise InputError(f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def read_parallel(
+    bitext: str | list[str] | None = None,
+    languages: str | None = None,
+    links: str | None = None,
+    data: str | None = None,
+) -> list[Any]:
+    """The parallel text that the options of a command name; none where nothing is given."""
+    from isogloss.text import read_bitexts, resolve
+    from isogloss.text.readers import embedded
+
+    wanted = [one.strip() for one in languages.split(",")] if languages else None
+    if not bitext:
+        if links:
+            raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
+        return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
+    files = [bitext] if isinstance(bitext, str) else bitext
+    return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)

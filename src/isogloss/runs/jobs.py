@@ -1,0 +1,202 @@
+"""Calls of recipes as jobs: each has a run folder of its own, which is not run again once it is finished.
+
+A job is data, so that it can be run in this process, in another, or on another machine. Where it runs is an `Executor`,
+a function that is given jobs and returns those that failed:
+
+    one_by_one(call)                  in this process, one after the other
+    side_by_side(parallel, devices)   here, several at a time, each a process of its own
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.runs.run import read_facts
+
+WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as JSON and runs it
+PAUSE = 0.2  # seconds between looks at processes
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call of a recipe: `first` is what stands before the options (a model, or text), `folder` its run.
+
+    place: what tells the job from others, such as its plan and seed.
+    """
+
+    name: str
+    recipe: str
+    first: Any
+    options: Mapping[str, Any]
+    folder: Path
+    place: Mapping[str, Any]
+
+    @property
+    def done(self) -> bool:
+        """Whether its run is finished."""
+        return (self.folder / "run.json").is_file() and read_facts(self.folder).get("status") == "finished"
+
+    @property
+    def log(self) -> Path:
+        """What it said, where it ran as a process of its own or failed."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def words(self) -> list[str]:
+        """The same as a command, an option with its value in one string."""
+        found = ["isogloss", self.recipe]
+        text = {"text": self.first} if self.recipe == "pretrain" else {}
+        found += [] if text else [str(self.first)]
+        for name, value in {**text, **self.options, "out": self.folder}.items():
+            spelt = name.replace("_", "-")
+            if isinstance(value, bool):
+                found.append(f"--{spelt}" if value else f"--no-{spelt}")
+            else:
+                found += [f"--{spelt} {part}" for part in _parts(value) if part is not None]
+        return found
+
+    def as_json(self) -> str:
+        """What a worker reads; `place` stays here."""
+        given = {"name": self.name, "recipe": self.recipe, "first": self.first, "options": self.options}
+        return json.dumps({**given, "folder": self.folder}, default=str)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that did not finish, and the last thing it said."""
+
+    job: Job
+    said: str
+
+
+Executor = Callable[[Sequence[Job], Progress], Sequence[Failure]]
+"""Runs every job it is given, whatever becomes of the others, and returns those that failed.
+
+progress is told of the stage `jobs`. A job's folder is filled by `isogloss.recipes.work`, wherever that runs.
+"""
+
+
+def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
+    """Run every job that is not finished; those that fail are named at the end."""
+    left = [job for job in jobs if not job.done]
+    failed = executor(left, progress) if left else ()
+    if failed:
+        first, others = failed[0], failed[1:]
+        also = f"; also {', '.join(f'{one.job.name} ({one.job.log})' for one in others)}" if others else ""
+        raise InputError(
+            f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
+            f"{first.job.log}, and --resume goes on with what is left{also}"
+        )
+
+
+def one_by_one(call: Callable[[Job, Progress], None]) -> Executor:
+    """Run jobs in this process, one after the other; `call` runs one."""
+
+    def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+        failed = []
+        for number, job in enumerate(jobs):
+            progress("jobs", number, len(jobs))
+            try:
+                call(job, progress)
+            except Exception as error:
+                job.log.parent.mkdir(parents=True, exist_ok=True)
+                plain = isinstance(error, InputError)
+                job.log.write_text(f"{error}\n" if plain else traceback.format_exc(), encoding="utf-8")
+                failed.append(Failure(job, _last_line(job.log)))
+        progress("jobs", len(jobs), len(jobs))
+        return failed
+
+    return execute
+
+
+def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
+    """Run up to `parallel` jobs at a time on this machine, each a process of its own.
+
+    devices: GPUs that take turns, as in `cuda:0`, `cuda:1`. A process sees only its own, as `cuda`: so a job does not
+    record which one it was, and can go on with another.
+    """
+
+    def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+        waiting, failed = list(jobs), list[Failure]()
+        running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
+        before = _interrupted_by(signal.SIGTERM)
+        try:
+            while waiting or running:
+                while waiting and len(running) < parallel:
+                    job, device = waiting.pop(0), _least_used(devices, [one for _, one, _ in running])
+                    running.append((job, device, _start(job, parallel, device)))
+                time.sleep(PAUSE)
+                ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
+                failed += [Failure(job, _last_line(job.log)) for job, code in ended if code]
+                running = [one for one in running if one[2].returncode is None]
+                progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
+        finally:
+            for _, _, process in running:
+                process.terminate()
+            for _, _, process in running:
+                process.wait()
+            if before is not None:
+                signal.signal(signal.SIGTERM, before)
+        return failed
+
+    return execute
+
+
+def _parts(value: Any) -> list[Any]:
+    """The values of an option that is given once or several times; files by language are `LANG=FILE[,FILE]`."""
+    if isinstance(value, Mapping):
+        return [f"{key}={file if isinstance(file, str | Path) else ','.join(file)}" for key, file in value.items()]
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _interrupted_by(number: int) -> Any:
+    """Let a signal interrupt, so that processes are ended with this one; what it did before, None where it is left."""
+    if threading.current_thread() is not threading.main_thread():
+        return None  # only the main thread may say what signals do
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    return signal.signal(number, interrupt)
+
+
+def _least_used(devices: Sequence[str], taken: Sequence[str | None]) -> str | None:
+    return min(devices, key=taken.count) if devices else None
+
+
+def _start(job: Job, parallel: int, device: str | None = None) -> subprocess.Popen[bytes]:
+    threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("wb") as log:
+        process = subprocess.Popen(
+            WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log,
+            env={"OMP_NUM_THREADS": threads, **os.environ, **_seeing(device)},
+        )  # fmt: skip
+    assert process.stdin is not None
+    process.stdin.write(job.as_json().encode())
+    process.stdin.close()
+    return process
+
+
+def _seeing(device: str | None) -> dict[str, str]:
+    """The environment in which `cuda` is this one of the GPUs that can be seen here."""
+    if device is None:
+        return {}
+    number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
+    return {"CUDA_VISIBLE_DEVICES": seen.split(",")[number].strip() if seen else str(number)}
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no word"

@@ -1,0 +1,109 @@
+"""Jobs on this machine: one that fails stops none of the others, and none outlives the process that started it."""
+
+import signal
+import sys
+import time
+
+import pytest
+
+import isogloss as ig
+from isogloss.recipes.jobs import Job, run_jobs
+from isogloss.runs import jobs as jobs_module
+from isogloss.runs import read_facts
+from isogloss.runs.jobs import _seeing, one_by_one, side_by_side
+
+STUB = """
+import json, pathlib, sys, time
+job = json.load(sys.stdin)
+time.sleep(0.3)
+if job["first"] == "gone":
+    sys.exit("a line before\\nthere is no gone")
+folder = pathlib.Path(job["folder"])
+folder.mkdir(parents=True)
+(folder / "run.json").write_text(json.dumps({"status": "finished", "given": job["options"]}))
+"""
+
+
+def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", STUB))
+    firsts = {"one": "here", "gone": "gone", "two": "here", "three": "here"}
+    jobs = [Job(name, "drift", first, {"seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
+    told = []
+    begun = time.perf_counter()
+    with pytest.raises(
+        ig.InputError, match=r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
+    ):
+        run_jobs(jobs, parallel=4, progress=lambda *news: told.append(news))
+    assert time.perf_counter() - begun < 4 * 0.3 + 5
+    assert [job.done for job in jobs] == [True, False, True, True]
+    assert read_facts(tmp_path / "two")["given"] == {"seed": 1}
+    assert told[-1] == ("jobs", 4, 4)
+
+
+def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
+    jobs = [Job(name, "drift", "m", {}, tmp_path / name, {}) for name in ("one", "two")]
+    started = []
+
+    def start(*arguments):
+        started.append(begin(*arguments))
+        if len(started) == 2:
+            signal.raise_signal(signal.SIGTERM)
+        return started[-1]
+
+    begin, before = jobs_module._start, signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("isogloss.runs.jobs._start", start)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, parallel=2)
+    assert started[0].poll() is not None
+    started[1].kill()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path):
+    def call(job, progress):
+        if job.first == "gone":
+            raise ig.InputError("there is no gone")
+        if job.first == "broken":
+            raise ZeroDivisionError("a bug")
+        job.folder.mkdir()
+        (job.folder / "run.json").write_text('{"status": "finished"}')
+
+    firsts = {"one": "gone", "two": "here", "three": "broken", "four": "here"}
+    jobs = [Job(name, "drift", first, {}, tmp_path / name, {}) for name, first in firsts.items()]
+    with pytest.raises(ig.InputError) as error:
+        run_jobs(jobs, executor=one_by_one(call))
+    said = str(error.value)
+    assert said.startswith("2 of 4 jobs failed, one first: there is no gone; all it said is in") and "\n" not in said
+    assert f"also three ({tmp_path / 'three.log'})" in said
+    assert "ZeroDivisionError: a bug" in (tmp_path / "three.log").read_text()
+    assert [job.done for job in jobs] == [False, True, False, True]
+    run_jobs(jobs[1::2], executor=lambda *_: pytest.fail("nothing is left to run"))
+
+
+SEEING = """
+import json, os, pathlib, sys
+folder = pathlib.Path(json.load(sys.stdin)["folder"])
+folder.mkdir(parents=True)
+facts = {"status": "finished", "seen": os.environ.get("CUDA_VISIBLE_DEVICES")}
+(folder / "run.json").write_text(json.dumps(facts))
+"""
+
+
+def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", SEEING))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
+    jobs = [Job(str(number), "map", "m", {}, tmp_path / str(number), {}) for number in range(4)]
+    assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs, lambda *_: None) == []
+    assert [read_facts(job.folder)["seen"] for job in jobs] == ["4", "7", "4", "7"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert _seeing("cuda:1") == {"CUDA_VISIBLE_DEVICES": "1"} and _seeing(None) == {}
+
+
+def test_a_job_reads_as_the_command_it_is(tmp_path):
+    options = {"test": {"en": "a", "nl": ["b", "c"]}, "keep": True, "cache": False, "seed": 1, "dtype": None}
+    job = Job("one", "transfer", "mini", options, tmp_path, {})
+    assert job.words == [
+        "isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--keep", "--no-cache", "--seed 1",
+        f"--out {tmp_path}",
+    ]  # fmt: skip
