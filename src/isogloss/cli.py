@@ -20,7 +20,7 @@ import typer
 from isogloss import progress
 from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
-from isogloss.papers import Request, find, outline_lines, reproduce, selected, summary
+from isogloss.papers import Request, every_option, find, outline_lines, outline_of, reproduce, selected, summary
 from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job, transfer_job
 from isogloss.runs import check_folder, read_facts
 from isogloss.training.processes import launched
@@ -81,22 +81,27 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
 
 
 def reproduce_command() -> Callable[..., None]:
-    """Make a command of `reproduce`: its keyword arguments become options, and `--dry-run` tells what would be done."""
+    """Make a command of `reproduce`: its keyword arguments and those of papers become options.
+
+    `--dry-run` tells what would be done.
+    """
     own = [one for one in inspect.signature(reproduce).parameters.values() if get_origin(one.annotation) is Annotated]
+    special = every_option()
 
     def run(**given: Any) -> None:
         arguments = {one.name: given[one.name] for one in own}
+        options = {name: given[name] for name in special}
         paper = find(given["paper"])
         place = Path("runs") / f"{paper.name}-{given['scale']}"
         if given["dry_run"]:
             asked = {name: value for name, value in arguments.items() if name in Request.__dataclass_fields__}
-            outline = paper.plan(Request(out=Path(given["out"] or place), **asked))
+            _, outline = outline_of(paper.name, Request(out=Path(given["out"] or place), **asked), **options)
             jobs = selected(outline.jobs, arguments["only"], arguments["only_seeds"])
             typer.echo("\n".join(outline_lines(outline, jobs)))
             return
         folder = Path(given["out"]) if given["out"] else _default_folder(place, resume=given["resume"])
         with _bars(given["quiet"]) as bars:
-            table = reproduce(paper.name, out=folder, resume=given["resume"], progress=bars, **arguments)
+            table = reproduce(paper.name, out=folder, resume=given["resume"], progress=bars, **arguments, **options)
             draw = given["report"] and len(table) > 0 and _can_draw()
             page = _report([folder], folder / "report.html", bars) if draw else None
         _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
@@ -107,6 +112,10 @@ def reproduce_command() -> Callable[..., None]:
         option = DataFolder if one.name == "data" else Annotated[kind, typer.Option(help=text)]
         found.append(one.replace(annotation=option, kind=ONLY))
     found += [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in SHARED]
+    for name, mine in special.items():
+        panel = f"Options of {', '.join(mine.help)}"
+        shown = typer.Option(help="; ".join(dict.fromkeys(mine.help.values())), rich_help_panel=panel)
+        found.append(inspect.Parameter(name, ONLY, default=None, annotation=Annotated[mine.kind, shown]))
     flags = {"dry_run": (False, "print what would be run and what it costs; run nothing"), "report": (True, "draw it")}
     for name, (default, text) in flags.items():
         spelt = f"--{name.replace('_', '-')}" if not default else f"--{name}/--no-{name}"

@@ -183,8 +183,9 @@ def test_commands_of_a_dry_run_parse(tmp_path):
     ("options", "part"),
     [
         ({"scale": "huge"}, "--scale takes smoke or mini or paper"),
-        ({"only": "last:5"}, "--only 'last:5' is no plan of this paper; it has last:12"),
-        ({"only_seeds": "3"}, "--only-seeds '3' is no seed of this paper; it has 0, 1, 2"),
+        ({"only": "last:5"}, "--only 'last:5' chooses no job of this paper; it has plan last:12"),
+        ({"only_seeds": "3"}, "--only-seeds '3' chooses no job of this paper; it has plan last:12"),
+        ({"rates": "1e-5"}, "--rates is no option of hussain2020, whose own are: --text, --native, --native-text"),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"every": 0}, "--every must be at least 1"),
         ({"parallel": 0}, "--parallel must be at least 1"),

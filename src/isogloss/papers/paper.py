@@ -1,7 +1,8 @@
 """What a paper is to this toolkit: its published numbers, the recipe calls that answer them, and what was found.
 
 A paper's own file (or folder) holds one `Paper`, a record of functions. `plan` turns what the user gave into an
-`Outline`: the recipe calls to make, in order, and their cost, before anything is written. Everything after the runs is
+`Outline`: the recipe calls to make, in order, and their cost, before anything is written; its keyword arguments are the
+options that this paper alone has, as `papers.options` says. Everything after the runs is
 read from the one table of rows: `collect` makes that table, with the published values beside measured ones, and
 `tables`, `findings` and `pictures` are functions of it, so that a report can be made again from a run folder alone.
 """
@@ -25,25 +26,16 @@ SCALES = ("smoke", "mini", "paper")
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asks for; None where the scale decides.
+    """What the user asks of any paper; None where the scale decides.
 
-    out: the folder of the reproduction. data: a folder of data sets. text: of the language that is tuned on. model,
-    native: folders or hub ids. native_text: what the native model is pretrained on, where none is given. seeds: how
-    many. every, distance: updates between readings. watched: sentences of each other language.
+    out: the folder of the reproduction. data: a folder of data sets. model: a folder or hub id. seeds: how many.
     """
 
     scale: str
     out: Path
     data: str | None = None
-    text: str | None = None
     model: str | None = None
-    native: str | None = None
-    native_text: str | None = None
-    native_steps: int | None = None
     seeds: int | None = None
-    every: int | None = None
-    distance: int | None = None
-    watched: int | None = None
     device: str = "auto"
     dtype: str | None = None
 
@@ -80,11 +72,14 @@ class Outline:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper. `about` cites it; `collect(run, jobs)` fills the run's table from finished jobs."""
+    """One paper. `about` cites it; `collect(run, jobs)` fills the run's table from finished jobs.
+
+    plan: `plan(request, *, ...)`, whose keyword arguments are annotated with their help and None unless given.
+    """
 
     name: str
     about: str
-    plan: Callable[[Request], Outline]
+    plan: Callable[..., Outline]
     collect: Callable[[Run, Sequence[Job]], None]
     tables: Callable[[pd.DataFrame], Sequence[Table]]
     findings: Callable[[pd.DataFrame], Sequence[Finding]]

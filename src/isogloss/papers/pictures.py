@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: steps, values and the ends of its band (NaN where there is none), equally many each.
+    """A curve: steps (or whatever lies on the horizontal axis), values and the ends of its band, equally many each.
 
-    seeds: how many stand behind it. dots: published numbers rather than a curve.
+    Ends are NaN where there is no band. dots: points that are not joined, such as published numbers.
     """
 
     label: str
@@ -21,11 +21,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share axes; `marks` are steps with a thin line, such as the ends of epochs."""
+    """Curves that share axes; `marks` are steps with a thin line, such as the ends of epochs.
+
+    floor: what chance gives, a dashed line.
+    """
 
     title: str
     lines: Sequence[Line]
     marks: Sequence[float] = field(default_factory=tuple)
+    floor: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,4 @@ class Picture:
     ylabel: str = ""
     reach: float = 0.0
     log: bool = False
+    xlabel: str = "step"

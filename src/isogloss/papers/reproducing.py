@@ -5,7 +5,7 @@ spot, and the run folder of every recipe call in `jobs`. A job that is finished 
 be stopped, shared between commands (`only`, `only_seeds`) and gone on with; each command collects what is there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +14,10 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
+from isogloss.papers.choosing import selected
 from isogloss.papers.evidence import finding_lines
 from isogloss.papers.jobs import Job, run_job, run_jobs
+from isogloss.papers.options import taken
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.registry import find
 from isogloss.papers.tables import as_text
@@ -33,35 +35,28 @@ def reproduce(
     scale: Annotated[str, "smoke: invented languages; mini: the embedded model; paper: as published"] = "smoke",
     out: str | Path,
     data: Annotated[str | None, "folder of data sets, with xnli in it"] = None,
-    text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
-    model: Annotated[str | None, "model to tune: mini, a folder, or a hub id; default: by --scale"] = None,
-    native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
-    native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
-    native_steps: Annotated[int | None, "updates of that pretraining; default: by --scale"] = None,
-    seeds: Annotated[int | None, "how many seeds each plan has; default 3"] = None,
-    every: Annotated[int | None, "updates between readings of perplexity; default: by --scale"] = None,
-    distance: Annotated[int | None, "updates between readings of distances; default: by --scale"] = None,
-    watched: Annotated[int | None, "sentences of each other language; default: by --scale"] = None,
-    only: Annotated[str | None, "run these plans only, with commas; what others have run is collected"] = None,
+    model: Annotated[str | None, "model to train: mini, a folder, or a hub id; default: by --scale"] = None,
+    seeds: Annotated[int | None, "how many seeds everything has; default 3"] = None,
+    only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; what others have run is collected"] = None,
     only_seeds: Annotated[str | None, "run these seeds only, as in 0,2"] = None,
     parallel: Annotated[int, "jobs at a time, each a process of its own"] = 1,
     device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
     resume: bool = False,
     progress: Progress = silent,
+    **options: Any,
 ) -> pd.DataFrame:
     """Run what a paper ran, and set its published numbers beside the measured ones.
 
-    Returns the rows of all jobs that are finished, `published` filled where the paper has a number.
+    options: those that the paper alone has, which are the keyword arguments of its `plan`. Returns
+    the rows of all jobs that are finished, `published` filled where the paper has a number.
 
     Example: isogloss reproduce hussain2020 --scale smoke
 
     >>> table = reproduce("hussain2020", scale="smoke", out="runs/smoke")  # doctest: +SKIP
     """
     at_least("parallel", parallel, 1)
-    request = Request(scale, Path(out), data, text, model, native, native_text, native_steps, seeds, every, distance,
-                      watched, device, dtype)  # fmt: skip
-    chosen, outline = outline_of(paper, request)
+    chosen, outline = outline_of(paper, Request(scale, Path(out), data, model, seeds, device, dtype), **options)
     jobs = selected(outline.jobs, only, only_seeds)
     folder = Path(out)
     check_folder(folder, resume=resume)
@@ -96,10 +91,10 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
     write_text(run.folder / SUMMARY, "\n\n".join(summary(paper, frame(run.rows))) + "\n")
 
 
-def outline_of(paper: str, request: Request) -> tuple[Paper, Outline]:
-    """A paper, and what reproducing it as asked would do; nothing is written."""
+def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Outline]:
+    """A paper, and what reproducing it as asked would do; nothing is written. options: those of this paper alone."""
     chosen = find(paper)
-    return chosen, chosen.plan(request)
+    return chosen, chosen.plan(request, **taken(chosen, options))
 
 
 def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
@@ -108,17 +103,14 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
     lines = [outline.conditions]
     for job in outline.before:
         lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
-    if jobs:
-        shared = set.intersection(*(set(job.words) for job in outline.jobs))
-        lines += [
-            "",
-            f"then, {len(jobs)} jobs:",
-            f"  {' '.join(word for word in jobs[0].words if word in shared)}",
-            "with",
-        ]
-        for job in jobs:
-            own = " ".join(word for word in job.words if word not in shared)
-            lines.append(f"  {own}{' (finished)' * job.done}")
+    for recipe in dict.fromkeys(job.recipe for job in jobs):
+        alike = [job for job in jobs if job.recipe == recipe]
+        shared = set.intersection(*(set(job.words) for job in outline.jobs if job.recipe == recipe))
+        lines += ["", f"then, {len(alike)} job{'s' * (len(alike) > 1)}:"]
+        lines.append(f"  {' '.join(word for word in alike[0].words if word in shared)}")
+        owns = [" ".join(word for word in job.words if word not in shared) for job in alike]
+        lines += ["with"] * any(owns)
+        lines += [f"  {own}{' (finished)' * job.done}" for own, job in zip(owns, alike, strict=True) if own]
     time = f"{cost.hours:.1f} hours" if cost.hours >= 1 else f"{60 * cost.hours:.0f} minutes"
     return [
         *lines,
@@ -148,20 +140,11 @@ def _facts_of(done: Sequence[Job]) -> dict[str, Any]:
         "hours, all together": round(sum(one.total_seconds() for one in hours) / 3600, 3),
         "hardware": sorted(places),
         "versions": sorted(versions),
-        "hashes": next(iter(facts.values()))["hashes"],
+        "hashes": _hashes_of(facts, done),
     }
 
 
-def selected(jobs: Sequence[Job], only: str | None, only_seeds: str | None) -> list[Job]:
-    """The jobs of these plans and seeds; all where nothing is said."""
-    wanted: dict[str, set[Any]] = {}
-    for option, place, given in (("only", "plan", only), ("only-seeds", "seed", only_seeds)):
-        if given is None:
-            continue
-        known = {str(job.place[place]): job.place[place] for job in jobs}
-        named = [one.strip() for one in given.split(",")]
-        unknown = [one for one in named if one not in known]
-        if unknown:
-            raise InputError(f"--{option} {unknown[0]!r} is no {place} of this paper; it has {', '.join(known)}")
-        wanted[place] = {known[one] for one in named}
-    return [job for job in jobs if all(job.place[place] in values for place, values in wanted.items())]
+def _hashes_of(facts: Mapping[str, Any], done: Sequence[Job]) -> Any:
+    """Of the first job of each recipe, which the others agree with; by recipe where there are several."""
+    found = {job.recipe: facts[job.name]["hashes"] for job in reversed(done)}
+    return found if len(found) > 1 else next(iter(found.values()))

@@ -11,7 +11,7 @@ from isogloss.report.look import QUIET, RULE, caption, new_figure, printable, sa
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_COLUMNS, LONG_TITLE = 4, 24
+MOST_COLUMNS, MOST_TICKS = 4, 14
 
 
 def write_picture(picture: Picture, out: Path) -> list[Path]:
@@ -30,7 +30,7 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     for line in range(lines):
         grid[line, 0].set_ylabel(picture.ylabel)
     for axes in places[max(0, count - columns) : count]:
-        axes.set_xlabel("step")
+        axes.set_xlabel(printable(picture.xlabel))
     figure.suptitle(printable(picture.title), x=0.01, ha="left", fontsize=13, fontweight="bold")
     caption(figure, printable(picture.caption))
     return save(figure, out, picture.name)
@@ -49,9 +49,14 @@ def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool) -> None:
         )
     for mark in panel.marks:
         axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
+    if panel.floor is not None:
+        axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
     axes.set_title(printable(panel.title), fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
-    axes.xaxis.set_major_locator(MaxNLocator(4 if small else 6, integer=True))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    whole = all(float(step).is_integer() for line in panel.lines for step in line.steps)
+    few = whole and max((len(line.steps) for line in panel.lines), default=0) <= MOST_TICKS and not small
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS if few else 4 if small else 6, integer=whole))
+    if whole:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.tick_params(labelsize=8 if small else 9)
     if picture.log:
         axes.set_yscale("log")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from isogloss.errors import InputError
 from isogloss.papers.hussain2020.published import FEW, UNTUNED, published
 from isogloss.papers.jobs import Job
+from isogloss.papers.mixtures import refuse_mixtures
 from isogloss.recipes.steps.drifting import START, curve_rows
 from isogloss.recipes.steps.tunedtext import Corpora
 from isogloss.runs.run import Run, read_facts, read_rows
@@ -22,7 +22,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
-    _refuse_mixtures(jobs)
+    refuse_mixtures(jobs)
     told = [sentence for job in jobs for sentence in read_facts(job.folder).get("notes", [])]
     for sentence in dict.fromkeys(told):
         if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
@@ -74,15 +74,3 @@ class _Beside:
             if value is not None:
                 return {**row, "published": value}
         return row
-
-
-def _refuse_mixtures(jobs: Sequence[Job]) -> None:
-    """Refuse runs of different models or texts, which no table may hold side by side."""
-    hashes = [read_facts(job.folder)["hashes"] for job in jobs]
-    for job, mine in zip(jobs, hashes, strict=True):
-        for name in sorted({*mine, *hashes[0]}):
-            if mine.get(name) != hashes[0].get(name):
-                raise InputError(
-                    f"{jobs[0].folder} and {job.folder} were run on a different {name}; they are no runs of one "
-                    "reproduction: remove one of them and run again with --resume"
-                )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from isogloss.errors import InputError
 from isogloss.papers.hussain2020.published import EPOCHS, PLANS
@@ -84,46 +84,57 @@ SCALES = {
 }  # fmt: skip
 
 
-def plan(request: Request) -> Outline:
+def plan(
+    request: Request,
+    *,
+    text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
+    native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
+    native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
+    native_steps: Annotated[int | None, "updates of that pretraining; default: by --scale"] = None,
+    every: Annotated[int | None, "updates between readings of perplexity; default: by --scale"] = None,
+    distance: Annotated[int | None, "updates between readings of distances; default: by --scale"] = None,
+    watched: Annotated[int | None, "sentences of each other language; default: by --scale"] = None,
+) -> Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
     name = one_of("scale", request.scale, NAMES)
     scale = SCALES[name]
-    if name == "smoke" and (request.text or request.model or request.native or request.native_text):
+    if name == "smoke" and (text or request.model or native or native_text):
         raise InputError("--scale smoke makes its own languages and models; text and models go with mini and paper")
-    if request.native and request.native_text:
+    if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
-    seeds, every, distance, watched = (
+    count, every, distance, watched = (
         at_least(option, _or(asked, default), 1)
         for option, asked, default in (
             ("seeds", request.seeds, SEEDS),
-            ("every", request.every, scale.every),
-            ("distance", request.distance, scale.distance),
-            ("watched", request.watched, scale.watched),
+            ("every", every, scale.every),
+            ("distance", distance, scale.distance),
+            ("watched", watched, scale.watched),
         )
     )
-    native_steps = at_least("native-steps", _or(request.native_steps, scale.native_steps), 0)
-    texts = _Texts(request, scale, watched)
+    steps = at_least("native-steps", _or(native_steps, scale.native_steps), 0)
+    native = native or scale.native
+    texts = _Texts(request, scale, watched, text, tuned_is_known=native is None and not native_text)
     model = request.model or scale.model or str(request.out / MULTILINGUAL / "model")
-    native = request.native or scale.native or str(request.out / NATIVE / "model")
-    given = ((request.model or scale.model, MULTILINGUAL), (request.native or scale.native, NATIVE))
+    given = ((request.model or scale.model, MULTILINGUAL), (native, NATIVE))
     called = [model_name(one) if one else own for one, own in given]
-    before = list(_pretraining(request, scale, native_steps))
+    before = list(_pretraining(request, scale, steps, native=native, text=native_text))
     shared: dict[str, Any] = {
         "target": {scale.language: str(texts.path(scale.language))},
         "others": {one: str(texts.path(one)) for one in scale.others},
-        "native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": 8, "rate": scale.rate, "probe": every,
-        "distance": distance, "words": scale.words, "checkpoint": scale.checkpoint, "sample_seed": 0,
+        "native": native or str(request.out / NATIVE / "model"), "held_out": HELD_OUT, "epochs": EPOCHS, "batch": 8,
+        "rate": scale.rate, "probe": every, "distance": distance,
+        "words": scale.words, "checkpoint": scale.checkpoint, "sample_seed": 0,
         "device": request.device, "dtype": request.dtype,
     }  # fmt: skip
     jobs = []
-    for seed in range(seeds):
+    for seed in range(count):
         for each in PLANS:
             folder = f"{each.replace(':', '-').replace('/', '-')}-seed-{seed}"
             options = {**shared, "plans": each, "seed": seed}
             place = {"plan": each, "seed": seed}
             jobs.append(Job(folder, "drift", model, options, request.out / "jobs" / folder, place))
     arguments = {"paper": "hussain2020", "scale": name, "every": every, "distance": distance,
-                 "watched": watched, "native_steps": native_steps if before else None,
+                 "watched": watched, "native_steps": steps if before else None,
                  "model": called[0], "native": called[1]}  # fmt: skip
     return Outline(
         f"{ABOUT}; at {name} scale: {called[0]} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
@@ -136,8 +147,9 @@ def plan(request: Request) -> Outline:
 class _Texts:
     """The texts, read when they are first needed: a dry run needs none."""
 
-    def __init__(self, request: Request, scale: Scale, watched: int) -> None:
+    def __init__(self, request: Request, scale: Scale, watched: int, text: str | None, *, tuned_is_known: bool) -> None:
         self.request, self.scale, self.watched = request, scale, watched
+        self.text, self.tuned_is_known = text, tuned_is_known
 
     def path(self, name: str) -> Path:
         """Where a text is written."""
@@ -150,9 +162,9 @@ class _Texts:
         if scale.model is None:
             texts, known = invented_texts([scale.language, *scale.others], scale.sentences, self.watched)
             return texts | {f"known.{name}": corpus for name, corpus in known.items()}
-        tuned = tuned_text(request.text, request.data, scale.language, scale.sentences)
+        tuned = tuned_text(self.text, request.data, scale.language, scale.sentences)
         texts = {scale.language: tuned, **premises(request.data, scale.others, scale.parts, self.watched)}
-        if not request.native and scale.native is None and not request.native_text:
+        if self.tuned_is_known:
             texts["known.native"] = training_part(tuned, HELD_OUT)
         return texts
 
@@ -176,7 +188,7 @@ class _Texts:
         progress("writing texts", 1, 1)
 
 
-def _pretraining(request: Request, scale: Scale, steps: int) -> Iterator[Job]:
+def _pretraining(request: Request, scale: Scale, steps: int, *, native: str | None, text: str | None) -> Iterator[Job]:
     """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
     out, target = request.out, scale.language
     shared = {**scale.pretraining, "steps": steps, "device": request.device, "dtype": request.dtype}
@@ -185,10 +197,9 @@ def _pretraining(request: Request, scale: Scale, steps: int) -> Iterator[Job]:
         files = {one: str(out / "text" / f"known.{one}.txt") for one in (target, *scale.others)}
         yield Job(MULTILINGUAL, "pretrain", files, {**shared, "vocabulary": 300}, out / MULTILINGUAL, {})
         yield Job(NATIVE, "pretrain", {target: known}, {**shared, "vocabulary": 160}, out / NATIVE, {})
-    elif request.native is None and scale.native is None:
-        text = request.native_text or known
+    elif native is None:
         options = {**_shape(request.model or scale.model), **shared}
-        yield Job(NATIVE, "pretrain", {target: text}, options, out / NATIVE, {})
+        yield Job(NATIVE, "pretrain", {target: text or known}, options, out / NATIVE, {})
 
 
 def _shape(model: str) -> dict[str, Any]:
