@@ -38,6 +38,7 @@ from isogloss.measures.neighbours import METHODS, mutual, nearest
 from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
 from isogloss.measures.registry import MEASURES, Measure, measure
 from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
+from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled
 from isogloss.measures.stream import CkaStream, Estimate
 from isogloss.measures.streaming import (
@@ -81,7 +82,9 @@ __all__ = [
     "cka_from_blocks",
     "cka_from_sums",
     "cka_minibatch",
+    "cka_of_pairs",
     "cka_rbf",
+    "cka_rbf_of_pairs",
     "cka_shuffled",
     "cosine_distances",
     "cosine_drift",
