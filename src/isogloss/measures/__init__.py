@@ -12,6 +12,7 @@ from isogloss.measures.blocks import (
     leave_one_out,
     shuffled_hsic,
 )
+from isogloss.measures.correlation import Correlation, correlation
 from isogloss.measures.curves import (
     Band,
     OverSeeds,
@@ -58,6 +59,7 @@ __all__ = [
     "Attachment",
     "Band",
     "CkaStream",
+    "Correlation",
     "Estimate",
     "Likelihood",
     "Measure",
@@ -86,6 +88,7 @@ __all__ = [
     "cka_rbf",
     "cka_rbf_of_pairs",
     "cka_shuffled",
+    "correlation",
     "cosine_distances",
     "cosine_drift",
     "crossing",
