@@ -36,7 +36,8 @@ def cka_of_pairs(sides: Tensor, pairs: Pairs, *, seed: int = 0, shuffles: int = 
     n = sides.shape[1]
     size = max(4, min(BLOCK, n // BLOCKS))
     count = n // size
-    blocks = _linear(sides[:, : count * size].unflatten(1, (count, size)))  # (s, blocks, size, size)
+    apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
+    blocks = _linear(apart)  # (s, blocks, size, size)
     terms = _terms(blocks, first, second) / (size * (size - 3))  # (pairs, blocks, 3)
     floors = _shuffled(blocks, first, second, seed=seed, shuffles=shuffles) / (size * (size - 3))  # (pairs, blocks)
     del blocks

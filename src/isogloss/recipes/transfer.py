@@ -8,22 +8,27 @@ seed and learning rate; the epoch and the rate are chosen on the source's develo
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import pandas as pd
+import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.arguments import at_least, half_precision, model_name, plan_list, share_of
 from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskfitting import Fitting, Text, fit, scored_models, training_folder
-from isogloss.recipes.steps.taskscores import mean_rows, result_rows
+from isogloss.recipes.steps.taskscores import result_rows
+from isogloss.recipes.steps.tasksimilarity import DEFECTS, comparing, tokenise_parallel
 from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import choose_device, load
 from isogloss.tasks import TASKS, find_task
+from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import frozen_at
@@ -32,7 +37,7 @@ from isogloss.training.processes import launched
 
 def transfer_job(
     model: str | Path = "mini",
-    *,
+    *bitext: Bitext | Corpus,
     task: Annotated[str, f"what is learned: {', '.join(TASKS)}"],
     train: Annotated[str, "examples to train on, LANG=FILE[,FILE]"],
     dev: Annotated[list[str], "examples to choose by, LANG=FILE; other languages' are the oracle's, once a language"],
@@ -52,6 +57,7 @@ def transfer_job(
     cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
     keep: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
+    legacy: Annotated[str | None, f"of --bitext, as the original compares: {', '.join(DEFECTS)}"] = None,
     checkpoint: Annotated[int, "updates between checkpoints"] = 1000,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     seed: Annotated[int, "the first seed: decides the head's and fresh weights, order and dropout"] = 0,
@@ -84,6 +90,7 @@ def transfer_job(
     at_least("checkpoint", checkpoint, 1)
     if probe is not None:
         at_least("probe", probe, 1)
+    compared = comparing(bitext, legacy, source=sets.source, seed=0, dtype=torch.bfloat16 if half else None)
     name = model_name(model)
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -103,6 +110,10 @@ def transfer_job(
         )
         text = Text(items)
         where = {"model": name, "task": kind.name, "source": sets.source}
+        alike = None if compared is None else tokenise_parallel(stack, compared)
+        if alike is not None:
+            begun = replace(stack, pack=half) if place.type == "cuda" else stack
+            yield alike.at_start(begun, where, progress)
         yield [row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in every if one.skipped]
         done, total = 0, len(chosen) * len(numbers) * len(grid)
         for plan in chosen:
@@ -114,20 +125,23 @@ def transfer_job(
                     variant = f"{plan} rate:{rate:g}" if len(grid) > 1 else str(plan)
                     at = {**where, "variant": variant, "seed": each}
                     told = named(progress, f"training {variant}, seed {each} ({done} of {total})")
-                    yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told)
+                    after = None if alike is None else partial(alike.now, place=at, progress=told)
+                    yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told, at_end=after)
                     models += scored_models(training_folder(run, at), rate)
                 rows = result_rows(models, sets, kind, place={**where, "variant": str(plan), "seed": each})
                 results += rows
                 yield rows
             yield mean_rows(results)
 
-    hashes = {"model": stack.fingerprint, "data": sets.hashes}
-    return Job(name, work, hashes, (), depth)
+    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
+    if compared is not None:
+        hashes["parallel text"] = compared.bitext.fingerprint
+    return Job(name, work, hashes, () if compared is None else compared.notes, depth)
 
 
 def transfer(
     model: str | Path = "mini",
-    *,
+    *bitext: Bitext | Corpus,
     task: str,
     train: str | Mapping[str, Any],
     dev: Sequence[str] | Mapping[str, Any],
@@ -139,13 +153,13 @@ def transfer(
 ) -> pd.DataFrame:
     """Train a task in one language and test it in others, from Python: `transfer_job` says what the options are.
 
-    train, dev, test: files by language. Returns the rows.
+    train, dev, test: files by language. bitext: parallel text to compare languages on. Returns the rows.
 
     >>> transfer("mini", task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...          test={"en": "en.tsv", "nl": "nl.tsv"}, plans="freeze:8")  # doctest: +SKIP
     """
     given = {"task": task, "train": train, "dev": dev, "test": test}
-    job = transfer_job(model, **cast(Any, given), **options)
+    job = transfer_job(model, *bitext, **cast(Any, given), **options)
     arguments = {"model": str(model), **{name: str(value) for name, value in given.items()}, **options}
     return execute(
         job, command="transfer", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,

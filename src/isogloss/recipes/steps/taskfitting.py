@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -71,11 +71,20 @@ class Text:
 
 
 def fit(
-    run: Run, fitting: Fitting, text: Text, *, plan: Plan, rate: float, place: Mapping[str, Any], progress: Progress
-) -> Iterator[list[Row]]:
+    run: Run,
+    fitting: Fitting,
+    text: Text,
+    *,
+    plan: Plan,
+    rate: float,
+    place: Mapping[str, Any],
+    progress: Progress,
+    at_end: Callable[[Stack], Sequence[Row]] | None = None,
+) -> Iterator[Sequence[Row]]:
     """The rows of one training as they come; nothing where it is done.
 
-    place: its model, task, source, variant (which tells rates apart) and seed in the rows.
+    place: its model, task, source, variant (which tells rates apart) and seed in the rows. at_end: more rows, of the
+    model as it is after the last update.
     """
     folder = training_folder(run, place)
     if not (folder / FINISHED).is_file():
@@ -107,6 +116,8 @@ def fit(
         )
         for some in found:
             yield [_row(one, place) for one in some]
+        if at_end is not None:
+            yield at_end(model.still)
         (folder / FINISHED).touch()
     for old in folder.glob("step-*"):
         shutil.rmtree(old)
