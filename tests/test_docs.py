@@ -32,6 +32,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "pretrain.md",
         "drift.md",
         "transfer.md",
+        "sweep.md",
         "reproduce.md",
         "measures.md",
         "text.md",
@@ -70,6 +71,16 @@ def test_every_option_of_a_recipe_is_in_its_table(name):
     assert sorted(listed) == sorted(
         {each for one in parameters for each in one.opts + one.secondary_opts if each.startswith("--")} - {"--help"}
     )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_sweep_has_the_options_of_its_recipe_and_those_in_its_table(name):
+    def options(command):
+        return {each for one in command.params for each in one.opts if each.startswith("--")}
+
+    commands = get_command(app).commands
+    listed = {option for options, _ in options_table("sweep") for option in re.findall(r"`(--[a-z-]+)`", options)}
+    assert options(commands["sweep"].commands[name]) == options(commands[name]) | listed
 
 
 @pytest.mark.parametrize("name", ["pretrain", "drift", "transfer"])

@@ -17,7 +17,7 @@ ORDER = [
     {"recipes"},
     {"papers"},
     {"report", "integrations"},
-    {"datacommands", "cli", "__init__", "__main__"},
+    {"datacommands", "sweepcommand", "cli", "__init__", "__main__"},
 ]
 PURE = ["measures", "vectors/pool.py", "text/words.py", "text/masking.py"]
 HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}

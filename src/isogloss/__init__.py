@@ -29,7 +29,7 @@ from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.papers import reproduce
 from isogloss.progress import bar
-from isogloss.recipes import drift, pretrain, transfer
+from isogloss.recipes import drift, pretrain, sweep, transfer
 from isogloss.recipes import map_layers as map
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
@@ -75,6 +75,7 @@ __all__ = [
     "retrieval",
     "retrieve",
     "stream",
+    "sweep",
     "transfer",
     "vectors",
 ]

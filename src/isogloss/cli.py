@@ -21,8 +21,10 @@ from isogloss import progress
 from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
 from isogloss.papers import Request, every_option, find, outline_lines, outline_of, reproduce, selected, summary
-from isogloss.recipes import Job, drift_job, execute, map_job, pretrain_job, transfer_job
+from isogloss.recipes import Job, execute, registry, sweep
+from isogloss.recipes.registry import TEXT, read_parallel
 from isogloss.runs import check_folder, read_facts
+from isogloss.sweepcommand import dry_lines, given_options, rows_there, sweep_app, sweep_help, sweep_parameters
 from isogloss.training.processes import launched
 
 app = typer.Typer(
@@ -30,11 +32,9 @@ app = typer.Typer(
     help="Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
 )  # fmt: skip
 app.add_typer(data_app, name="data")
+app.add_typer(sweep_app, name="sweep")
 
-RECIPES: dict[str, Callable[..., Job]] = {
-    "map": map_job, "pretrain": pretrain_job, "drift": drift_job, "transfer": transfer_job,
-}  # fmt: skip
-TEXT = ("bitext", "languages", "links", "data")  # options that say which text to read
+RECIPES: dict[str, Callable[..., Job]] = {name: one.job for name, one in registry.RECIPES.items()}
 READ = {"bitext"}  # parameters that are read from paths
 ONLY = inspect.Parameter.KEYWORD_ONLY
 SHARED: list[tuple[str, Any, Any]] = [
@@ -55,7 +55,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
         first = launched()[0] == 0
         if first:
             check_folder(folder, resume=shared["resume"])
-        bitexts = _read(**{key: shared[key] for key in TEXT})
+        bitexts = read_parallel(**{key: shared[key] for key in TEXT})
         job = recipe(*model, *bitexts, **given)
         with _bars(shared["quiet"] or not first) as bars:
             table = execute(
@@ -124,6 +124,38 @@ def reproduce_command() -> Callable[..., None]:
     run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in found}
     run.__doc__ = inspect.cleandoc(reproduce.__doc__ or "").partition("\n\n>>>")[0]
+    return run
+
+
+def sweep_command(name: str) -> Callable[..., None]:
+    """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
+    known = sweep_parameters(_parameters(RECIPES[name]))
+
+    def run(**given: Any) -> None:
+        folder = Path(given["out"]) if given["out"] else _default_folder(Path("runs/sweep"), resume=given["resume"])
+        options = given_options(known, given)
+        if given["dry_run"]:
+            typer.echo("\n".join(dry_lines(name, given["grid"], folder, options)))
+            return
+        how = {key: given[key] for key in ("grid", "parallel", "devices", "resume")}
+        failed = None
+        with _bars(given["quiet"]) as bars:
+            try:
+                table = sweep(name, out=folder, progress=bars, **how, **options)
+            except InputError as error:
+                failed, table = error, rows_there(folder)
+                if not len(table):
+                    raise
+            page = _report([folder], folder / "report.html", bars) if _can_draw() else None
+        from isogloss.report import verdict
+
+        _tell(verdict(table), table, folder, page)
+        if failed:
+            raise failed
+
+    run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in known}
+    run.__doc__ = sweep_help(name)
     return run
 
 
@@ -224,18 +256,6 @@ def _parts(annotation: Any) -> tuple[Any, str]:
     return annotation, text
 
 
-def _read(bitext: list[str] | None, languages: str | None, links: str | None, data: str | None) -> list[Any]:
-    from isogloss.text import read_bitexts, resolve
-    from isogloss.text.readers import embedded
-
-    wanted = [one.strip() for one in languages.split(",")] if languages else None
-    if not bitext:
-        if links:
-            raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
-        return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
-    return read_bitexts(*(resolve(path, data) for path in bitext), languages=wanted, links=links)
-
-
 def _default_folder(folder: Path, *, resume: bool) -> Path:
     """`folder`, or the first of folder-2, folder-3 ... that is not there yet; to resume, the last that is."""
     numbered = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 10_000))]
@@ -284,4 +304,5 @@ def _bars(quiet: bool) -> Iterator[progress.Progress]:
 
 for name, recipe in RECIPES.items():
     app.command(name)(recipe_command(name, recipe))
+    sweep_app.command(name)(sweep_command(name))
 app.command("reproduce")(reproduce_command())

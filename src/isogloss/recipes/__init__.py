@@ -4,6 +4,7 @@ from isogloss.recipes.drift import drift, drift_job
 from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.sweep import sweep
 from isogloss.recipes.transfer import transfer, transfer_job
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "map_layers",
     "pretrain",
     "pretrain_job",
+    "sweep",
     "transfer",
     "transfer_job",
 ]

@@ -153,6 +153,16 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
     return execute
 
 
+def job_lines(jobs: Sequence[Job]) -> list[str]:
+    """Jobs of one recipe as text: what their commands share, then a line for what each has of its own."""
+    shared = set.intersection(*(set(job.words) for job in jobs))
+    lines = [" ".join(word for word in jobs[0].words if word in shared), "with"]
+    for job in jobs:
+        own = " ".join(word for word in job.words if word not in shared)
+        lines.append(f"  {own}{' (finished)' * job.done}")
+    return lines
+
+
 def _parts(value: Any) -> list[Any]:
     """The values of an option that is given once or several times; files by language are `LANG=FILE[,FILE]`."""
     if isinstance(value, Mapping):

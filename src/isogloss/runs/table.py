@@ -61,8 +61,13 @@ def typed(data: pd.DataFrame) -> pd.DataFrame:
 
 def key(entry: Row) -> tuple[str, ...]:
     """What identifies a row: its measure and coordinates, as text."""
+    return tuple(str(value) if there(value := entry.get(name)) else "" for name in KEY)
 
-    def text(value: Any) -> str:
-        return "" if value is None or value is pd.NA or value != value else str(value)
 
-    return tuple(text(entry.get(name)) for name in KEY)
+def there(value: Any) -> bool:
+    """Whether a cell is filled: not None, an empty text, or any of the ways a number can be absent.
+
+    >>> there(0), there(""), there(None), there(float("nan")), there(pd.NA)
+    (True, False, False, False, False)
+    """
+    return not (value is None or value is pd.NA or value != value or value == "")

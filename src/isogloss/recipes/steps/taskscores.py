@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from isogloss.files import whole
 from isogloss.measures import counts
 from isogloss.measures.counts import Score, bootstrap, resampled
-from isogloss.measures.registry import MEASURES
 from isogloss.recipes.steps.tasktexts import Sets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -138,30 +136,3 @@ def _gaps(
             value = np.float64(source[0] - target[0]) / scale[0]
             low, high = bootstrap((source[1] - target[1]) / scale[1])
             yield row(name, float(value), low=low, high=high, n=n, **where)
-
-
-def mean_rows(rows: Sequence[Row]) -> list[Row]:
-    """Means over seeds of the rows of one plan that differ in nothing but the seed; n counts seeds.
-
-    >>> some = [row("gap", value, target="nl", seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))]
-    >>> one = mean_rows(some)[0]
-    >>> round(one["value"], 3), round(one["low"], 3), round(one["high"], 3), one["n"]
-    (0.2, -0.048, 0.448, 3)
-    """
-    grouped: dict[tuple[Any, ...], list[Row]] = {}
-    names = ("measure", "model", "task", "data", "source", "target", "unit", "variant")
-    for one in rows:
-        grouped.setdefault(tuple(one.get(name) for name in names), []).append(one)
-    found: list[Row] = []
-    for key, members in grouped.items():
-        values = np.array([one["value"] for one in members])
-        if len(values) < 2 or str(key[0]).startswith("chosen_"):
-            continue
-        reach = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-        where = {name: value for name, value in zip(names[1:], key[1:], strict=True) if value}
-        mean, bounds = float(values.mean()), (-np.inf, np.inf)
-        if str(key[0]) in MEASURES:
-            bounds = MEASURES[str(key[0])].range
-        low, high = max(bounds[0], mean - reach), min(bounds[1], mean + reach)
-        found.append(row(str(key[0]), mean, low=low, high=high, n=len(values), **where))
-    return found

@@ -1,0 +1,250 @@
+"""`isogloss sweep`: every job as if it were run alone, one table, and nothing lost when one fails or all are killed."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import isogloss as ig
+from isogloss.recipes.registry import RECIPES
+from isogloss.recipes.steps import taskfitting
+from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
+from isogloss.recipes.steps.sweeptable import joined
+from isogloss.recipes.sweep import choose_devices
+from isogloss.runs import read_facts, read_rows
+from isogloss.runs.jobs import Job
+from isogloss.runs.run import start
+from isogloss.runs.table import row
+from tiny_pretraining import command_line
+from tiny_tasks import SMALL, write_sets
+
+TRANSFER = RECIPES["transfer"]
+QUICK = {**SMALL, "epochs": 1}
+
+
+@pytest.fixture
+def given(tiny, tmp_path):
+    sets = write_sets(tmp_path / "data", "pos", count=8)
+    plain = {name: {key: str(file) for key, file in sets[name].items()} for name in ("train", "dev", "test")}
+    return {"model": tiny("bert"), "task": "pos", **plain, **QUICK}
+
+
+def test_jobs_give_the_rows_they_give_alone_in_one_table(given, tmp_path):
+    told = []
+    grid = {"plans": ["freeze:1", "freeze:-1"], "seed": [0, 1, 2]}
+    out = tmp_path / "run"
+    table = ig.sweep("transfer", grid=grid, out=out, progress=lambda *news: told.append(news), **given)
+    assert ("jobs", 6, 6) in told and ("checking the grid", 4, 4) in told
+    pd.testing.assert_frame_equal(table, read_rows(out))
+    assert len(list((out / "jobs").glob("*/run.json"))) == 6
+    model, options = given["model"], {name: value for name, value in given.items() if name != "model"}
+    alone = ig.transfer(model, plans="freeze:1", seed=2, **options)
+    here = table[(table.seed == 2) & table.variant.str.startswith("freeze:1")]
+    pd.testing.assert_frame_equal(here.reset_index(drop=True), alone.reset_index(drop=True))
+    together = ig.transfer(model, plans="freeze:1,freeze:-1", seeds=3, **options)
+    order = ["measure", "target", "data", "variant", "step", "seed"]
+    one, other = (each.sort_values(order).reset_index(drop=True) for each in (table, together))
+    pd.testing.assert_frame_equal(one, other)  # the means over seeds, too
+    facts = read_facts(out)
+    assert facts["status"] == "finished" and facts["command"] == "sweep"
+    assert facts["arguments"]["recipe"] == "transfer" and facts["arguments"]["grid"] == grid
+    assert set(facts["jobs"]["hashes"]) == set(facts["jobs"]["finished"])
+
+
+def test_an_argument_without_a_column_stands_before_the_variant(given, tmp_path):
+    del given["epochs"]
+    table = ig.sweep("transfer", grid=["epochs=1,2"], out=tmp_path / "run", **given)
+    assert set(table.variant) == {f"epochs:{n} freeze:-1{end}" for n in (1, 2) for end in ("", " oracle")}
+    results = table[table.step.isna() & (table.measure == "accuracy") & (table.target == "qab")]
+    assert not results.duplicated(["variant", "data", "seed"]).any()
+
+
+GRIDS = [
+    (["seed=0..2"], {"seed": [0, 1, 2]}),
+    (["plans=freeze:-1..1"], {"plans": ["freeze:-1", "freeze:0", "freeze:1"]}),
+    (["plans=freeze:0,freeze:1;last:1"], {"plans": ["freeze:0,freeze:1", "last:1"]}),
+    (["warm-up=0,0.1"], {"warm_up": [0.0, 0.1]}),
+    (["cache=yes,no"], {"cache": [True, False]}),
+    (["train=en=../a/1.tsv,nl=b.tsv"], {"train": ["en=../a/1.tsv", "nl=b.tsv"]}),
+    (["test=en=a nl=b;en=c"], {"test": [["en=a", "nl=b"], ["en=c"]]}),
+    ({"seed": range(2), "rates": "1e-3,2e-3"}, {"seed": [0, 1], "rates": ["1e-3", "2e-3"]}),
+    (["model=mini,./mine"], {"model": ["mini", "./mine"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given_as", "values"), GRIDS)
+def test_values_of_a_grid(given_as, values):
+    assert read_grid(given_as, TRANSFER) == values
+
+
+def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
+    grid = {"plans": ["a", "b", "c"], "epochs": [1, 2], "seed": [0, 1, 2]}
+    options = dict.fromkeys(("task", "train", "dev", "test"), "x")
+    jobs = grid_jobs(TRANSFER, grid, options, folder=Path("out"))
+    assert len({json.dumps(job.place) for job in jobs}) == len({job.folder for job in jobs}) == 18
+    chosen = [jobs[number].place for number in spread(grid)]
+    assert len(chosen) == 1 + 2 + 1 + 2
+    for name, values in grid.items():
+        assert {place[name] for place in chosen} == set(values)
+    assert jobs[0].first == "mini" and jobs[0].name == "plans-a-epochs-1-seed-0"
+
+
+def test_files_are_called_by_their_names_unless_those_are_the_same(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one.tsv").touch()
+    (tmp_path / "two.tsv").touch()
+    same = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/b/one.tsv"]
+    other = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/two.tsv"]
+    assert in_words({"train": other[0]}, ["train"], {"train": other}) == "train:en=one.tsv"
+    assert in_words({"train": same[0]}, ["train"], {"train": same}) == f"train:{same[0]}"
+    assert in_words({"plans": "unfreeze:4/500"}, ["plans"], {"plans": ["unfreeze:4/500"]}) == "plans:unfreeze:4/500"
+
+
+MISTAKES = [
+    ({"grid": ["sed=0,1"]}, "--grid sed: transfer has no such argument; do you mean seed"),
+    ({"grid": ["seed"]}, "--grid 'seed' names no argument"),
+    ({"grid": []}, "a sweep needs a grid"),
+    ({"grid": ["seed=0,,1"]}, "--grid seed=0,,1 has an empty value"),
+    ({"grid": {"seed": []}}, "--grid seed has no value"),
+    ({"grid": ["seed=4..0"]}, "--grid seed: 4..0 runs backwards; write 0..4"),
+    ({"grid": ["seed=0,x"]}, "--grid seed: 'x' is not a whole number"),
+    ({"grid": ["cache=maybe"]}, "--grid cache: 'maybe' is not yes or no"),
+    ({"grid": ["seed=0,1,0"]}, "--grid seed has 0 twice; the same job would run twice"),
+    ({"grid": ["seed=0", "seed=1"]}, "--grid has seed twice"),
+    ({"grid": ["batch=2,4"]}, "--batch is given, and is in --grid, too"),
+    ({"grid": ["seed=0..2"], "seeds": 2}, "--seeds 2 runs each seed of --grid seed"),
+    ({"grid": ["seed=0"], "colour": 1}, "option colour: transfer has no such argument"),
+    ({"grid": ["plans=freeze:0,freeze:9"]}, "the plan freeze:9 asks for 9 blocks in freeze, but the model has 3"),
+    ({"grid": ["warm-up=0,2"]}, "not 2.0 (with warm_up 2.0; no job was started)"),
+    ({"grid": ["seed=0"], "parallel": 0}, "--parallel must be at least 1"),
+    ({"grid": ["seed=0"], "devices": "cuda:0"}, "--devices are GPUs that take turns, and --device is cpu"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), MISTAKES)
+def test_a_mistake_in_the_grid_is_one_sentence_before_any_job_starts(change, sentence, given, tmp_path):
+    with pytest.raises(ig.InputError, match=re.escape(sentence)):
+        ig.sweep("transfer", out=tmp_path / "run", **{**given, **change})
+    assert not (tmp_path / "run").exists()
+
+
+def test_unknown_recipes_and_what_a_recipe_needs(given, tmp_path):
+    with pytest.raises(ig.InputError, match="there is no recipe 'chess'; there is map, pretrain, drift, transfer"):
+        ig.sweep("chess", grid=["seed=0"], out=tmp_path / "run")
+    del given["task"]
+    with pytest.raises(ig.InputError, match="transfer needs --task; give it, or its values in --grid"):
+        ig.sweep("transfer", grid=["seed=0"], out=tmp_path / "run", **given)
+
+
+def test_devices_are_those_of_this_machine(monkeypatch):
+    assert choose_devices(None, "auto") == []
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert choose_devices(None, "auto") == ["cuda:0", "cuda:1"] and choose_devices(None, "cpu") == []
+    assert choose_devices("cuda:1", "cuda") == ["cuda:1"]
+    for wrong, why in (("cuda:2", "this machine has 2"), ("cuda", "as in cuda:0,cuda:1"), ("cuda:1,cuda:1", "twice")):
+        with pytest.raises(ig.InputError, match=why):
+            choose_devices(wrong, "auto")
+
+
+def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_left(given, tmp_path, monkeypatch):
+    out, grid = tmp_path / "run", {"seed": [0, 1, 2]}
+    real = taskfitting.Training.update
+    count = []
+
+    def update(self):
+        count.append(self.settings.seed)
+        if self.settings.seed == 1 and len([one for one in count if one == 1]) == 2:
+            raise RuntimeError("the machine gave way")
+        real(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(taskfitting.Training, "update", update)
+        with pytest.raises(
+            ig.InputError, match=r"1 of 3 jobs failed, seed-1 first: RuntimeError: the machine gave way"
+        ):
+            ig.sweep(
+                "transfer",
+                grid=grid,
+                out=out,
+                **given,
+            )
+    assert set(read_rows(out).seed.dropna()) == {0, 2}
+    facts = read_facts(out)
+    assert (
+        facts["status"] == "running" and "1 of 3 jobs are not finished and are missing here: seed-1" in facts["notes"]
+    )
+    assert "Traceback" in (out / "jobs" / "seed-1.log").read_text()
+    with pytest.raises(ig.InputError, match="already holds a run"):
+        ig.sweep("transfer", grid=grid, out=out, **given)
+    with pytest.raises(ig.InputError, match="begun differently"):
+        ig.sweep("transfer", grid={"seed": [0, 1]}, out=out, resume=True, **given)
+    begun = {path: path.stat().st_mtime_ns for path in (out / "jobs").glob("seed-[02]/*")}
+    table = ig.sweep("transfer", grid=grid, out=out, resume=True, **given)
+    assert begun == {path: path.stat().st_mtime_ns for path in begun}
+    whole = ig.sweep("transfer", grid=grid, out=tmp_path / "whole", **given)
+    pd.testing.assert_frame_equal(table, whole)
+    assert read_facts(out)["status"] == "finished" and not read_facts(out)["notes"]
+
+
+def finished(folder, name, rows, **place):
+    run = start(folder / name, {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}})
+    run.append(rows)
+    run.finish()
+    return Job(name, "map", "m", {}, folder / name, place)
+
+
+def test_rows_that_are_the_same_in_several_jobs_are_there_once_and_others_are_told_apart(tmp_path):
+    grid = {"pool": [10, 20], "seed": [0, 1]}
+    jobs = [
+        finished(tmp_path, f"{pool}-{seed}", [
+            row("cka", pool + seed, layer=1, variant="debiased", seed=seed),
+            row("duplicates", 7.0),
+            row("truncated", float(seed)),
+        ], pool=pool, seed=seed)
+        for pool in grid["pool"] for seed in grid["seed"]
+    ]  # fmt: skip
+    rows = joined(jobs, grid)
+    assert [(one["variant"], one["value"]) for one in rows if one["measure"] == "cka"] == [
+        (f"pool:{pool} debiased", pool + seed) for pool in (10, 20) for seed in (0, 1)
+    ]
+    assert [one["variant"] for one in rows if one["measure"] == "duplicates"] == ["pool:10", "pool:20"]
+    assert [one["variant"] for one in rows if one["measure"] == "truncated"] == [
+        f"seed:{seed} pool:{pool}" for pool in (10, 20) for seed in (0, 1)
+    ]
+
+
+def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys):
+    words = ["sweep", "transfer", given["model"], "--task", "pos", "--device", "cpu", "--quiet", "--batch", 4]
+    words += ["--train", f"qaa={given['train']['qaa']}", "--epochs", 1, "--rates", "1e-3", "--out", tmp_path / "run"]
+    for part in ("dev", "test"):
+        for language, path in given[part].items():
+            words += [f"--{part}", f"{language}={path}"]
+    words += ["--grid", "plans=freeze:0,freeze:2"]
+    run = command_line(monkeypatch, capsys)
+    code, shown, _ = run(*words, "--dry-run")
+    assert code == 0 and shown.startswith("2 jobs:\n") and shown.count("--plans freeze:") == 2
+    assert not (tmp_path / "run").exists()
+    code, shown, told = run(*words, "--parallel", 2)
+    assert code == 0, told
+    assert "freeze:0: accuracy " in shown and "freeze:2: accuracy " in shown
+    table = read_rows(tmp_path / "run")
+    assert set(table.variant) >= {"freeze:0", "freeze:2"}
+    code, _, told = run(*words[:-1], "plans=freeze:0,freeze:9", "--out", tmp_path / "other")
+    assert code == 2 and told.startswith("isogloss: the plan freeze:9") and told.count("\n") == 1
+    code, _, told = run("sweep", "chess")
+    assert code == 2 and "No such command 'chess'" in told
+
+
+def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_path):
+    (tmp_path / "text.tsv").write_text("en\tnl\n" + "".join(f"the cat {n}\tde kat {n}\n" for n in range(8)))
+    models = [tiny("bert"), tiny("roberta")]
+    table = ig.sweep(
+        "map", grid={"model": models}, out=tmp_path / "run", bitext=str(tmp_path / "text.tsv"), languages="en,nl",
+        points=0, layers="0,3", device="cpu",
+    )  # fmt: skip
+    assert set(table.model) == {"bert", "roberta"} and set(table.layer.dropna()) == {0, 3}
+    assert len(table[table.measure == "p@1_mean"]) == 2 * 2 * 3
