@@ -22,6 +22,23 @@ def whole(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Let one process at a time into the block, by a lock beside `path`; others wait until it is out, or has died.
+
+    Where the system has no such locks all go in at once: what is written whole is then written several times.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole(path) as beside:

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,11 +13,12 @@ from isogloss.recipes.registry import RECIPES
 from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
 from isogloss.recipes.steps.sweeptable import joined
-from isogloss.recipes.sweep import choose_devices
+from isogloss.recipes.sweep import choose_devices, with_shared_states
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row
+from isogloss.training import prefixes
 from tiny_pretraining import command_line
 from tiny_tasks import SMALL, write_sets
 
@@ -248,3 +250,26 @@ def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_pat
     )  # fmt: skip
     assert set(table.model) == {"bert", "roberta"} and set(table.layer.dropna()) == {0, 3}
     assert len(table[table.measure == "p@1_mean"]) == 2 * 2 * 3
+
+
+def test_jobs_that_freeze_the_same_layers_share_their_states_and_lose_nothing(given, tmp_path, monkeypatch):
+    seen, real = [], prefixes._fill
+    monkeypatch.setattr(prefixes, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
+    grid = {"plans": ["freeze:1", "freeze:2"], "seed": [0, 1]}
+    shared = ig.sweep("transfer", grid=grid, out=tmp_path / "run", **given)
+    assert seen == [1] * 5 + [2] * 5  # five sets of text, once a cut
+    assert not (tmp_path / "run" / "scratch").exists()
+    single = ig.sweep("transfer", grid=grid, out=tmp_path / "single", cache=False, **given)
+    pd.testing.assert_frame_equal(shared.drop(columns="value"), single.drop(columns="value"), atol=1e-3)
+    assert np.allclose(shared.value, single.value, atol=1e-5)
+    assert (shared[shared.measure == "loss"].value > 0).all()
+
+
+def test_only_jobs_that_could_share_states_are_told_to():
+    def told(grid, **options):
+        given = {**dict.fromkeys(("task", "train", "dev", "test"), "x"), **options}
+        jobs = grid_jobs(TRANSFER, grid, given, folder=Path("out"))
+        return [job.options.get("states") for job in with_shared_states(jobs, TRANSFER, Path("s"))]
+
+    assert told({"seed": [0, 1]}) == ["s", "s"] and told({"plans": ["freeze:1", "freeze:2"]}) == [None, None]
+    assert told({"seed": [0, 1]}, cache=False) == [None, None] and told({"seed": [0, 1]}, states="mine") == ["mine"] * 2

@@ -232,6 +232,7 @@ MISTAKES = [
     ({"warm_up": 1.5}, "--warm-up must be from 0 to below 1"),
     ({"length": 3}, "--length must be at least 8"),
     ({"dtype": "float16"}, "does not train stably"),
+    ({"states": "here", "cache": False}, "--states is where states of frozen layers are kept"),
 ]
 
 

@@ -6,7 +6,10 @@ finished jobs are in one table, in which each can be told from the others: an ar
 carry in a column of their own stands in `variant`.
 """
 
+import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,12 @@ from isogloss.recipes.steps.sweeptable import collect
 from isogloss.runs.jobs import Executor, Job
 from isogloss.runs.run import Run, check_folder, start
 from isogloss.runs.table import frame
+
+LEAVE_STATES = (
+    "seed", "seeds", "epochs", "batch", "rates", "warm_up", "decay", "weight_decay", "clip", "probe", "keep",
+    "checkpoint",
+)  # fmt: skip
+"""Arguments that change nothing in the states of frozen layers."""
 
 
 def sweep(
@@ -58,12 +67,19 @@ def sweep(
              "hashes": {}}  # fmt: skip
     run = start(out, facts, resume=resume)
     try:
-        run_jobs(jobs, parallel=width, devices=places, progress=progress, executor=executor)
+        run_jobs(
+            with_shared_states(jobs, chosen, run.scratch / "states"),
+            parallel=width,
+            devices=places,
+            progress=progress,
+            executor=executor,
+        )
     except InputError:
         if not any(job.folder.exists() for job in jobs):
             _discard(run, jobs)
         raise
     finally:
+        shutil.rmtree(run.folder / "scratch", ignore_errors=True)
         done = [job for job in jobs if job.done]
         if done:
             collect(run, jobs, values)
@@ -98,6 +114,24 @@ def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
         if name in names[:place]:
             raise InputError(f"--devices has {name} twice; --parallel says how many jobs run at a time")
     return names
+
+
+def with_shared_states(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
+    """The jobs, told where to share the states of frozen layers if others freeze the same layers over the same text."""
+    if "states" not in recipe.parameters:
+        return list(jobs)
+
+    def frozen(job: Job) -> str:
+        return repr((job.first, sorted((str(k), str(v)) for k, v in job.options.items() if k not in LEAVE_STATES)))
+
+    alike = Counter(map(frozen, jobs))
+    shares = [
+        alike[frozen(job)] > 1 and job.options.get("cache", True) and not job.options.get("states") for job in jobs
+    ]
+    return [
+        replace(job, options={**job.options, "states": str(folder)}) if shared else job
+        for job, shared in zip(jobs, shares, strict=True)
+    ]
 
 
 def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Progress = silent) -> None:

@@ -55,6 +55,7 @@ def transfer_job(
     probe: Annotated[int | None, "updates between scores; default an epoch"] = None,
     frozen_dropout: Annotated[bool, "dropout in frozen layers, too; they are then not computed once"] = False,
     cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
+    states: Annotated[str | None, "folder where runs share states of frozen layers; they stay there"] = None,
     keep: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
     legacy: Annotated[str | None, f"of --bitext, as the original compares: {', '.join(DEFECTS)}"] = None,
@@ -91,7 +92,9 @@ def transfer_job(
     if probe is not None:
         at_least("probe", probe, 1)
     compared = comparing(bitext, legacy, source=sets.source, seed=0, dtype=torch.bfloat16 if half else None)
-    name = model_name(model)
+    if states is not None and not cache:
+        raise InputError("--states is where states of frozen layers are kept, and --no-cache keeps none; leave one out")
+    name, weights = model_name(model), stack.fingerprint
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         every = [sets.train, *sets.read_each_time]
@@ -106,7 +109,20 @@ def transfer_job(
             steps, seed, replace(optimisation, warm_up=round(warm_up * steps)), report=max(1, steps // 50), half=half
         )
         fitting = Fitting(
-            model, revision, place, kind, sets, settings, batch, probe, checkpoint, frozen_dropout, cache, keep
+            model,
+            revision,
+            place,
+            kind,
+            sets,
+            settings,
+            batch,
+            probe,
+            checkpoint,
+            frozen_dropout,
+            cache,
+            keep,
+            None if states is None else Path(states),
+            weights,
         )
         text = Text(items)
         where = {"model": name, "task": kind.name, "source": sets.source}
@@ -133,7 +149,7 @@ def transfer_job(
                 yield rows
             yield mean_rows(results)
 
-    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
+    hashes: dict[str, Any] = {"model": weights, "data": sets.hashes}
     if compared is not None:
         hashes["parallel text"] = compared.bitext.fingerprint
     return Job(name, work, hashes, () if compared is None else compared.notes, depth)
@@ -161,6 +177,7 @@ def transfer(
     given = {"task": task, "train": train, "dev": dev, "test": test}
     job = transfer_job(model, *bitext, **cast(Any, given), **options)
     arguments = {"model": str(model), **{name: str(value) for name, value in given.items()}, **options}
+    arguments.pop("states", None)  # where they lie changes no row
     return execute(
         job, command="transfer", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
         progress=progress,

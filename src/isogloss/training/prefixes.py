@@ -5,18 +5,22 @@ every learning rate and every seed. Kept in memory (the GPU's, where it has room
 take the place of the text, and only the blocks above are run:
 
     bytes = tokens x width x 2 or 4
+
+Several runs can share them, too: `shared_prefix` keeps them in a folder, where the first that needs them leaves them.
 """
 
+import hashlib
 import os
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.files import whole
+from isogloss.files import one_at_a_time, whole
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
@@ -73,20 +77,62 @@ def read_prefix(
     dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
     (`has_room`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
     """
-    total, kind = int(items.lengths.sum()), dtype or torch.float32
-    starts = np.cumsum(items.lengths) - items.lengths
     home = _home(stack.device, _size(stack, items, dtype))
     if home is None and file is not None:
-        if not file.is_file():
-            with whole(file) as beside:
-                kept = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
-                _fill(stack, items, cut, kept=kept.view(total, stack.width), dtype=dtype, progress=progress)
-                del kept
-        mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
-        return Prefix(cut, mapped.view(total, stack.width), items.lengths, starts)
-    room = torch.empty((total, stack.width), dtype=kind, device=home or "cpu")
+        return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+    total = int(items.lengths.sum())
+    room = torch.empty((total, stack.width), dtype=dtype or torch.float32, device=home or "cpu")
     _fill(stack, items, cut, kept=room, dtype=dtype, progress=progress)
-    return Prefix(cut, room, items.lengths, starts)
+    return Prefix(cut, room, items.lengths, np.cumsum(items.lengths) - items.lengths)
+
+
+def shared_prefix(
+    stack: Stack,
+    items: Items,
+    cut: int,
+    *,
+    folder: Path,
+    weights: str,
+    dtype: torch.dtype | None = None,
+    progress: Progress = silent,
+) -> Prefix:
+    """`read_prefix` by way of a folder that other runs share: the first computes, the others map its file.
+
+    weights: what tells the frozen layers from those of other models, cut and text being told by themselves. Of runs
+    that need the same states at once, one computes while the others wait. On a GPU with room they are copied there.
+    Where the disk has no room they are computed as ever.
+    """
+    size = _size(stack, items, dtype)
+    file = folder / f"cut-{cut}-{_digest(stack, items, dtype, weights)}.states"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
+        return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
+    with one_at_a_time(file):
+        found = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+    home = _home(stack.device, size)
+    return found if home is None or home.type == "cpu" else replace(found, kept=found.kept.to(home))
+
+
+def _in_a_file(
+    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
+) -> Prefix:
+    """States mapped from a file, which is made where it is not there yet."""
+    total, kind = int(items.lengths.sum()), dtype or torch.float32
+    if not file.is_file():
+        with whole(file) as beside:
+            kept = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
+            _fill(stack, items, cut, kept=kept.view(total, stack.width), dtype=dtype, progress=progress)
+            del kept
+    mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
+    return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
+
+
+def _digest(stack: Stack, items: Items, dtype: torch.dtype | None, weights: str) -> str:
+    """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
+    digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
+    for one in (items.ids, items.types, items.lengths):
+        digest.update(np.ascontiguousarray(one).data)
+    return digest.hexdigest()[:32]
 
 
 def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:

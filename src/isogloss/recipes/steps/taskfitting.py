@@ -24,7 +24,7 @@ from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.prefixes import Prefix, has_room, read_prefix
+from isogloss.training.prefixes import Prefix, has_room, read_prefix, shared_prefix
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
 from isogloss.training.stopping import Selection
@@ -36,7 +36,8 @@ class Fitting:
     """How every training of the run goes; settings are those of the first seed and rate.
 
     warm_up: share of the steps. probe: updates between scores, None for an epoch. frozen_dropout: frozen layers keep
-    their dropout. cache: frozen layers are computed once. keep: the best model of each training is written.
+    their dropout. cache: frozen layers are computed once. keep: the best model of each training is written. states: a
+    folder in which runs share what frozen layers give. weights: a hash of the model as it begins.
     """
 
     model: str | Path
@@ -51,6 +52,8 @@ class Fitting:
     frozen_dropout: bool = False
     cache: bool = True
     keep: bool = False
+    states: Path | None = None
+    weights: str = ""
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -181,7 +184,8 @@ def _prefixes(
     """The states of frozen layers of every set; none below block 1, where there is nothing to save.
 
     Training text has them in memory or in a file, and not at all where dropout makes them differ from step to step;
-    scored sets have theirs where memory has room, and are run from their text otherwise.
+    scored sets have theirs where memory has room, and are run from their text otherwise. Where runs share them, all
+    sets have them in files.
     """
     if cut < 1 or not fitting.cache:
         return [None] * len(text.items)
@@ -192,9 +196,16 @@ def _prefixes(
         name = f"cut-{cut}" + (f"-fresh-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else "")
         how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
         for number, items in enumerate(text.items):
-            wanted = not fitting.frozen_dropout if number == 0 else has_room(stack, items, dtype=fitting.dtype)
-            file = run.scratch / f"{name}.states" if number == 0 else None
-            text.prefixes.append(read_prefix(stack, items, cut, file=file, **how) if wanted else None)
+            if number == 0 and fitting.frozen_dropout:
+                text.prefixes.append(None)
+            elif fitting.states is not None:
+                told_by = f"{fitting.weights} {name}"
+                found = shared_prefix(stack, items, cut, folder=fitting.states, weights=told_by, **how)
+                text.prefixes.append(found)
+            else:
+                wanted = number == 0 or has_room(stack, items, dtype=fitting.dtype)
+                file = run.scratch / f"{name}.states" if number == 0 else None
+                text.prefixes.append(read_prefix(stack, items, cut, file=file, **how) if wanted else None)
         text.key = key
     return text.prefixes
 
