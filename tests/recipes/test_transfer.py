@@ -47,6 +47,7 @@ def test_the_model_is_chosen_on_source_dev_and_gaps_are_source_less_target(tiny,
         there = curve[(curve.variant == best.variant) & (curve.step == best.step) & (curve.data == f"test-{target}")]
         assert one.value == there.iloc[0].value and one.n == there.iloc[0].n
         assert one.low <= one.value <= one.high
+        assert 0 <= one.floor < 1 and one.floor == there.iloc[0].floor
         assert value(rows, "chosen_step", target).value == best.step
         assert best.variant == f"freeze:-1 rate:{value(rows, 'chosen_rate', target).value:g}"
     source, target = (value(rows, "span_f1", one).value for one in ("qaa", "qab"))
@@ -78,6 +79,8 @@ def test_several_plans_and_seeds_have_means_with_intervals(tiny, sets):
         each = [value(finals(table, plan, seed), "span_f1", "qab").value for seed in range(3)]
         mean = value(means, "span_f1", "qab", variant=plan)
         assert mean.value == pytest.approx(np.mean(each)) and mean.n == 3
+        floors = [value(finals(table, plan, seed), "span_f1", "qab").floor for seed in range(3)]
+        assert mean.floor == pytest.approx(np.mean(floors))
 
 
 @pytest.mark.parametrize("plan", ["freeze:2", "reinit:1-1+freeze:1", "unfreeze:1/epoch+freeze:1"])
@@ -182,11 +185,11 @@ def test_other_tasks_run_and_words_behind_the_models_length_are_told(name, tiny,
 
 
 def test_counts_come_back_from_their_file(tmp_path):
-    scores = [{"a": Score(np.array([[1, 2], [3, 4]]))}, {"a": Score(np.eye(3), f1), "b": Score(np.ones((1, 2)))}]
+    scores = [{"a": Score(np.array([[1, 2], [3, 4]]))}, {"a": Score(np.eye(3), f1, 0.25), "b": Score(np.ones((1, 2)))}]
     keep_scores(tmp_path / "x" / "1.npz", scores)
     for one, other in zip(scores, kept_scores(tmp_path / "x" / "1.npz"), strict=True):
-        assert {name: (s.value, s.ratio) for name, s in one.items()} == {
-            name: (s.value, s.ratio) for name, s in other.items()
+        assert {name: (s.value, s.ratio, str(s.floor)) for name, s in one.items()} == {
+            name: (s.value, s.ratio, str(s.floor)) for name, s in other.items()
         }
 
 

@@ -46,7 +46,7 @@ class Score:
     """One score of a model on a test set.
 
     counts: (examples, c), float64; its last column is what `n` counts (answers, words, spans that are there). ratio:
-    (..., c) -> (...), from sums of counts to the value.
+    (..., c) -> (...), from sums of counts to the value. floor: what guessing scores, where that was measured.
 
     >>> score = Score(np.array([[1, 1], [0, 1], [1, 1], [1, 1]]))
     >>> score.value, score.n
@@ -55,6 +55,7 @@ class Score:
 
     counts: np.ndarray
     ratio: Callable[[np.ndarray], np.ndarray] = share
+    floor: float = np.nan
 
     @property
     def value(self) -> float:

@@ -29,6 +29,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.measures.counts import Score
 from isogloss.measures.trees import attachment, best_tree, universal
+from isogloss.tasks.chance import shuffle_words
 from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
 from isogloss.tasks.words import encode_words
 from isogloss.text.readers.conllu import Tree
@@ -189,9 +190,31 @@ def score(examples: Sequence[Tree], answers: Sequence[Parse], language: str) -> 
     return scores
 
 
+def shuffle(answers: Sequence[Parse], generator: np.random.Generator) -> list[Parse]:
+    """Arcs to other words, of any sentence: a head as far to the left or right, with its relation; root arcs stay so.
+
+    Where that is beyond the end of the sentence, the count goes on at the other end. What comes out is no tree.
+    """
+    arcs = [
+        [(0 if head == 0 else head - word, relation) for word, (head, relation) in enumerate(_pairs(one), 1)]
+        for one in answers
+    ]
+    found = []
+    for dealt in shuffle_words(arcs, generator):
+        heads = [0 if far == 0 else (word - 1 + far) % len(dealt) + 1 for word, (far, _) in enumerate(dealt, 1)]
+        found.append(Parse(tuple(heads), tuple(relation for _, relation in dealt)))
+    return found
+
+
+def _pairs(parse: Parse) -> list[tuple[int, str]]:
+    return list(zip(parse.heads, parse.relations, strict=True))
+
+
 def head(width: int, labels: Labels) -> nn.Module:
     """The biaffine scorer."""
     return Biaffine(width, len(labels))
 
 
-PARSING = Task("parsing", "las", read, relations_of, encode, head, loss, guess, decode, gold=gold, score=score)
+PARSING = Task(
+    "parsing", "las", read, relations_of, encode, head, loss, guess, decode, gold=gold, score=score, shuffle=shuffle
+)

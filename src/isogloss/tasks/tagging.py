@@ -16,6 +16,7 @@ from torch import nn
 
 from isogloss.measures.counts import Score, f1, share
 from isogloss.measures.labels import OUTSIDE, repair_bio, span_counts
+from isogloss.tasks.chance import shuffle_words
 from isogloss.tasks.heads import LabelHead, label_guess, label_loss
 from isogloss.tasks.task import Found, Item, Labels, Task
 from isogloss.tasks.words import encode_words
@@ -99,9 +100,9 @@ def score_ner(
 
 POS = Task(
     "pos", "accuracy", read_pos, lambda _: UPOS, encode, head, label_loss, label_guess, decode(OTHER),
-    gold=lambda one: list(one.tags), score=score_pos,
+    gold=lambda one: list(one.tags), score=score_pos, shuffle=shuffle_words,
 )  # fmt: skip
 NER = Task(
     "ner", "span_f1", read_ner, labels_ner, encode, head, label_loss, label_guess, decode(OUTSIDE),
-    gold=lambda one: list(one.tags), score=score_ner,
+    gold=lambda one: list(one.tags), score=score_ner, shuffle=shuffle_words,
 )  # fmt: skip

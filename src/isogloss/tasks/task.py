@@ -22,6 +22,7 @@ was read and is scored) may become several items, as the windows of a long conte
     task.guess(scores, present)                                      # still on the device, as small as it can be
     task.decode(example, found, labels)                              # an answer of the kind task.gold(example) gives
     task.score(examples, answers, language)                          # {"accuracy": Score, ...}
+    task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.measures.counts import Score
 from isogloss.measures.registry import MEASURES
+from isogloss.tasks.chance import Shuffle, shuffle_answers
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
 
@@ -138,7 +140,7 @@ class Task:
     summed over targets; gold is `IGNORE` where not present. guess(scores, present): what decoding needs of the scores,
     tensors (rows, k, ...), without gradients. decode(example, found of its items, labels): the answer. gold(example):
     the right answer, of the same kind. score(examples, answers, language): scores by name; given the gold answers each
-    is perfect.
+    is perfect. shuffle: see `isogloss.tasks.chance`; what shuffled answers score is the task's floor.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Task:
     gold: Callable[[Example], Answer]
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
     length: int = 128
+    shuffle: Shuffle = shuffle_answers
 
     @property
     def higher_is_better(self) -> bool:

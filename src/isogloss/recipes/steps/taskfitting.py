@@ -19,6 +19,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import _quiet, load
 from isogloss.stack.stack import Stack
+from isogloss.tasks.chance import chance_floors
 from isogloss.tasks.task import Items, Task
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
@@ -143,7 +144,9 @@ def evaluate(fitting: Fitting, text: Text, model: TaskModel, prefixes: Sequence[
     for one, items, prefix in zip(fitting.sets.read_each_time, text.items[1:], prefixes, strict=True):
         guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
         said = answers(task, one.examples, items, guesses, fitting.sets.labels)
-        found.append(task.score(one.examples, said, one.language))
+        floors = chance_floors(task, one.examples, said, one.language, name=one.name)
+        scores = task.score(one.examples, said, one.language)
+        found.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
     return found
 
 
@@ -159,7 +162,7 @@ def _probe(
         for one, some in zip(fitting.sets.read_each_time, scores, strict=True):
             for name, score in some.items():
                 where = {"target": one.language, "data": one.name}
-                yield {"measure": name, "value": score.value, "n": score.n, **where}
+                yield {"measure": name, "value": score.value, "floor": score.floor, "n": score.n, **where}
 
     return Probe(every, take)
 

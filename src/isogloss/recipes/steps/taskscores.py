@@ -8,8 +8,12 @@ set: an upper bound that zero-shot transfer does not have (Keung et al. 2020), s
     gap           source - target, of the main score in the same model (lower is better)
     relative_gap  (source - target) / source
 
-Intervals are bootstrap percentiles over examples, source and target drawn independently; over seeds they are Student's
-t of the mean.
+Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.chance`).
+
+Intervals are bootstrap percentiles over examples; over seeds they are Student's t of the mean. Test sets with equally
+many examples are drawn together, number by number: where they are translations of each other, what is hard in one is
+hard in the other, and their difference varies less than that of independent sets. Where they are not, a number means
+nothing in the other set, and drawing together is drawing independently.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +33,7 @@ from isogloss.tasks.task import Task
 
 OTHERS = "others"
 ORACLE = "oracle"
+FLOOR = "floor"
 
 Scores = Sequence[Mapping[str, Score]]
 """The scores of one model: by name, for every set of `Sets.read_each_time`."""
@@ -50,6 +55,8 @@ def keep_scores(path: Path, scores: Scores) -> None:
         for number, one in enumerate(scores)
         for name, score in one.items()
     }
+    for number, one in enumerate(scores):
+        arrays |= {f"{number} {FLOOR} {name}": np.array(score.floor) for name, score in one.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as beside, beside.open("wb") as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -61,7 +68,9 @@ def kept_scores(path: Path) -> Scores:
     with np.load(path) as arrays:
         for key in arrays.files:
             number, ratio, name = key.split(" ", 2)
-            found.setdefault(int(number), {})[name] = Score(arrays[key], getattr(counts, ratio))
+            if ratio != FLOOR:
+                floor = arrays[known] if (known := f"{number} {FLOOR} {name}") in arrays else np.nan
+                found.setdefault(int(number), {})[name] = Score(arrays[key], getattr(counts, ratio), float(floor))
     return [found[number] for number in range(len(found))]
 
 
@@ -93,16 +102,17 @@ def _rows(chosen: Sequence[Scored | None], sets: Sets, task: Task, *, place: Map
     found: list[Row] = []
     begin, home = len(sets.dev), sets.source_test
     drawn: dict[int, tuple[float, np.ndarray]] = {}
+    floors: dict[int, float] = {}
     for number, (one, model) in enumerate(zip(sets.tests, chosen, strict=True)):
         if model is None:
             continue
         where = {**place, "target": one.language, "data": one.name}
         for name, score in model.scores[begin + number].items():
-            values = resampled(score, seed_of(0, "bootstrap", one.language, one.name))
+            values = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
             low, high = bootstrap(values)
-            found.append(row(name, score.value, low=low, high=high, n=score.n, **where))
+            found.append(row(name, score.value, low=low, high=high, floor=score.floor, n=score.n, **where))
             if name == task.main:
-                drawn[number] = (score.value, values)
+                drawn[number], floors[number] = (score.value, values), score.floor
         found.append(row("chosen_step", model.step, **where))
         found.append(row("chosen_rate", model.rate, **where))
     source = drawn[home]
@@ -117,7 +127,8 @@ def _rows(chosen: Sequence[Scored | None], sets: Sets, task: Task, *, place: Map
         n = sum(_n(chosen, begin, number, task) for number in others)
         where = {**place, "target": OTHERS}
         low, high = bootstrap(mean[1])
-        found.append(row(task.main, mean[0], low=low, high=high, n=n, **where))
+        floor = float(np.mean([floors[number] for number in others]))
+        found.append(row(task.main, mean[0], low=low, high=high, floor=floor, n=n, **where))
         found += _gaps(source, mean, n=n, where={**where, "unit": task.main})
     return found
 

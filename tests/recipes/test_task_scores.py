@@ -1,0 +1,88 @@
+"""Intervals of what a target loses: right for translations, for other texts, and for texts of another size."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from isogloss.measures.counts import Score
+from isogloss.recipes.steps.taskscores import Scored, result_rows
+from isogloss.tasks import TASKS
+
+TASK = TASKS["nli"]
+
+
+@dataclass(frozen=True)
+class Sets:
+    source: str
+    dev: dict
+    tests: list
+    source_test: int = 0
+
+
+def score(right, floor=0.3):
+    return {"accuracy": Score(np.stack([right, np.ones(len(right))], 1).astype(float), floor=floor)}
+
+
+def rows_of(*tests):
+    """Result rows of one model whose answers to these test sets are right or wrong; the first is the source's."""
+    names = [SimpleNamespace(language=f"l{number}", name="test") for number in range(len(tests))]
+    sets = Sets("l0", {"l0": None}, names)
+    model = Scored(1e-3, 5, [score(np.ones(3)), *(score(one, 0.3 + number / 100) for number, one in enumerate(tests))])
+    return result_rows([model], sets, TASK, place={"model": "m", "variant": "freeze:-1", "seed": 0})
+
+
+def gap(rows, target="l1", measure="gap"):
+    (one,) = [each for each in rows if each["measure"] == measure and each["target"] == target]
+    return one
+
+
+def width(one):
+    return one["high"] - one["low"]
+
+
+def drawn(n, seed, share=0.7):
+    return np.random.default_rng(seed).random(n) < share
+
+
+def error(*samples):
+    """Width of a normal 95% interval of a difference of independent means."""
+    return 2 * 1.96 * np.sqrt(sum(one.var() / len(one) for one in samples))
+
+
+def test_translations_that_are_hard_together_have_a_narrow_gap():
+    source = drawn(2000, 0)
+    target = source & (np.arange(2000) % 20 > 0)  # the same answers, but one in twenty is wrong besides
+    one = gap(rows_of(source, target))
+    assert one["value"] == pytest.approx(np.mean(source) - np.mean(target))
+    assert one["low"] < one["value"] < one["high"]
+    differences = source.astype(float) - target
+    assert width(one) == pytest.approx(2 * 1.96 * differences.std() / np.sqrt(2000), rel=0.15)
+    assert width(one) < 0.5 * error(source, target)
+    same = gap(rows_of(source, source))
+    assert (same["value"], same["low"], same["high"]) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("size", [2000, 700])
+def test_unrelated_texts_have_the_gap_of_independent_samples(size):
+    source, target = drawn(2000, 0), drawn(size, 1, 0.5)
+    one = gap(rows_of(source, target))
+    assert width(one) == pytest.approx(error(source, target), rel=0.15)
+
+
+def test_the_relative_gap_is_a_share_of_the_source_and_others_are_a_mean():
+    source, near, far = drawn(1000, 0), drawn(1000, 1, 0.6), drawn(400, 2, 0.4)
+    rows = rows_of(source, near, far)
+    relative, plain = gap(rows, measure="relative_gap"), gap(rows)
+    assert relative["value"] == pytest.approx(plain["value"] / source.mean())
+    assert relative["low"] < relative["value"] < relative["high"]
+    (mean,) = [one for one in rows if one["target"] == "others" and one["measure"] == "accuracy"]
+    assert mean["value"] == pytest.approx((near.mean() + far.mean()) / 2)
+    assert width(mean) == pytest.approx(error(near, far) / 2, rel=0.15)
+    assert mean["floor"] == pytest.approx(0.315)
+
+
+def test_every_score_has_its_floor():
+    rows = rows_of(drawn(50, 0), drawn(50, 1))
+    assert [one["floor"] for one in rows if one["measure"] == "accuracy"] == [0.3, 0.31, 0.31]
