@@ -1,0 +1,128 @@
+"""The paper's figures: similarity of languages by layer, of models to their start, and gap against similarity.
+
+Before them, what the pairs cost as a picture, with the recalled numbers as circles.
+"""
+
+import numpy as np
+import pandas as pd
+
+from isogloss.papers.evidence import LEAST
+from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, RECALLED, REFERENCE, SOURCE, TABLE_1
+from isogloss.papers.muller2021.reading import Results, Seeds, over
+from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.recipes.steps.tasksimilarity import UNTUNED
+
+SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
+
+
+def pictures(rows: pd.DataFrame) -> list[Picture]:
+    """Every figure the rows allow."""
+    found = Results(rows)
+    made = [_costs(found), _languages(found), _starts(found), _gaps(found)]
+    return [one for one in made if one is not None]
+
+
+def _costs(found: Results) -> Picture | None:
+    panels = []
+    for task in found.tasks:
+        lines = []
+        for home, label in ((True, "source language"), (False, "other languages")):
+            changes = {int(PLANS[plan].partition("-")[0]): found.mean_change(task, plan, home=home) for plan in PAIRS}
+            lines += [_line({first: some for first, some in changes.items() if some}, label, scale=100)]
+        if SOURCE in found.sources(task):
+            for place, label in enumerate(("source language", "other languages")):
+                recalled = list(TABLE_1[task][place][1])
+                lines.append(Line(f"{label}, {RECALLED}", list(range(1, 12, 2)), recalled, dots=True))
+        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
+    panels = [panel for panel in panels if any(not line.dots for line in panel.lines)]
+    if not panels:
+        return None
+    caption = (
+        f"{found.model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means "
+        f"over sources{_bands(found)} Circles: the paper's, of mBERT from English, recalled and approximate."
+    )
+    title = "What re-initialised layers cost, by the first of the two"
+    return Picture("figure-pairs", title, caption, panels, "difference in points", xlabel="first of the two layers")
+
+
+def _languages(found: Results) -> Picture | None:
+    panels = []
+    for task in found.tasks:
+        lines = [
+            _line(found.similarity(task, variant, which="target"), label)
+            for variant, label in ((UNTUNED, "before training"), (REFERENCE, f"after {NAMES[task]}"))
+        ]
+        lines += [
+            _line(found.similarity(task, variant, which="target", measure="cka_rbf"), label)
+            for variant, label in ((UNTUNED, "before, Gaussian kernels"),)
+        ]
+        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
+    panels = [panel for panel in panels if panel.lines]
+    if not panels:
+        return None
+    caption = (
+        f"{found.model}: CKA of the source's sentences with those of each target, mean over targets and sources, on "
+        f"parallel text; debiased and linear, 0 for unrelated sentences{_bands(found)} With Gaussian kernels, as the "
+        "paper has it, chance is far above 0: its floor is in the rows."
+    )
+    return Picture("figure-1", "Figure 1: source and target, layer by layer", caption, panels, "CKA", xlabel="layer")
+
+
+def _starts(found: Results) -> Picture | None:
+    panels = []
+    for task in found.tasks:
+        lines = [
+            _line(
+                found.similarity(task, plan, which="start"), PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}"
+            )
+            for plan in SHOWN
+        ]
+        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
+    panels = [panel for panel in panels if panel.lines]
+    if not panels:
+        return None
+    caption = (
+        f"{found.model} after training with itself before, the same sentences and layer: debiased linear CKA, mean "
+        f"over languages and sources{_bands(found)}"
+    )
+    title = "Figure 2: what training changes, layer by layer"
+    return Picture("figure-2", title, caption, panels, "CKA with the start", xlabel="layer")
+
+
+def _gaps(found: Results) -> Picture | None:
+    panels = []
+    for task in found.tasks:
+        points = found.points(task)
+        lines = []
+        for source in dict.fromkeys(one.source for one in points):
+            mine = [one for one in points if one.source == source]
+            near, gaps = [100 * one.similarity for one in mine], [100 * one.gap for one in mine]
+            lines.append(Line(f"from {source}", near, gaps, dots=True))
+        relation = found.relation(task, REFERENCE)
+        told = f", rank correlation {relation.share}" if relation is not None else ""
+        panels.append(Panel(f"{NAMES[task]}{told}", lines))
+    panels = [panel for panel in panels if panel.lines]
+    if not panels:
+        return None
+    caption = (
+        f"{found.model}, the reference after training: a circle is a target language. Similarity is CKA with the "
+        "source, in percent, the mean over layers 1 and up; gap is what the score loses from source to target. The "
+        "correlation is within sources, its interval over targets."
+    )
+    title = "Figure 3: gap and similarity"
+    return Picture("figure-3", title, caption, panels, "gap in points", xlabel="CKA in percent")
+
+
+def _line(by_place: dict[int, Seeds], label: str, *, scale: float = 1.0) -> Line:
+    places = sorted(by_place)
+    means = [over(by_place[place]) for place in places]
+    values = [scale * one.value for one in means]
+    if not means or not all(one.known for one in means):
+        return Line(label, places, values)
+    return Line(label, places, values, [scale * one.low for one in means], [scale * one.high for one in means])
+
+
+def _bands(found: Results) -> str:
+    seeds = [len(found.scores(task, source, REFERENCE, target=source)) for task, source in found.experiments]
+    fewest = int(np.min(seeds)) if seeds else 0
+    return f"; bands are t intervals over {fewest} seeds." if fewest >= LEAST else "; too few seeds for a band."
