@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from isogloss.papers.hussain2020 import settings
+from isogloss.papers.jexus2020 import settings as jexus
 
 PRETRAINING = {**settings.TINY, "width": 16, "batch": 4, "warm_up": 1}
 SMALL = replace(
@@ -14,3 +15,15 @@ SMALL = replace(
 def make_small(monkeypatch):
     """Let the smoke scale be the smaller one."""
     monkeypatch.setitem(settings.SCALES, "smoke", SMALL)
+
+
+TINY = {**jexus.TINY, "depth": 3, "width": 16, "batch": 4, "warm_up": 1, "steps": 2}
+SMALL_JEXUS = replace(
+    jexus.SCALES["smoke"], depth=3, train=9, test=9, known=60, epochs=1, pretraining=TINY,
+    map={"pool": 12, "words": 20, "points": 8},
+)  # fmt: skip
+
+
+def make_small_jexus(monkeypatch):
+    """The same for jexus2020, whose model has three blocks here."""
+    monkeypatch.setitem(jexus.SCALES, "smoke", SMALL_JEXUS)

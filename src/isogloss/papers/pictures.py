@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 class Line:
     """A curve: steps (or whatever lies on the horizontal axis), values and the ends of its band, equally many each.
 
-    Ends are NaN where there is no band. dots: points that are not joined, such as published numbers.
+    Ends are NaN where there is no band. dots: points that are not joined, such as published numbers. hue: the number
+    of its colour, its place in the panel where there is none. thick: a mean among its members.
     """
 
     label: str
@@ -17,6 +18,8 @@ class Line:
     low: Sequence[float] = field(default_factory=tuple)
     high: Sequence[float] = field(default_factory=tuple)
     dots: bool = False
+    hue: int | None = None
+    thick: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.report.languages import COLOURS
-from isogloss.report.look import QUIET, RULE, caption, new_figure, printable, save
+from isogloss.report.look import DARK, QUIET, RULE, caption, new_figure, printable, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_COLUMNS, MOST_TICKS = 4, 14
+MOST_COLUMNS, MOST_TICKS, MOST_INSIDE = 4, 14, 4
 
 
 def write_picture(picture: Picture, out: Path) -> list[Path]:
@@ -23,8 +23,11 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
     figure, grid = new_figure(width * columns, height * lines + 0.9, nrows=lines, ncols=columns, squeeze=False)
     places = list(grid.flat)
+    shared = _shared_labels(picture)
     for axes, panel in zip(places, picture.panels, strict=False):
-        _draw(axes, panel, picture, small=small)
+        _draw(axes, panel, picture, small=small, legend=not shared)
+    if shared:
+        figure.legend(*places[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8.5)
     for axes in places[count:]:
         axes.set_visible(False)
     for line in range(lines):
@@ -36,17 +39,25 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     return save(figure, out, picture.name)
 
 
-def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool) -> None:
+def _shared_labels(picture: Picture) -> bool:
+    """Whether one legend beside the panels can stand for all of them: many curves, the same in each."""
+    labels = [[line.label for line in panel.lines] for panel in picture.panels]
+    return len(labels) > 1 and len(labels[0]) > MOST_INSIDE and all(one == labels[0] for one in labels)
+
+
+def _ink(line: Line, place: int) -> str:
+    return DARK if line.thick else COLOURS[(place if line.hue is None else line.hue) % len(COLOURS)]
+
+
+def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: bool) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     measured = [line for line in panel.lines if not line.dots]
     for place, line in enumerate(measured):
-        _curve(axes, line, COLOURS[place % len(COLOURS)])
+        _curve(axes, line, _ink(line, place))
     for place, line in enumerate(one for one in panel.lines if one.dots):
-        ink = COLOURS[place % len(COLOURS)]
-        axes.plot(
-            line.steps, line.value, "o", markersize=4.5, markerfacecolor="white", markeredgecolor=ink, label=line.label
-        )
+        look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": _ink(line, place)}
+        axes.plot(line.steps, line.value, "o", label=line.label, **look)
     for mark in panel.marks:
         axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
     if panel.floor is not None:
@@ -69,12 +80,12 @@ def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool) -> None:
         ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
         middle = (min(ends) + max(ends)) / 2
         axes.set_ylim(middle - picture.reach / 2, middle + picture.reach / 2)
-    if len(panel.lines) > 1:
+    if legend and len(panel.lines) > 1:
         axes.legend(loc="best", fontsize=8.5)
 
 
 def _curve(axes: "Axes", line: Line, ink: str) -> None:
-    look: dict[str, Any] = {"color": ink, "linewidth": 1.6, "label": line.label}
+    look: dict[str, Any] = {"color": ink, "linewidth": 2.6 if line.thick else 1.6, "label": line.label}
     if line.low:
         axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
     axes.plot(line.steps, line.value, marker="o" if len(line.steps) < 8 else "", markersize=3, **look)

@@ -1,0 +1,266 @@
+"""Claims, tables, figures and data of jexus2020, on rows and files made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import isogloss as ig
+from isogloss.papers import Request, find, outline_lines, selected
+from isogloss.papers.jexus2020 import published as paper
+from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
+from isogloss.papers.jexus2020.rows import _correlations, _others
+from isogloss.papers.jexus2020.texts import drawn, invented_texts, read_texts, write_texts
+from isogloss.runs.table import frame, row
+from isogloss.text.readers.pairs import read_pairs
+
+PAPER = find("jexus2020")
+POINTS = range(-1, 12)
+TARGETS = ("de", "zh")
+
+
+def hump(point, seed=0, top=8):
+    """Highest at one layer, falling by 1% a layer to either side, and lowest with nothing frozen."""
+    return 0.60 - 0.01 * abs(point - top)
+
+
+def made(seeds=3, others=hump, home=lambda point, seed: 0.75, aligned=hump, noise=0.0005, points=POINTS, extra=True):
+    """Rows of a reproduction in which everything is as the post says, unless told otherwise."""
+    rows = []
+    where = {"model": "m", "task": "nli", "source": "en"}
+    for point in points:
+        for seed in range(seeds):
+            off = noise * math.sin(1 + 3 * seed + 7 * point)
+            there = others(point, seed)
+            values = {"en": home(point, seed) + off, "de": there + 0.02 + off, "zh": there - 0.02 - off}
+            values |= {"nl": 0.5 + off} if extra else {}
+            for plan, more in ((f"freeze:{point}", 0), (f"freeze:{point} oracle", 0.01)):
+                at = {**where, "variant": plan, "seed": seed}
+                scores = [
+                    row("accuracy", value + more, target=one, data="x", floor=1 / 3, **at)
+                    for one, value in values.items()
+                ]
+                rows += scores + list(_others(scores))
+    for layer in range(13):
+        for name, (measure, variant) in ALIGNMENT.items():
+            for number, target in enumerate((*TARGETS, *(["nl"] if extra else []))):
+                value = aligned(layer) + 0.1 * number + 0.001 * len(name)
+                at = {"model": "m", "layer": layer, "variant": variant, "data": "t"}
+                rows.append(row(measure, value - 0.01, source="en", target=target, **at))
+                if measure != "cka":
+                    rows.append(row(measure, value + 0.01, source=target, target="en", **at))
+    rows += list(_correlations(Results(frame(rows))))
+    return frame(rows)
+
+
+def judged(rows):
+    return {one.name: one.held for one in PAPER.findings(rows)}
+
+
+ALL_HELD = dict.fromkeys(["above chance", "best near 8", "flat at home", "goes with alignment"], True)
+
+
+def test_anchors_are_those_of_their_source():
+    assert paper.ANCHORS == {"en": 0.814, "zh": 0.638, "es": 0.743, "de": 0.705, "ar": 0.621, "ur": 0.583}
+    assert (paper.BEST, paper.DEPTH) == (8, 12)
+
+
+def test_rows_as_the_post_says_hold_every_claim():
+    assert judged(made()) == ALL_HELD
+    assert judged(made(extra=False)) == ALL_HELD
+
+
+@pytest.mark.parametrize(
+    ("changed", "fails"),
+    [
+        ({"others": lambda point, seed: hump(point) - 0.25}, {"above chance"}),
+        (
+            {"others": lambda point, seed: hump(point, top=3), "aligned": lambda layer: hump(layer, top=3)},
+            {"best near 8"},
+        ),
+        ({"others": lambda point, seed: 0.60 if point < 0 else hump(point)}, {"best near 8"}),  # freezing gains nothing
+        ({"others": lambda point, seed: 0.60 if point >= 8 else hump(point)}, {"best near 8"}),  # nor lowers it later
+        ({"others": lambda point, seed: hump(point) + (0.07 if (point, seed) == (2, 1) else 0)}, {"best near 8"}),
+        ({"home": lambda point, seed: 0.75 - (0.05 if point == 11 else 0)}, {"flat at home"}),
+        ({"home": lambda point, seed: 0.75 + 0.01 * seed * (point == 4)}, {"flat at home"}),  # an interval too wide
+        ({"aligned": lambda layer: -hump(layer)}, {"goes with alignment"}),
+        ({"aligned": lambda layer: 0.5 + 0.1 * math.sin(5 * layer)}, {"goes with alignment"}),
+    ],
+)
+def test_each_claim_fails_where_rows_say_otherwise(changed, fails):
+    found = judged(made(**changed))
+    assert {name for name, held in found.items() if held is False} == fails
+    assert {name for name, held in found.items() if held} == set(ALL_HELD) - fails
+
+
+def test_nothing_is_judged_on_two_seeds_or_on_half_of_the_points():
+    found = PAPER.findings(made(seeds=2))
+    assert {one.held for one in found} == {None}
+    assert all("intervals are not available from 2 seeds" in one.measured for one in found)
+    part = judged(made(points=(-1, 8)))
+    assert part["best near 8"] is None and part["goes with alignment"] is None and part["flat at home"] is True
+
+
+def test_maps_alone_and_trainings_alone_make_what_they_can():
+    rows = made()
+    maps, trained = rows[rows.layer.notna()], rows[rows.task.ne("") & ~rows.measure.str.contains("spearman|pearson")]
+    assert judged(maps) == dict.fromkeys(ALL_HELD)
+    assert [one.name for one in PAPER.pictures(maps)] == ["alignment-by-layer"] and PAPER.tables(maps) == []
+    assert [one.name for one in PAPER.pictures(trained)] == ["accuracy-by-frozen-layers"]
+    assert len(PAPER.tables(trained)) == 2
+
+
+def test_words_say_where_it_is_highest_and_how_far_home_moves():
+    told = {one.name: one.measured for one in PAPER.findings(made())}
+    assert "highest at N = 8, 8, 8 in the 3 seeds, and at 8 on average (60.0)" in told["best near 8"]
+    assert "8 (German), 8 (Chinese)" in told["best near 8"]
+    assert "English between 75.0 and 75.0" in told["flat at home"] and "N = 0 to 11" in told["flat at home"]
+    assert "as high or higher in 4% of moved curves" in told["goes with alignment"]  # 1 of 24
+
+
+def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
+    rows = made(noise=0.01)
+    found = Results(rows)
+    for kind, reference in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
+        for name in ALIGNMENT:
+            for target in (*TARGETS, "nl"):
+                x = [found.alignment(name, target)[point] for point in range(12)]
+                y = [np.mean(list(found.accuracy(point, target).values())) for point in range(12)]
+                one = rows[(rows.measure == kind) & (rows.unit == name) & (rows.target == target)]
+                assert math.isclose(one.value.item(), reference(x, y).statistic, abs_tol=1e-9)
+                assert one.n.item() == 12 and one.low.item() <= one.value.item() <= one.high.item()
+    assert set(rows[rows.measure == "spearman"].target) == {"de", "zh", "nl", "others"}
+
+
+def test_the_table_is_points_by_languages_with_dutch_apart():
+    first, oracle, spearman, _ = PAPER.tables(made())
+    assert list(first.columns) == ["N", "English", "German", "Chinese", "mean of targets", "Dutch (SICK)"]
+    assert first.rows[0] == ["-1, published", "81.4", "70.5", "63.8", "–", "–"]
+    assert [line[0] for line in first.rows[1:]] == [str(point) for point in POINTS]
+    at_8 = first.rows[10]
+    assert at_8[0] == "8" and at_8[4].startswith("60.0 [") and at_8[2].startswith("62.0 [")
+    assert oracle.rows[9][-1].startswith("61.0 [") and "Dutch" not in " ".join(oracle.columns)
+    assert [line[0] for line in spearman.rows] == ["German", "Chinese", "Dutch", "pooled"]
+    assert spearman.rows[-1][1].startswith("0.99 [")  # layers as far from 8 on either side are equals
+
+
+def test_pictures_have_a_line_for_each_language_and_a_circle_for_each_point():
+    by_point, by_layer, against = PAPER.pictures(made())
+    assert [line.label for line in by_point.panels[0].lines] == [
+        "English, trained in", "German", "Chinese", "Dutch", "mean of targets",
+    ]  # fmt: skip
+    assert list(by_point.panels[0].lines[0].steps) == list(POINTS)
+    assert by_point.panels[0].floor == pytest.approx(1 / 3) and by_point.panels[1].floor is None
+    change = by_point.panels[1].lines[-1]
+    assert change.label == "mean of targets" and change.value[0] == 0 and abs(change.value[9] - 0.09) < 1e-9
+    assert [panel.title for panel in by_layer.panels] == list(ALIGNMENT)
+    assert len(by_layer.panels[0].lines[0].steps) == 13
+    assert all(line.dots and len(line.steps) == 12 for panel in against.panels for line in panel.lines)
+    assert all(abs(sum(side)) < 1e-9 for line in against.panels[0].lines for side in (line.steps, line.value))
+    assert against.panels[0].title == "centred P@1 (0.99)"
+
+
+def data_folder(folder):
+    """The least files of a data folder, six pairs each."""
+    for name in ("nli_en", "xnli", "nli_nl_sick"):
+        (folder / name).mkdir(parents=True)
+    labels = ("entailment", "neutral", "contradiction")
+    head = "sentence1\tsentence2\tlabel\tgenre\n"
+    for name, count in (("mnli_train", 30), ("mnli_val", 6)):
+        lines = "".join(f"first {one}\tsecond {one}\t{labels[one % 3]}\tfiction\n" for one in range(count))
+        (folder / "nli_en" / f"{name}.tsv").write_text(head + lines)
+    for language in ("en", "de"):
+        for part in ("dev", "test"):
+            lines = "".join(f"{language} {part} {one}\th {one}\t{labels[one % 3]}\n" for one in range(6))
+            (folder / "xnli" / f"{part}-{language}.tsv").write_text(lines)
+    rows = "".join(f"der Satz {one}\tsentence {one}\n" for one in range(12))
+    (folder / "xnli" / "xnli.15way.tsv").write_text("de\ten\n" + rows)
+    columns = ("pair_ID", "sentence_A", "sentence_B", "entailment_label", "sentence_A_original", "sentence_B_original",
+               "SemEval_set")  # fmt: skip
+    sick = [
+        [str(one), f"zin {one}", f"zin {one + 1}", labels[one % 3].upper(), f"line {one}", f"line {one + 1}", part]
+        for one, part in enumerate(("TRAIN", "TEST", "TEST", "TEST", "TEST", "TEST", "TRIAL"))
+    ]
+    (folder / "nli_nl_sick" / "SICK_NL.txt").write_text("".join("\t".join(line) + "\n" for line in [columns, *sick]))
+    return folder
+
+
+def test_texts_are_the_parts_that_are_wanted(tmp_path):
+    folder = data_folder(tmp_path)
+    found = read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "mnli-train": 9, "mnli-dev": 6, "xnli-test-en": 6, "xnli-dev-de": 6, "xnli-test-de": 6, "xnli": 13,
+        "sick-test-nl": 3, "sick": 9,
+    }  # fmt: skip
+    assert found["xnli"][:2] == [["en", "de"], ["sentence 0", "der Satz 0"]]
+    assert found["sick"][:2] == [["en", "nl"], ["line 0", "zin 0"]]
+    labels = [line[2] for line in found["sick-test-nl"]]  # of the test part, as many of each
+    assert sorted(labels) == ["contradiction", "entailment", "neutral"]
+    assert {line[0] for line in found["sick-test-nl"]} <= {f"zin {one}" for one in range(1, 6)}
+    write_texts(tmp_path / "text", found)
+    assert [one.label for one in read_pairs(tmp_path / "text" / "sick-test-nl.tsv")] == labels
+    cut = read_texts(str(folder), "en", ["de"], train=None, count=9, limit=4, dutch=True)
+    assert [len(cut[name]) for name in ("mnli-train", "xnli-test-de", "xnli")] == [4, 4, 5]
+    assert [a[0][3:] for a in cut["xnli-test-en"]] == [a[0][3:] for a in cut["xnli-test-de"]]  # the same rows
+    other = tmp_path / "other.tsv"
+    other.write_text("a\tb\tneutral\n")
+    assert read_texts(str(folder), "en", ["de"], train=str(other), count=9, limit=None, dutch=False)["mnli-train"] == [
+        ["a", "b", "neutral"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["nli_en/mnli_val.tsv", "xnli/dev-de.tsv", "nli_nl_sick/SICK_NL.txt"])
+def test_a_file_that_is_missing_is_named(name, tmp_path):
+    folder = data_folder(tmp_path)
+    (folder / name).unlink()
+    with pytest.raises(ig.InputError, match=f"{name} is missing"):
+        read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+
+
+def test_sick_without_its_columns_is_refused(tmp_path):
+    folder = data_folder(tmp_path)
+    path = folder / "nli_nl_sick" / "SICK_NL.txt"
+    path.write_text(path.read_text().replace("_original", "_first"))
+    with pytest.raises(ig.InputError, match="SICK_NL.txt:1: the columns sentence_A"):
+        read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+
+
+def test_invented_pairs_have_three_labels_alike_in_every_language():
+    found = invented_texts("qaa", ["qab"], pairs=9, known=4)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        "known.qaa": 4, "mnli-train": 9, "mnli-dev": 9, "xnli-test-qaa": 9, "known.qab": 4, "xnli-dev-qab": 9,
+        "xnli-test-qab": 9, "xnli": 28,
+    }  # fmt: skip
+    assert all(all(line) for rows in found.values() for line in rows)
+    labels = [line[2] for line in found["xnli-test-qaa"]]
+    assert labels == [line[2] for line in found["xnli-test-qab"]]
+    assert {one: labels.count(one) for one in labels} == {"entailment": 3, "neutral": 3, "contradiction": 3}
+    assert drawn(range(10), 3) == sorted(drawn(range(10), 3)) and drawn(range(3), 5) == [0, 1, 2]
+
+
+def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
+    outline = PAPER.plan(Request("paper", tmp_path / "run"))
+    told = "\n".join(outline_lines(outline, outline.jobs))
+    assert "isogloss transfer bert-base-multilingual-cased --task nli" in told and "isogloss map" in told
+    assert "--plans freeze:-1" in told and "--plans freeze:11" in told
+    assert "1,435,824 updates" in told  # 13 points, 3 seeds, 3 epochs of 392,702 pairs in batches of 32
+    assert not (tmp_path / "run").exists()
+    mini = PAPER.plan(Request("mini", tmp_path / "run"), rates="2e-5,5e-5")
+    assert [job.place for job in selected(mini.jobs, "freeze:8")] == [{"part": "transfer", "plan": "freeze:8"}]
+    assert [job.name for job in selected(mini.jobs, "part=map")] == ["map-xnli", "map-en-zh", "map-sick"]
+    assert mini.cost.steps == 2 * 39 * 1875 and len(mini.jobs) == 16
+
+
+@pytest.mark.parametrize(
+    ("scale", "options", "part"),
+    [
+        ("smoke", {"limit": 8}, "--scale smoke makes its own languages and models"),
+        ("mini", {"languages": "en,de"}, "--languages are those of XNLI besides en"),
+        ("mini", {"limit": 2}, "--limit must be at least 8"),
+        ("mini", {"epochs": 0}, "--epochs must be at least 1"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
+    with pytest.raises(ig.InputError, match=part):
+        PAPER.plan(Request(scale, tmp_path / "run"), **options)
