@@ -76,6 +76,33 @@ def test_fresh_blocks_come_from_the_models_own_initialiser(tiny, family):
                 assert torch.equal(weight, torch.zeros_like(weight)), name
 
 
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_default_initialiser_of_pytorch_is_uniform_and_has_biases(tiny, family):
+    """The re-release of muller2021: within 1/sqrt(inputs), a deviation of 1/sqrt(3 inputs), norms 1 and 0."""
+    before = load(tiny(family))
+    stack = reinitialise(before, [2], seed=7, initialiser="torch")
+    linears = [one for one in stack.blocks[1].modules() if isinstance(one, torch.nn.Linear)]
+    assert linears
+    for one in linears:
+        bound = one.in_features**-0.5
+        assert one.weight.abs().max() <= bound and one.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+        assert one.weight.abs().max() > 0.95 * bound
+        if one.bias is not None:
+            assert 0 < one.bias.abs().max() <= bound and one.bias.std().item() == pytest.approx(bound / 3**0.5, rel=0.4)
+    for one in stack.blocks[1].modules():
+        if isinstance(one, torch.nn.LayerNorm):
+            assert torch.equal(one.weight, torch.ones_like(one.weight))
+            assert one.bias is None or torch.equal(one.bias, torch.zeros_like(one.bias))
+    for part, weights in parts(before).items():
+        same = [torch.equal(old, new) for old, new in zip(weights, parts(stack)[part], strict=True)]
+        assert all(same) if part != 2 else not all(same)
+    again = reinitialise(before, [2], seed=7, initialiser="torch")
+    for one, other in zip(stack.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(InputError, match="the initialiser 'numpy' is not known; choose own or torch"):
+        reinitialise(before, [2], seed=7, initialiser="numpy")
+
+
 def test_the_seed_decides_the_draw_and_the_global_state_is_untouched(tiny):
     stack = load(tiny("bert"))
     before = torch.get_rng_state()

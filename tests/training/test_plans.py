@@ -84,6 +84,8 @@ def layers(family, *numbers):
         ("last:3+train:10-11+unfreeze:1/20", Plan(last=3, train=(10, 11), unfreeze=1, every=20)),
         ("reinit:1-2", Plan(reinit=(1, 2))),
         ("reinit:10-12", Plan(reinit=(10, 11, 12))),
+        ("reinit:1-2/torch", Plan(reinit=(1, 2), initialiser="torch")),
+        ("reinit:1-1/torch+reinit:3-3/torch+freeze:0", Plan(reinit=(1, 3), freeze=0, initialiser="torch")),
         ("unfreeze:4/epoch", Plan(unfreeze=4)),
         ("unfreeze:4/500", Plan(unfreeze=4, every=500)),
         ("reinit:1-2+freeze:0", Plan(reinit=(1, 2), freeze=0)),
@@ -107,6 +109,7 @@ def test_one_plan_has_one_text_however_it_was_written():
         "", "+", "freeze", "freeze:", "freeze:-2", "freeze:two", "freeze:1.5", "Freeze:1", "last:-1", "last:6,7",
         "reinit:1-", "reinit:1-2-3", "reinit:[10]{2}", "unfreeze:4", "unfreeze:4/0", "unfreeze:0/epoch",
         "unfreeze:4/epochs", "freeze:1+", "freeze:1++last:2", "thaw:3", "last:99999999999",
+        "reinit:1-2/numpy", "freeze:1/torch", "reinit:/torch",
     ],
 )  # fmt: skip
 def test_what_is_no_plan_is_refused_with_the_forms(text):
@@ -129,6 +132,11 @@ def test_what_is_no_plan_is_refused_with_the_forms(text):
 def test_blocks_are_numbered_from_1_and_upwards(text):
     with pytest.raises(InputError, match=f"'{text}' names no blocks; they are numbered from 1"):
         parse_plan(text)
+
+
+def test_fresh_blocks_are_drawn_one_way():
+    with pytest.raises(InputError, match="draws some blocks with /torch and some without"):
+        parse_plan("reinit:1-2/torch+reinit:3-4")
 
 
 def test_a_form_said_twice_is_refused():

@@ -91,7 +91,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         self._stack = stack_of(model)
         frozen_at(self.plan, 0, depth=self._stack.last, epoch=1)  # refuses a plan for layers that are not there
         if self.plan.reinit and fresh:
-            redraw(self._stack, self.plan.reinit, seed=self._seed)
+            redraw(self._stack, self.plan.reinit, seed=self._seed, initialiser=self.plan.initialiser)
         return self._stack
 
     def _change(self, args: Any, state: Any, model: nn.Module, optimizer: Any, schedule: Any) -> None:

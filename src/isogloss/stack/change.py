@@ -10,6 +10,9 @@ from torch import nn
 from isogloss.errors import InputError
 from isogloss.stack.stack import Stack, _module
 
+OWN, TORCH = "own", "torch"
+INITIALISERS = (OWN, TORCH)
+
 
 def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     """Freeze the embeddings and blocks 1..n; the rest of the stack trains.
@@ -29,16 +32,23 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     return stack
 
 
-def reinitialise(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False) -> Stack:
+def reinitialise(
+    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
+) -> Stack:
     """A copy of the stack with fresh weights in these blocks (numbered from 1), as the model's own class draws them.
 
+    initialiser: `own`, or `torch` for blocks as PyTorch's modules draw themselves: uniform within 1/sqrt(inputs),
+    biases too, instead of N(0, 0.02) and 0. That is what the re-release of Muller et al. (2021) does unawares.
     Everything else keeps its values bit for bit; the draw depends on the seed alone and the global random state is
     left as it was.
     """
-    return redraw(replace(stack, model=copy.deepcopy(stack.model)), blocks, seed=seed, embeddings=embeddings)
+    copied = replace(stack, model=copy.deepcopy(stack.model))
+    return redraw(copied, blocks, seed=seed, embeddings=embeddings, initialiser=initialiser)
 
 
-def redraw(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False) -> Stack:
+def redraw(
+    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
+) -> Stack:
     """`reinitialise` without the copy: the fresh weights are written into the stack's own model.
 
     An optimiser or a head that holds these weights goes on holding them. Returns the stack.
@@ -46,10 +56,17 @@ def redraw(stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool =
     numbers = sorted(set(blocks))
     if numbers and not 1 <= numbers[0] <= numbers[-1] <= stack.last:
         raise InputError(f"{stack.name} has blocks 1 to {stack.last}, not {numbers}")
+    if initialiser not in INITIALISERS:
+        raise InputError(f"the initialiser {initialiser!r} is not known; choose {' or '.join(INITIALISERS)}")
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would also seed every GPU, which this fork does not put back.
         torch.default_generator.manual_seed(seed)
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
+        if initialiser == TORCH:
+            for number in numbers:
+                for part in _module(fresh, stack.family.blocks)[number - 1].modules():
+                    if callable(reset := getattr(part, "reset_parameters", None)):
+                        reset()
     drawn = dict(fresh.named_parameters())
     chosen = tuple(f"{stack.family.blocks}.{number - 1}." for number in numbers)
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)

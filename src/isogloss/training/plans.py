@@ -4,6 +4,7 @@
     last:6             only the last 6 blocks and what is above them train
     train:3-6          only blocks 3 to 6 and the head train
     reinit:1-2         blocks 1 and 2 begin with fresh weights, drawn by the model's own initialiser
+    reinit:1-2/torch   the same, drawn by PyTorch's default initialiser
     unfreeze:4/epoch   the last 4 blocks train in the first epoch, 4 more in each that follows, the embeddings after
     unfreeze:4/500     the same, every 500 steps
 
@@ -25,13 +26,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isogloss.errors import InputError
-from isogloss.stack.change import freeze, redraw
+from isogloss.stack.change import OWN, TORCH, freeze, redraw
 from isogloss.stack.stack import Stack
 
 FORMS = (
     "freeze:8 (embeddings and blocks 1 to 8; freeze:0 embeddings only, freeze:-1 nothing), "
     "last:6 (only the last 6 blocks train), train:3-6 (only blocks 3 to 6 train), "
-    "reinit:1-2 (fresh weights in blocks 1 to 2), "
+    "reinit:1-2 (fresh weights in blocks 1 to 2; reinit:1-2/torch as PyTorch draws them by default), "
     "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps)"
 )
 
@@ -43,7 +44,8 @@ class Plan:
     reinit: blocks, numbered from 1, that begin with fresh weights. freeze: the embeddings and this many of the lowest
     blocks never train, -1 for nothing. last: at most this many of the highest blocks train. train: the first and last
     of the only blocks that train. unfreeze: this many more blocks train every `every` steps, or every epoch where that
-    is None; it counts from the top of the model, whatever else is frozen.
+    is None; it counts from the top of the model, whatever else is frozen. initialiser: what draws the fresh weights,
+    the model's `own` or `torch`.
     """
 
     reinit: tuple[int, ...] = ()
@@ -52,6 +54,7 @@ class Plan:
     unfreeze: int | None = None
     every: int | None = None
     train: tuple[int, int] | None = None
+    initialiser: str = OWN
 
     @property
     def until(self) -> int | None:
@@ -60,7 +63,8 @@ class Plan:
 
     def __str__(self) -> str:
         """The plan as `parse_plan` reads it, one text for each plan."""
-        parts = [f"reinit:{first}-{last}" for first, last in _ranges(self.reinit)]
+        end = "" if self.initialiser == OWN else f"/{self.initialiser}"
+        parts = [f"reinit:{first}-{last}{end}" for first, last in _ranges(self.reinit)]
         parts += [f"freeze:{self.freeze}"] if self.freeze >= 0 else []
         parts += [f"last:{self.last}"] if self.last is not None else []
         parts += [f"train:{self.train[0]}-{self.train[1]}"] if self.train is not None else []
@@ -72,20 +76,27 @@ def parse_plan(text: str) -> Plan:
     """Read a plan; each form once, `reinit` as often as there are stretches of blocks.
 
     >>> parse_plan("reinit:1-2+freeze:0")
-    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None)
+    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None, initialiser='own')
     >>> str(parse_plan("unfreeze:4/epoch+reinit:3-4+reinit:1-2"))
     'reinit:1-4+unfreeze:4/epoch'
     """
     found: dict[str, list[int]] = {}
     blocks: set[int] = set()
+    drawn: set[str] = set()
     for part in text.split("+"):
-        name, numbers = _part(part.strip(), text)
+        plain, initialiser = _drawn_by(part.strip())
+        name, numbers = _part(plain, text)
         if name == "reinit":
+            drawn.add(initialiser)
             blocks |= set(range(numbers[0], numbers[-1] + 1))
         elif name in found:
             raise InputError(f"the plan {text!r} says {name} twice; say it once")
         else:
             found[name] = numbers
+    if len(drawn) > 1:
+        raise InputError(
+            f"the plan {text!r} draws some blocks with /torch and some without; draw all of them one way"
+        )
     unfreeze, every = found.get("unfreeze", (None, None))
     return Plan(
         reinit=tuple(sorted(blocks)),
@@ -94,6 +105,7 @@ def parse_plan(text: str) -> Plan:
         unfreeze=unfreeze,
         every=every or None,
         train=(found["train"][0], found["train"][-1]) if "train" in found else None,
+        initialiser=next(iter(drawn), OWN),
     )
 
 
@@ -137,7 +149,7 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
     depth = stack.last
     _check(plan, depth, epoch, stack.name)
     if plan.reinit:
-        redraw(stack, plan.reinit, seed=seed)
+        redraw(stack, plan.reinit, seed=seed, initialiser=plan.initialiser)
     frozen: int | None = None
 
     def before(step: int) -> None:
@@ -148,6 +160,12 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
             frozen = now
 
     return before
+
+
+def _drawn_by(part: str) -> tuple[str, str]:
+    """A part without its initialiser, and which one draws its fresh weights."""
+    by_torch = part.startswith("reinit:") and part.endswith(f"/{TORCH}")
+    return (part.removesuffix(f"/{TORCH}"), TORCH) if by_torch else (part, OWN)
 
 
 def _part(part: str, text: str) -> tuple[str, list[int]]:

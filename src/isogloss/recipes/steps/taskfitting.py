@@ -193,10 +193,11 @@ def _prefixes(
     if cut < 1 or not fitting.cache:
         return [None] * len(text.items)
     fresh = tuple(block for block in plan.reinit if block <= cut)
-    key = (cut, fresh, seed if fresh else None)
+    key = (cut, fresh, (seed, plan.initialiser) if fresh else None)
     if key != text.key:
         text.key, text.prefixes = None, []  # before the next ones need their room
-        name = f"cut-{cut}" + (f"-fresh-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else "")
+        drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
+        name = f"cut-{cut}{drawn}"
         how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
         for number, items in enumerate(text.items):
             if number == 0 and fitting.frozen_dropout:
