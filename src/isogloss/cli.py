@@ -147,9 +147,10 @@ def sweep_command(name: str) -> Callable[..., None]:
                 if not len(table):
                     raise
             page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        from isogloss.report import verdict
+        from isogloss.report import parts, verdict
 
-        _tell(verdict(table), table, folder, page)
+        single = [f"{one.name}: {verdict(rows_there(one))[0]}" for one in parts(folder) if one != folder]
+        _tell(single or verdict(table), table, folder, page)
         if failed:
             raise failed
 
@@ -267,8 +268,9 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
 
 def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
     from isogloss.recipes.steps.wordmap import draw_later
-    from isogloss.report import write_figures, write_report
+    from isogloss.report import parts, write_figures, write_report
 
+    runs = [part for folder in runs for part in parts(folder)]
     for folder in runs:
         if find_spec("openTSNE") is not None:
             draw_later(folder, progress=bars)

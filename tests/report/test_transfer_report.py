@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from isogloss.report import write_figures
-from isogloss.report.transferverdict import is_transfer, results, transfer_verdict
+from isogloss.report import parts, write_figures, write_report
+from isogloss.report.transferpart import score_tables
+from isogloss.report.transferverdict import is_transfer, results, transfer_facts, transfer_verdict
 from isogloss.report.verdict import verdict
 from isogloss.runs.run import start
 from isogloss.runs.table import frame, row
@@ -38,6 +39,79 @@ def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
         "[0.190, 0.210] (German 0.700, Dutch 0.500).",
         "The others score highest under freeze:8: 0.600 [0.590, 0.610].",
     ]  # fmt: skip
+
+
+def with_floors(rows):
+    return rows.assign(floor=(rows.measure == "accuracy").map({True: 0.3, False: float("nan")}))
+
+
+def test_chance_stands_beside_the_others_and_in_the_facts():
+    rows = with_floors(made())
+    assert "0.550 [0.540, 0.560] in the others, where chance gives 0.300, a gap of 0.250" in verdict(rows)[0]
+    assert transfer_facts(rows) == [
+        ("best plan for the others", "freeze:8", ""), ("in the language trained in", "0.800", ""),
+        ("in the others", "0.600", ""), ("by chance", "0.300", ""),
+    ]  # fmt: skip
+    assert len(transfer_facts(made(plans=("freeze:-1",)))) == 2
+
+
+def test_a_table_has_a_line_a_plan_and_one_for_chance():
+    (table,) = score_tables(with_floors(made(seeds=(0, 1))))
+    assert table.title == "Accuracy, nli from English"
+    assert table.columns == [
+        "plan", "English", "German", "Dutch", "mean of the others", "gap of the others", "relative gap"
+    ]  # fmt: skip
+    assert table.rows == [
+        ["freeze:-1", "0.800 [0.780, 0.820]", "0.600", "0.500", "0.550 [0.540, 0.560]", "0.250 [0.240, 0.260]", "–"],
+        ["freeze:8", "0.800 [0.780, 0.820]", "0.700", "0.500", "0.600 [0.590, 0.610]", "0.200 [0.190, 0.210]", "–"],
+        ["chance", "0.300", "0.300", "0.300", "0.300", "–", "–"],
+    ]
+    assert "t intervals over seeds" in table.notes[0] and "of one seed" in score_tables(made())[0].notes[0]
+    two = score_tables(pd.concat([made(), made().assign(model="other")]))
+    assert [one.title for one in two] == ["mini, Accuracy, nli from English", "other, Accuracy, nli from English"]
+
+
+def test_the_page_has_the_scores_and_counts_no_language_called_others(tmp_path):
+    run = start(tmp_path / "run", {"command": "transfer", "model": "mini"})
+    run.append(with_floors(made()).to_dict("records"))
+    run.finish()
+    write_figures(tmp_path / "run", tmp_path / "run" / "figures")
+    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Scores, by plan and language" in page and page.count("data:image/png;base64,") == 1
+    assert "English, German, Dutch. Text:" in page and "<dt>languages</dt><dd>3</dd>" in page
+    assert "what is lost on the way" in page  # the gap is explained
+
+
+def test_models_of_one_table_have_figures_of_their_own(tmp_path):
+    run = start(tmp_path / "run", {"command": "sweep", "model": "mini, other", "arguments": {"recipe": "transfer"}})
+    run.append(pd.concat([made(), made().assign(model="other")]).to_dict("records"))
+    run.finish()
+    assert parts(tmp_path / "run") == [tmp_path / "run"]
+    names = {path.name for path in write_figures(tmp_path / "run", tmp_path / "figures")}
+    assert {"transfer-nli-en-mini.png", "transfer-nli-en-other.png"} <= names
+
+
+def test_maps_of_a_sweep_are_shown_as_the_runs_they_are(tmp_path):
+    facts = {"command": "sweep", "model": "", "arguments": {"recipe": "map"}}
+    run = start(tmp_path / "run", facts)
+    assert parts(tmp_path / "run") == [tmp_path / "run"]  # nothing is finished
+    for name in ("pool-8", "pool-16"):
+        job = start(tmp_path / "run" / "jobs" / name, {"command": "map", "model": "mini", "depth": 2})
+        place = {
+            "source": "en",
+            "target": "nl",
+            "variant": "centred",
+            "unit": "sentence",
+            "data": "text",
+            "model": "mini",
+        }
+        job.append([row("p@1", layer / 4, layer=layer, n=9, floor=0.1, **place) for layer in (1, 2)])
+        job.finish()
+    run.facts["jobs"] = {"finished": ["pool-8", "pool-16"]}
+    run.finish()
+    assert parts(tmp_path / "run") == [tmp_path / "run" / "jobs" / name for name in ("pool-8", "pool-16")]
+    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "mini (pool-8)" in page and "mini (pool-16)" in page
 
 
 def test_means_over_seeds_stand_for_the_seeds_and_neither_steps_nor_the_oracle_are_results():

@@ -17,6 +17,7 @@ from isogloss.report.plans import OTHERS
 from isogloss.report.steps import POOLED, Panel, panels, with_steps, without_steps
 from isogloss.runs import table
 
+TOGETHER = ("drift", "transfer")
 POINT_COLUMNS = ("layer", "language", "word", "pair", "x", "y")
 
 
@@ -73,11 +74,26 @@ class RunFolder:
         """Language codes in order of appearance, in the rows and then in the points."""
         codes: dict[str, None] = {}
         pooled = self.rows["step"].notna() & (self.rows["source"] == "") & self.rows["target"].isin((POOLED, OTHERS))
+        pooled |= (self.rows["task"] != "") & (self.rows["target"] == OTHERS)
         for source, target in self.rows[~pooled][["source", "target"]].drop_duplicates().itertuples(index=False):
             codes |= {code: None for code in (source, target) if code}
         if self.points is not None:
             codes |= dict.fromkeys(self.points["language"].unique())
         return list(codes)
+
+
+def parts(path: Path) -> list[Path]:
+    """The folders a report of this one shows: itself, or the jobs of a sweep that do not fit into one picture.
+
+    Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
+    """
+    record = _record(path / "run.json")
+    arguments = record.get("arguments")
+    recipe = arguments.get("recipe") if isinstance(arguments, dict) else None
+    if record.get("command") != "sweep" or recipe in TOGETHER:
+        return [path]
+    names = record.get("jobs", {}).get("finished", [])
+    return [path / "jobs" / name for name in names] or [path]
 
 
 def read_run(path: Path) -> RunFolder:

@@ -80,6 +80,12 @@ MEANINGS = {
         "reading before.",
         better=LOWER,
     ),
+    "loss of a task": Meaning(
+        "Training loss",
+        "How surprised the model is by the right answers to the examples it learns from: the mean since the reading "
+        "before.",
+        better=LOWER,
+    ),
     "perplexity": Meaning(
         "Held-out perplexity",
         "How surprised the model is by hidden words of text it never learns from, under the same masks each time. Read "
@@ -127,7 +133,9 @@ MEANINGS = {
     "legacy_stray": Meaning(
         "Straying by a defect", "How far a curve with a defect strays around its shift, in the same logarithms.", ""
     ),
-    "accuracy": Meaning("Accuracy", "The share of answers that are right.", span=(0.0, 1.0)),
+    "accuracy": Meaning(
+        "Accuracy", "The share of answers that are right: labels of pairs, or tags of words.", span=(0.0, 1.0)
+    ),
     "span_f1": Meaning(
         "F1 of spans",
         "How well the named spans are found: a span counts if its words and its type are right; false ones cost as "
@@ -140,12 +148,37 @@ MEANINGS = {
         "Labelled attachment", "The share of words with the right head and the right relation to it.", span=(0.0, 1.0)
     ),
     "uas": Meaning("Unlabelled attachment", "The share of words with the right head.", span=(0.0, 1.0)),
+    "las_without_punctuation": Meaning(
+        "Labelled attachment without punctuation",
+        "As labelled attachment, of words that are no punctuation.",
+        span=(0.0, 1.0),
+    ),
+    "uas_without_punctuation": Meaning(
+        "Unlabelled attachment without punctuation",
+        "As unlabelled attachment, of words that are no punctuation.",
+        span=(0.0, 1.0),
+    ),
     "answer_f1": Meaning(
-        "F1 of answers", "How many words the answer shares with the right one, on average.", span=(0.0, 1.0)
+        "F1 of answers",
+        "How many words the answer shares with the right one, on average; words too many cost as much as missing ones.",
+        span=(0.0, 1.0),
     ),
     "exact_match": Meaning("Exact match", "The share of answers that are right to the letter.", span=(0.0, 1.0)),
-    "gap": Meaning("Gap", "The score in the language trained in, less the score in another.", LOWER),
-    "relative_gap": Meaning("Relative gap", "The gap as a share of the score in the language trained in.", LOWER),
+    "gap": Meaning(
+        "Gap",
+        "The score in the language trained in, less the score in another, of one and the same model: what is lost on "
+        "the way. 0 is nothing; a model that guesses in the other language loses all that it is above chance.",
+        LOWER,
+    ),
+    "relative_gap": Meaning(
+        "Relative gap",
+        "The gap as a share of the score in the language trained in, so that tasks and plans that score differently "
+        "can be compared.",
+        LOWER,
+    ),
+    "chosen_step": Meaning("Chosen step", "The update after which the chosen model was taken.", ""),
+    "chosen_rate": Meaning("Chosen rate", "The learning rate of the chosen model.", ""),
+    "skipped": Meaning("Skipped", "Bad rows of a file that were left out.", ""),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
     ),

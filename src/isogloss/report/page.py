@@ -13,7 +13,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.report.driftverdict import drift_facts
-from isogloss.report.folder import RunFolder, read_run
+from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.paperpart import paper_part, reproduced_title
@@ -22,6 +22,8 @@ from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
 from isogloss.report.stepverdict import last_layer_curve, step_facts
 from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
+from isogloss.report.transferpart import transfer_part
+from isogloss.report.transferverdict import is_transfer, transfer_facts
 from isogloss.report.unfinished import unfinished
 from isogloss.report.verdict import verdict
 from isogloss.report.writing import write_whole
@@ -43,7 +45,7 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
     """
     if not runs:
         raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")
-    folders = _tell_apart([read_run(Path(run)) for run in runs])
+    folders = _tell_apart([read_run(part) for run in runs for part in parts(Path(run))])
     path = Path(out)
     if path.is_dir() or path.suffix == "":
         path = path / "report.html"
@@ -64,7 +66,9 @@ def render(runs: Sequence[RunFolder]) -> str:
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
         title=_title(runs),
-        subject=_subject(runs, text="Text" if mapped or any(is_drift(run.rows) for run in runs) else "Parallel text"),
+        subject=_subject(
+            runs, text="Parallel text" if not mapped and not any(_has_own_text(run) for run in runs) else "Text"
+        ),
         trained=trained,
         mapped=mapped,
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
@@ -72,6 +76,7 @@ def render(runs: Sequence[RunFolder]) -> str:
         variants_sentence=_variants_sentence(runs),
         runs=texts,
         reproduced=any(one["paper"] for one in texts),
+        scored=any(one["scores"] for one in texts),
         meanings=[meaning(name) for name in _measures(runs) if name in NOT_DRAWN],
         version=_version(),
         policy=Markup(policy(style, script)),
@@ -130,6 +135,10 @@ def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
     return f"{languages}. {text}: {data}." if data else f"{languages}."
 
 
+def _has_own_text(run: RunFolder) -> bool:
+    return is_drift(run.rows) or is_transfer(run.rows)
+
+
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED])
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
@@ -150,7 +159,8 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
     return {
         "name": run.name,
         "model": run.model,
-        "paper": paper_part(run),
+        "paper": (paper := paper_part(run)),
+        "scores": None if paper else transfer_part(run),
         "verdict": [*unfinished(run.record, run.rows), *verdict(run.rows)],
         "facts": _facts(run),
         "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,
@@ -170,7 +180,10 @@ def _lead(run: RunFolder) -> Curve | None:
 def _facts(run: RunFolder) -> list[dict[str, str]]:
     """The few numbers a reader takes away."""
     if not run.trained.empty:
-        facts = drift_facts(run.rows) if is_drift(run.rows) else step_facts(run.trained, depth=run.depth)
+        if is_transfer(run.rows):
+            facts = transfer_facts(run.rows)
+        else:
+            facts = drift_facts(run.rows) if is_drift(run.rows) else step_facts(run.trained, depth=run.depth)
         trained = [*facts, ("languages", str(len(run.languages)), "")]
         return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
     lead = _lead(run)

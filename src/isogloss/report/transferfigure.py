@@ -1,27 +1,28 @@
 """Scores by plan: a line a language, the source dashed, the mean of the others thick with its interval."""
 
 from collections.abc import Mapping
+from math import isnan
 from pathlib import Path
 
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import colour
 from isogloss.report.look import DARK, QUIET, caption, file_name, new_figure, printable, save
 from isogloss.report.meanings import meaning
-from isogloss.report.transferverdict import OTHERS, is_transfer, results
+from isogloss.report.transferverdict import OTHERS, experiments, is_transfer, results
 
 TURNED = 6  # plans from which on their names stand on end
 
 
 def write_transfer_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -> list[Path]:
-    """`transfer-TASK` for each task and source the run has results of."""
+    """`transfer-TASK` for each model, task and source the run has results of."""
     if not is_transfer(run.rows):
         return []
     written: list[Path] = []
     rows = results(run.rows)
     rows = rows[rows["main"]]
-    kinds = rows[["task", "source", "measure"]].drop_duplicates()
-    for task, source, measure in kinds.itertuples(index=False):
-        some = rows[(rows["task"] == task) & (rows["source"] == source) & (rows["measure"] == measure)]
+    grouped = experiments(rows)
+    for (model, task, source), some in grouped.items():
+        measure = str(some["measure"].iloc[0])
         plans = list(dict.fromkeys(some["variant"]))
         figure, axes = new_figure(max(6.2, 0.55 * len(plans) + 3.0), 4.0)
         lines = list(dict.fromkeys(zip(some["target"], some["data"], strict=True)))
@@ -41,12 +42,16 @@ def write_transfer_figures(run: RunFolder, names: Mapping[str, str], *, out: Pat
             )
             if mean or target == source:
                 axes.fill_between(range(len(plans)), low, high, color=ink, alpha=0.15, lw=0)
+        floor = some["floor"].mean()
+        if not isnan(floor):
+            axes.axhline(floor, color=QUIET, lw=1.0, ls=(0, (3, 3)), zorder=0, label="chance")
         axes.set_xticks(range(len(plans)), plans, rotation=90 if len(plans) >= TURNED else 0)
         axes.set_ylabel(meaning(measure).title)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         several = bool(some["seed"].isna().any())
         told = "means and t intervals over seeds" if several else "one seed, bootstrap intervals over examples"
-        caption(figure, f"{printable(run.model)}, {task} from {names.get(source, source)}; {told}.")
-        end = f"-{source}" if len(kinds) > 1 else ""
+        caption(figure, f"{printable(model)}, {task} from {names.get(source, source)}; {told}.")
+        several_models = len({one for one, _, _ in grouped}) > 1
+        end = (f"-{source}" if len(grouped) > 1 else "") + (f"-{file_name(model)}" if several_models else "")
         written += save(figure, out, f"transfer-{file_name(task)}{end}")
     return written

@@ -32,16 +32,38 @@ def results(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(main=[one in mains for one in zip(rows["task"], rows["measure"], strict=True)])
 
 
+def experiments(rows: pd.DataFrame) -> dict[tuple[str, str, str], pd.DataFrame]:
+    """Results by model, task and source language, in order of appearance."""
+    places = list(zip(rows["model"], rows["task"], rows["source"], strict=True))
+    return {place: rows[[one == place for one in places]] for place in dict.fromkeys(places)}
+
+
+def transfer_facts(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """The few numbers a reader takes away: of the plan under which the others score highest."""
+    found = results(frame)
+    main = found[found["main"]]
+    means = main[main["target"] == OTHERS]
+    if means.empty:
+        return []
+    best = means.sort_values("value", kind="stable").iloc[-1]
+    same = (main["variant"] == best["variant"]) & (main["model"] == best["model"]) & (main["task"] == best["task"])
+    home = main[same & (main["source"] == best["source"]) & (main["target"] == best["source"])]
+    facts = [("best plan for the others", str(best["variant"]), "")] if means["variant"].nunique() > 1 else []
+    facts += [("in the language trained in", number(home["value"].iloc[0]), "")] if len(home) else []
+    facts.append(("in the others", number(best["value"]), ""))
+    return facts if isnan(best["floor"]) else [*facts, ("by chance", number(best["floor"]), "")]
+
+
 def transfer_verdict(frame: pd.DataFrame) -> list[str]:
     """A sentence for each model, task and plan, and which plan leaves the others most."""
     rows = [{str(name): value for name, value in one.items()} for one in results(frame).to_dict("records")]
     names = display_names([one for one in dict.fromkeys(row["target"] for row in rows) if one not in ("", OTHERS)])
-    experiments: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for one in rows:
-        experiments.setdefault((one["model"], one["task"], one["source"]), []).append(one)
+        grouped.setdefault((one["model"], one["task"], one["source"]), []).append(one)
     found = []
-    for (model, task, source), some in experiments.items():
-        head = f"{model}, {task} from {names.get(source, source)}: " if len(experiments) > 1 else ""
+    for (model, task, source), some in grouped.items():
+        head = f"{model}, {task} from {names.get(source, source)}: " if len(grouped) > 1 else ""
         plans = list(dict.fromkeys(one["variant"] for one in some if one["main"]))
         for plan in plans[:MOST_PLANS]:
             found.append(head + _sentence([one for one in some if one["variant"] == plan], source, names))
@@ -60,7 +82,8 @@ def _sentence(rows: list[dict[str, Any]], source: str, names: dict[str, str]) ->
     words = f"{home['variant']}: {home['measure']} {_value(home)} in {names.get(source, source)}"
     for mean in (one for one in main if one["target"] == OTHERS):
         gap = next(one for one in rows if one["measure"] == "gap" and one["target"] == OTHERS)
-        words += f", {_value(mean)} in the others, a gap of {_value(gap)}"
+        chance = "" if isnan(mean["floor"]) else f", where chance gives {number(mean['floor'])}"
+        words += f", {_value(mean)} in the others{chance}, a gap of {_value(gap)}"
     others = [one for one in main if one["target"] not in (source, OTHERS)]
     others.sort(key=lambda one: -one["value"])
     said = [f"{names.get(one['target'], one['target'])} {number(one['value'])}" for one in others]

@@ -236,4 +236,4 @@ def _nothing(at: Path) -> None:
 
 
 def _row(reading: Reading, place: Mapping[str, Any]) -> Row:
-    return row(**{**reading, **place, **({"data": "train"} if reading["measure"] == "loss" else {})})
+    return row(**{**reading, **place, **({"data": "train", "unit": "answer"} if reading["measure"] == "loss" else {})})
