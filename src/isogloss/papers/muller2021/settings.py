@@ -21,7 +21,9 @@ from isogloss.text.catalog import data_dir
 MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot
 SEEDS, DEPTH = 3, 12
 BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32
+LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
 AT_THE_END = 1_000_000  # updates between scores: what is scored and compared is the model after its last update
+WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 FOLDERS = {"treebanks": "ud_train", "pud": "ud_pud", "entities": "wikiann_panx"}
 KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
 
@@ -70,7 +72,7 @@ def plan(
     )
     return Outline(
         conditions, arguments, texts.hashes, texts.write, list(_pretraining(request, scale)), jobs,
-        _cost(scale, jobs, texts), DEPTH, partial(_notes, scale),
+        _cost(scale, jobs, texts), DEPTH, partial(_notes, scale, texts),
     )  # fmt: skip
 
 
@@ -88,7 +90,9 @@ def _asked(scale: Scale, **given: Any) -> Scale:
     for name, value in given.items():
         if value is not None:
             at_least(name, value, {"rate": 1e-9, "tested": 2, "compared": 16}.get(name, 1))
-    return replace(scale, **{name: value for name, value in given.items() if value is not None})
+    asked = replace(scale, **{name: value for name, value in given.items() if value is not None})
+    few = asked.compared is not None and asked.compared < WINDOWS
+    return replace(asked, legacy="windows") if few else asked
 
 
 def _texts(request: Request, scale: Scale, given: Mapping[str, str | None]) -> Texts:
@@ -151,8 +155,8 @@ def _job(
         "train": {source: str(texts.path(train))},
         "dev": {source: str(texts.path(dev))},
         "test": [f"{one.language}={texts.path(one)}" for one in tests],
-        "plans": ",".join(PLANS), "seed": seed, "epochs": scale.epochs, "batch": scale.batch, "rates": str(scale.rate),
-        "probe": AT_THE_END, "bitext": [str(texts.bitext)], "legacy": scale.legacy, "checkpoint": scale.checkpoint,
+        "plans": ",".join(PLANS), "seed": seed, "epochs": scale.epochs, "batch": scale.batch,
+        "rates": str(scale.rate), "length": LENGTH, "probe": AT_THE_END, "bitext": [str(texts.bitext)], "legacy": scale.legacy, "checkpoint": scale.checkpoint,
         "skip_bad": True, "device": request.device, "dtype": request.dtype,
     }  # fmt: skip
     name = f"{task}-{source}-seed-{seed}"
@@ -168,11 +172,12 @@ def _pretraining(request: Request, scale: Scale) -> Iterator[Job]:
         yield Job(MULTILINGUAL, "pretrain", files, options, request.out / MULTILINGUAL, {})
 
 
-def _notes(scale: Scale) -> list[str]:
-    missing = [one for one in dict.fromkeys((*scale.treebanks, *scale.entities)) if one not in scale.pud]
-    return [
-        f"the parallel treebanks have no {one}: its similarity to other languages is not measured" for one in missing
-    ]
+def _notes(scale: Scale, texts: Texts) -> list[str]:
+    silent = [one for one in dict.fromkeys((*scale.treebanks, *scale.entities)) if one not in scale.pud]
+    wanted = dict.fromkeys(piece.name for source in scale.treebanks for piece in treebank_sets(scale, source))
+    missing = [name for name in wanted if name not in texts.pieces]
+    found = [f"the parallel treebanks have no {one}: its similarity to others is not measured" for one in silent]
+    return found + ([f"no test set is there of {', '.join(missing)}"] if missing else [])
 
 
 def _cost(scale: Scale, jobs: Sequence[Job], texts: Texts) -> Cost:
@@ -186,8 +191,8 @@ def _cost(scale: Scale, jobs: Sequence[Job], texts: Texts) -> Cost:
         sentences += len(PLANS) * scale.epochs * train
         read += len(PLANS) * (tests + len(texts.parallel) * (scale.compared or 1000))
     basis = [
-        f"{len(PLANS)} trainings a job, {scale.epochs} epochs in batches of {scale.batch}, and {read:,} sentences tested and "
-        f"compared, about {scale.tokens:g} tokens a sentence",
+        f"{len(PLANS)} trainings a job, {scale.epochs} epochs in batches of {scale.batch}, and {read:,} sentences "
+        f"tested and compared, about {scale.tokens:g} tokens a sentence",
         f"{scale.step * 1000:.0f} ms an update and {scale.read:,.0f} sentences/s in evaluation, as on {scale.basis}",
         f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 2 GB for vectors and scores; loading "
         "and pretraining are not counted",
