@@ -156,7 +156,8 @@ def _job(
         "dev": {source: str(texts.path(dev))},
         "test": [f"{one.language}={texts.path(one)}" for one in tests],
         "plans": ",".join(PLANS), "seed": seed, "epochs": scale.epochs, "batch": scale.batch,
-        "rates": str(scale.rate), "length": LENGTH, "probe": AT_THE_END, "bitext": [str(texts.bitext)], "legacy": scale.legacy, "checkpoint": scale.checkpoint,
+        "rates": str(scale.rate), "length": LENGTH, "probe": AT_THE_END, "bitext": [str(texts.bitext)],
+        "legacy": scale.legacy, "checkpoint": scale.checkpoint,
         "skip_bad": True, "device": request.device, "dtype": request.dtype,
     }  # fmt: skip
     name = f"{task}-{source}-seed-{seed}"
