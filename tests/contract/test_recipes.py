@@ -9,6 +9,7 @@ import typer
 import isogloss as ig
 from isogloss.cli import RECIPES, app
 from isogloss.recipes import execute
+from isogloss.recipes.registry import find_recipe
 from isogloss.text.invented import invented
 from tiny_drift import given, write_tuning
 from tiny_pretraining import SMALL, write_texts
@@ -48,6 +49,15 @@ def test_a_recipe_is_a_command_with_the_shared_options_and_an_example(name):
     assert set(inspect.signature(RECIPES[name]).parameters) - {"bitext"} <= options
     assert f"Example: isogloss {name}" in command.help
     assert all(parameter.help for parameter in command.params), "every option says what it is for"
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_can_be_called_from_python_and_as_a_job(name):
+    recipe = find_recipe(name)
+    parameters = inspect.signature(recipe.call).parameters
+    assert {"out", "resume", "progress"} <= set(parameters)
+    assert next(iter(parameters)) == recipe.first and recipe.first in recipe.parameters
+    assert recipe.takes_bitext is ("bitext" in parameters)
 
 
 @pytest.mark.parametrize("name", RECIPES)

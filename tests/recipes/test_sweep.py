@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -154,26 +155,18 @@ def test_devices_are_those_of_this_machine(monkeypatch):
 
 def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_left(given, tmp_path, monkeypatch):
     out, grid = tmp_path / "run", {"seed": [0, 1, 2]}
-    real = taskfitting.Training.update
-    count = []
+    given = {**given, "epochs": 3}  # six updates, a checkpoint after three
+    real, count = taskfitting.Training.update, Counter()
 
     def update(self):
-        count.append(self.settings.seed)
-        if self.settings.seed == 1 and len([one for one in count if one == 1]) == 2:
+        count[self.settings.seed] += 1
+        if self.settings.seed == 1 and count[1] == 5:
             raise RuntimeError("the machine gave way")
         real(self)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(taskfitting.Training, "update", update)
-        with pytest.raises(
-            ig.InputError, match=r"1 of 3 jobs failed, seed-1 first: RuntimeError: the machine gave way"
-        ):
-            ig.sweep(
-                "transfer",
-                grid=grid,
-                out=out,
-                **given,
-            )
+    monkeypatch.setattr(taskfitting.Training, "update", update)
+    with pytest.raises(ig.InputError, match=r"1 of 3 jobs failed, seed-1 first: RuntimeError: the machine gave way"):
+        ig.sweep("transfer", grid=grid, out=out, **given)
     assert set(read_rows(out).seed.dropna()) == {0, 2}
     facts = read_facts(out)
     assert (
@@ -187,6 +180,7 @@ def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_lef
     begun = {path: path.stat().st_mtime_ns for path in (out / "jobs").glob("seed-[02]/*")}
     table = ig.sweep("transfer", grid=grid, out=out, resume=True, **given)
     assert begun == {path: path.stat().st_mtime_ns for path in begun}
+    assert count == {0: 6, 1: 5 + 3, 2: 6}  # the job that was stopped went on from its checkpoint
     whole = ig.sweep("transfer", grid=grid, out=tmp_path / "whole", **given)
     pd.testing.assert_frame_equal(table, whole)
     assert read_facts(out)["status"] == "finished" and not read_facts(out)["notes"]

@@ -155,6 +155,8 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
 
 def job_lines(jobs: Sequence[Job]) -> list[str]:
     """Jobs of one recipe as text: what their commands share, then a line for what each has of its own."""
+    if len(jobs) == 1:
+        return [" ".join(jobs[0].words) + " (finished)" * jobs[0].done]
     shared = set.intersection(*(set(job.words) for job in jobs))
     lines = [" ".join(word for word in jobs[0].words if word in shared), "with"]
     for job in jobs:
