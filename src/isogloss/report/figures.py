@@ -14,7 +14,7 @@ from isogloss.report.gridfigure import write_grids
 from isogloss.report.languages import colour, display_names, language_name
 from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, file_name, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning, variant_title
-from isogloss.report.paperpart import write_pictures
+from isogloss.report.paperpart import paper_of, write_pictures
 from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
 from isogloss.report.stepfigures import write_step_figures
@@ -42,7 +42,8 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
         families = choose_fonts([folder.model, *folder.data, *names.values()]).families
     with drawing(families):
         written = write_pictures(folder, out)
-        written += write_step_figures(folder, names, out=out) + write_transfer_figures(folder, names, out=out)
+        written += write_step_figures(folder, names, out=out)
+        written += [] if paper_of(folder) else write_transfer_figures(folder, names, out=out)
         written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 

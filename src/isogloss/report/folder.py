@@ -15,6 +15,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.report.plans import OTHERS
 from isogloss.report.steps import POOLED, Panel, panels, with_steps, without_steps
+from isogloss.report.transferverdict import is_transfer
 from isogloss.runs import table
 
 TOGETHER = ("drift", "transfer")
@@ -50,13 +51,18 @@ class RunFolder:
 
     @cached_property
     def mapped(self) -> pd.DataFrame:
-        """The rows of a map: those without a step, which are all rows of a run that trained nothing."""
-        return without_steps(self.rows)
+        """The rows of a map: those without a step, which are all rows of a run that trained nothing.
+
+        What a task did to the layers of a model is no map of it.
+        """
+        rows = without_steps(self.rows)
+        return rows[rows["layer"].isna() | (rows["task"] == "")]
 
     @cached_property
     def has_map(self) -> bool:
-        """Whether there is anything of a map: every run that trained nothing counts as one."""
-        return self.trained.empty or self.points is not None or bool(self.mapped["layer"].notna().any())
+        """Whether there is anything of a map: every run that trained nothing, and learned no task, counts as one."""
+        nothing = self.trained.empty and not is_transfer(self.rows)
+        return nothing or self.points is not None or bool(self.mapped["layer"].notna().any())
 
     @property
     def depth(self) -> int | None:

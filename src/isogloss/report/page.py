@@ -161,7 +161,7 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
         "model": run.model,
         "paper": (paper := paper_part(run)),
         "scores": None if paper else transfer_part(run),
-        "verdict": [*unfinished(run.record, run.rows), *verdict(run.rows)],
+        "verdict": [*unfinished(run.record, run.rows), *([] if paper and is_transfer(run.rows) else verdict(run.rows))],
         "facts": _facts(run),
         "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
@@ -173,8 +173,8 @@ def _lead(run: RunFolder) -> Curve | None:
     """The leading measure over layers: of a training, at its last step."""
     if not run.trained.empty:
         return last_layer_curve(run.trained)
-    first = leading(run.rows)
-    return None if first is None else overall(run.rows, *first)
+    first = leading(run.mapped)
+    return None if first is None else overall(run.mapped, *first)
 
 
 def _facts(run: RunFolder) -> list[dict[str, str]]:
