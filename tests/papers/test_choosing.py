@@ -7,8 +7,8 @@ import pytest
 
 import isogloss as ig
 from isogloss.papers import every_option, find, names, selected
-from isogloss.papers.jobs import Job, run_jobs
 from isogloss.papers.options import options_of
+from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.runs import read_rows
 
 

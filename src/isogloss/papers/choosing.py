@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isogloss.errors import InputError
-from isogloss.papers.jobs import Job
+from isogloss.recipes.jobs import Job
 
 
 def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | None = None) -> list[Job]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isogloss.errors import InputError
-from isogloss.papers.jobs import Job
+from isogloss.recipes.jobs import Job
 from isogloss.runs.run import read_facts
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 
 from isogloss.papers.evidence import Finding
-from isogloss.papers.jobs import Job
 from isogloss.papers.pictures import Picture
 from isogloss.papers.tables import Table
 from isogloss.progress import Progress
+from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run
 
 SCALES = ("smoke", "mini", "paper")

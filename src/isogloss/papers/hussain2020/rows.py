@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from isogloss.papers.hussain2020.published import FEW, UNTUNED, published
-from isogloss.papers.jobs import Job
 from isogloss.papers.mixtures import refuse_mixtures
+from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.drifting import START, curve_rows
 from isogloss.recipes.steps.tunedtext import Corpora
 from isogloss.runs.run import Run, read_facts, read_rows

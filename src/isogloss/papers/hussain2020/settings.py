@@ -16,11 +16,11 @@ from isogloss.papers.hussain2020.texts import (
     tuned_text,
     write_texts,
 )
-from isogloss.papers.jobs import Job
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
 from isogloss.progress import Progress
 from isogloss.recipes.arguments import at_least, model_name, one_of
+from isogloss.recipes.jobs import Job
 from isogloss.stack.load import locate
 from isogloss.text.corpora import Corpus
 

@@ -11,8 +11,8 @@ from isogloss.measures.correlation import correlation
 from isogloss.papers.jexus2020.published import ANCHORS, NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.papers.jobs import Job
 from isogloss.papers.mixtures import refuse_mixtures
+from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.runs.run import Run, read_facts, read_rows

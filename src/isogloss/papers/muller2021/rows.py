@@ -12,7 +12,6 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.papers.evidence import over_seeds
-from isogloss.papers.jobs import Job
 from isogloss.papers.mixtures import refuse_mixtures
 from isogloss.papers.muller2021.published import (
     CHANGE,
@@ -26,6 +25,7 @@ from isogloss.papers.muller2021.published import (
 )  # fmt: skip
 from isogloss.papers.muller2021.relations import relation_rows
 from isogloss.papers.muller2021.scales import KNOWN
+from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 from isogloss.runs.run import Run, read_facts, read_rows

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from isogloss.errors import InputError
-from isogloss.papers.jobs import Job
 from isogloss.papers.muller2021.published import ABOUT, PLANS, TASKS
 from isogloss.papers.muller2021.scales import ICELANDIC, SCALES, Scale, entity_sets, treebank_sets
 from isogloss.papers.muller2021.texts import Piece, Texts
@@ -16,6 +15,7 @@ from isogloss.papers.muller2021.treebanks import as_conllu, as_tags, invented_se
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
 from isogloss.recipes.arguments import at_least, model_name, one_of
+from isogloss.recipes.jobs import Job
 from isogloss.text.catalog import data_dir
 
 MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot
