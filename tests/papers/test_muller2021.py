@@ -30,7 +30,7 @@ START = tuple(1 - 0.6 * (layer / 12) ** 2 for layer in range(13))
 NEAR = tuple(0.3 + 0.5 * math.sin(math.pi * layer / 12) for layer in range(13))  # highest in the middle
 
 
-def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, noise=0.001):
+def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, noise=0.001, chance=0.1):
     """Rows of a reproduction in which everything is as the paper says, unless told otherwise."""
     results, rows = [], []
     for task, score in paper.TASKS.items():
@@ -45,7 +45,7 @@ def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, no
                 for number, target in enumerate(TARGETS):
                     gap = 0.2 + 0.02 * number
                     value = 0.9 - gap + far + wobble * (place + 2)
-                    results.append(row(score, value, target=target, data=f"{target}_pud", **at))
+                    results.append(row(score, value, floor=chance, target=target, data=f"{target}_pud", **at))
                     results.append(row("gap", own - value, target=target, data=f"{target}_pud", unit=score, **at))
                 results.append(row(score, 0.5 + far, target="de", data="de_lit", **at))
             for variant, each in (("untuned", {}), (paper.REFERENCE, {"seed": seed})):
@@ -74,7 +74,7 @@ def judged(rows):
     return {one.name: one.held for one in PAPER.findings(rows)}
 
 
-ALL = ("first pair", "depth", "source", "upper layers", "lower part", "middle", "gap and similarity")
+ALL = ("above chance", "first pair", "depth", "source", "upper layers", "lower part", "middle", "gap and similarity")
 
 
 def test_recalled_numbers_are_those_of_the_sheet():
@@ -102,6 +102,7 @@ def test_everything_as_the_paper_says_is_held():
         ({"near": tuple(np.linspace(0.2, 0.9, 13))}, {"middle"}),
         ({"near": tuple(np.linspace(0.9, 0.2, 13))}, {"middle"}),
         ({"turned": True}, {"gap and similarity"}),
+        ({"chance": 0.65}, {"above chance"}),
     ],
 )
 def test_what_is_otherwise_is_not_held(changes, fails):
@@ -167,9 +168,10 @@ def test_the_correlation_is_that_of_ranks():
 def test_tables_show_recalled_beside_measured():
     first, *others = PAPER.tables(made(noise=0.0))
     lines = {line[0]: line[1:] for line in first.rows}
-    assert lines["parsing en → X, published"] == ["53.2", "-15.8", "-6.5", "-3.4", "-1.5", "+0.3", "+1.0"]
+    assert lines["parsing en → X, published"] == ["53.2", "-15.8", "-6.5", "-3.4", "-1.5", "+0.3", "+1.0", "–"]
     assert lines["parsing en → X"][:2] == ["66.0 [66.0, 66.0]", "-15.0 [-15.0, -15.0]"]
     assert lines["POS en → en"][0] == "90.0 [90.0, 90.0]"
+    assert lines["parsing en → X"][-1] == "10.0" and first.columns[-1] == "chance"
     assert any("recalled, approximate" in note for note in first.notes)
     titles = [table.title for table in others]
     assert titles[0].startswith("Table 2, parsing") and titles[1].startswith("Table 3, parsing")
@@ -181,9 +183,9 @@ def test_figures_are_those_of_the_paper():
     drawn = {picture.name: picture for picture in PAPER.pictures(made(noise=0.0))}
     assert list(drawn) == ["figure-pairs", "figure-1", "figure-2", "figure-3"]
     pairs = {line.label: line for line in drawn["figure-pairs"].panels[0].lines}
-    assert pairs["other languages"].steps == [1, 3, 5, 7, 9, 11]
-    assert pairs["other languages"].value == pytest.approx([100 * one for one in AWAY])
-    assert pairs["other languages, recalled, approximate"].value[0] == -15.8
+    assert pairs["others"].steps == [1, 3, 5, 7, 9, 11]
+    assert pairs["others"].value == pytest.approx([100 * one for one in AWAY])
+    assert pairs["others, recalled"].value[0] == -15.8
     before, after = drawn["figure-1"].panels[1].lines[:2]
     assert before.value == pytest.approx(list(NEAR)) and after.label == "after POS" and not before.low
     assert drawn["figure-2"].panels[0].lines[0].value == pytest.approx(list(START))
@@ -191,7 +193,7 @@ def test_figures_are_those_of_the_paper():
     assert (
         dots.dots
         and dots.value == pytest.approx([20, 22, 24, 26, 28, 30])
-        and "-1.000" in drawn["figure-3"].panels[2].title
+        and "NER: -1.00 " in drawn["figure-3"].panels[2].title
     )
 
 

@@ -102,7 +102,18 @@ def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatc
     assert code == 0, told
     for part in ("Table 1", "POS qaa → X", "Table 2, NER", "Findings", "intervals are not available from 1 seed"):
         assert part in shown
-    assert shown.count("not judged:") == 7
+    assert shown.count("not judged:") == 8
+
+
+def test_the_report_shows_the_papers_own_figures_and_no_map(reproduced, tmp_path):
+    from isogloss.report import write_figures, write_report
+
+    folder = reproduced[0]
+    drawn = {path.stem for path in write_figures(folder, folder / "figures")}
+    assert drawn == {"figure-pairs", "figure-1", "figure-2", "figure-3"}
+    page = write_report([folder], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('class="judged not-judged"') == 8 and page.count("data:image/png;base64,") == 4
+    assert "Table 2, NER: every target language" in page
 
 
 def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):

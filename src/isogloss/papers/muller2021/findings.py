@@ -25,8 +25,38 @@ BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 def findings(rows: pd.DataFrame) -> list[Finding]:
     """Every finding, in the order of the paper's argument."""
     found = Results(rows)
-    made: list[Callable[[Results], Finding]] = [_first_pair, _depth, _home, _upper, _unchanged, _middle, _relation]
+    made: list[Callable[[Results], Finding]] = [
+        _chance,
+        _first_pair,
+        _depth,
+        _home,
+        _upper,
+        _unchanged,
+        _middle,
+        _relation,
+    ]
     return [one(found) for one in made]
+
+
+def _chance(found: Results) -> Finding:
+    claim = "The task is carried across: the reference is above chance in every other language that the model knows."
+    contrasts, seeds = list[Contrast](), 0
+    for task in found.tasks:
+        margins = {}
+        for source in found.sources(task):
+            for target in found.known(task, source):
+                scores = found.scores(task, source, REFERENCE, target=target)
+                floors = found.floors(task, source, target=target)
+                if scores and set(scores) <= set(floors):
+                    margins[source, target] = over({seed: scores[seed] - floors[seed] for seed in scores})
+                    seeds = len(scores)
+        if not margins:
+            continue
+        worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
+        least = margins[worst]
+        words = f"{NAMES[task]}: at least {least.say(_signed)} points above it, from {worst[0]} to {worst[1]}"
+        contrasts.append(Contrast(f"{words}, the least of {len(margins)}", above(least)))
+    return _finding("above chance", claim, contrasts, seeds, "what chance gives is not in the rows")
 
 
 def _first_pair(found: Results) -> Finding:

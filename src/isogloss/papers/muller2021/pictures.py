@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.papers.evidence import LEAST
-from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, RECALLED, REFERENCE, SOURCE, TABLE_1
+from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE, SOURCE, TABLE_1
 from isogloss.papers.muller2021.reading import Results, Seeds, over
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
@@ -26,21 +26,23 @@ def _costs(found: Results) -> Picture | None:
     panels = []
     for task in found.tasks:
         lines = []
-        for home, label in ((True, "source language"), (False, "other languages")):
+        for home, label in ((True, "source"), (False, "others")):
             changes = {int(PLANS[plan].partition("-")[0]): found.mean_change(task, plan, home=home) for plan in PAIRS}
             lines += [_line({first: some for first, some in changes.items() if some}, label, scale=100)]
         if SOURCE in found.sources(task):
-            for place, label in enumerate(("source language", "other languages")):
+            for place, label in enumerate(("source", "others")):
                 recalled = list(TABLE_1[task][place][1])
-                lines.append(Line(f"{label}, {RECALLED}", list(range(1, 12, 2)), recalled, dots=True))
+                lines.append(Line(f"{label}, recalled", list(range(1, 12, 2)), recalled, dots=True))
         panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
     panels = [panel for panel in panels if any(not line.dots for line in panel.lines)]
     if not panels:
         return None
     caption = (
         f"{found.model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means "
-        f"over sources{_bands(found)} Circles: the paper's, of mBERT from English, recalled and approximate."
+        f"over sources{_bands(found)}"
     )
+    if any(line.dots for panel in panels for line in panel.lines):
+        caption += " Circles: the paper's, of mBERT from English, recalled and approximate."
     title = "What re-initialised layers cost, by the first of the two"
     return Picture("figure-pairs", title, caption, panels, "difference in points", xlabel="first of the two layers")
 
@@ -99,15 +101,15 @@ def _gaps(found: Results) -> Picture | None:
             near, gaps = [100 * one.similarity for one in mine], [100 * one.gap for one in mine]
             lines.append(Line(f"from {source}", near, gaps, dots=True))
         relation = found.relation(task, REFERENCE)
-        told = f", rank correlation {relation.share}" if relation is not None else ""
+        told = f": {relation.say(lambda value: f'{value:.2f}')}" if relation is not None else ""
         panels.append(Panel(f"{NAMES[task]}{told}", lines))
     panels = [panel for panel in panels if panel.lines]
     if not panels:
         return None
     caption = (
         f"{found.model}, the reference after training: a circle is a target language. Similarity is CKA with the "
-        "source, in percent, the mean over layers 1 and up; gap is what the score loses from source to target. The "
-        "correlation is within sources, its interval over targets."
+        "source, in percent, the mean over layers 1 and up; gap is what the score loses from source to target. Above "
+        "each panel, the rank correlation within sources, with an interval over targets."
     )
     title = "Figure 3: gap and similarity"
     return Picture("figure-3", title, caption, panels, "gap in points", xlabel="CKA in percent")

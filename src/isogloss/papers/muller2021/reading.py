@@ -10,6 +10,7 @@ import pandas as pd
 
 from isogloss.papers.evidence import Interval, over_seeds
 from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNSEEN
+from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.steps.drifting import START
 from isogloss.recipes.steps.taskscores import OTHERS
 
@@ -41,6 +42,16 @@ class Results:
         names = ["measure", "task", "source", "target", "data", "variant", "seed", "value"]
         for *place, seed, value in rows[names].itertuples(index=False):
             found.setdefault(tuple(place), {})[int(seed)] = float(value)
+        return found
+
+    @cached_property
+    def _floors(self) -> dict[tuple[Any, ...], Seeds]:
+        """What chance gives of every seed, by the same."""
+        rows = self.rows[self.rows["seed"].notna() & self.rows["layer"].isna() & self.rows["floor"].notna()]
+        found: dict[tuple[Any, ...], Seeds] = {}
+        names = ["measure", "task", "source", "target", "data", "variant", "seed", "floor"]
+        for *place, seed, floor in rows[names].itertuples(index=False):
+            found.setdefault(tuple(place), {})[int(seed)] = float(floor)
         return found
 
     @cached_property
@@ -79,6 +90,21 @@ class Results:
         if data is None:
             data = "" if target in POOLED else dict(self.mains(task, source)).get(target, "")
         return self._seeded.get((TASKS[task], task, source, target, data, plan), {})
+
+    def floors(self, task: str, source: str, *, target: str, data: str | None = None) -> Seeds:
+        """What chance gives on a test set, of the reference of each seed."""
+        if data is None:
+            data = "" if target in POOLED else dict(self.mains(task, source)).get(target, "")
+        return self._floors.get((TASKS[task], task, source, target, data, REFERENCE), {})
+
+    def known(self, task: str, source: str) -> list[str]:
+        """Other languages that the model was pretrained on."""
+        languages = KNOWN.get(self.model)
+        return [
+            target
+            for target, _ in self.mains(task, source)
+            if target != source and (languages is None or target in languages)
+        ]
 
     def changes(self, task: str, source: str, plan: str, *, target: str, data: str | None = None) -> Seeds:
         """What each seed's score under a plan is above the reference's."""

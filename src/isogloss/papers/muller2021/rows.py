@@ -73,7 +73,7 @@ def target_means(results: Sequence[Row], known: Sequence[str] | None) -> Iterato
     the rest is `unseen`. The other sets of these languages are `others` on `other domains`.
     """
     main: dict[tuple[str, ...], str] = {}
-    groups: dict[tuple[Any, ...], list[float]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for one in results:
         if one["target"] == one["source"]:
             continue
@@ -83,16 +83,21 @@ def target_means(results: Sequence[Row], known: Sequence[str] | None) -> Iterato
         if one["data"] != first:
             target, data = OTHERS, DOMAINS
         where = (one["measure"], one["model"], one["task"], one["source"], target, data, one.get("unit", ""))
-        groups.setdefault((*where, one["variant"], one["seed"]), []).append(float(one["value"]))
-    for where, values in groups.items():
+        groups.setdefault((*where, one["variant"], one["seed"]), []).append(one)
+    for where, some in groups.items():
         named = {name: value for name, value in zip((*PLACE[1:], "seed"), where[1:], strict=True) if value != ""}
-        yield row(str(where[0]), sum(values) / len(values), n=len(values), **named)
+        value = sum(float(one["value"]) for one in some) / len(some)
+        yield row(str(where[0]), value, n=len(some), **_floor(some), **named)
 
 
 def over_seeds_rows(results: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Means over seeds with t intervals; n counts seeds."""
-    for where, seeds in _by_place(results).items():
-        yield _interval_row(str(where[0]), list(seeds.values()), dict(zip(PLACE[1:], where[1:], strict=True)))
+    places: dict[tuple[Any, ...], list[Row]] = {}
+    for one in results:
+        places.setdefault(tuple(one.get(name, "") for name in PLACE), []).append(one)
+    for where, some in places.items():
+        at = dict(zip(PLACE[1:], where[1:], strict=True))
+        yield _interval_row(str(where[0]), [float(one["value"]) for one in some], at) | _floor(some)
 
 
 def change_rows(results: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -112,6 +117,12 @@ def _by_place(results: Sequence[Row]) -> dict[tuple[Any, ...], dict[int, float]]
     for one in results:
         found.setdefault(tuple(one.get(name, "") for name in PLACE), {})[int(one["seed"])] = float(one["value"])
     return found
+
+
+def _floor(some: Sequence[Row]) -> dict[str, float]:
+    """The mean of what chance gives, where it is known of all."""
+    floors = [float(one["floor"]) for one in some if "floor" in one]
+    return {"floor": sum(floors) / len(floors)} if len(floors) == len(some) else {}
 
 
 def _interval_row(measure: str, values: Sequence[float], where: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,12 @@ from isogloss.papers.muller2021.reading import Results, over
 from isogloss.papers.tables import NOTHING, Table
 from isogloss.recipes.steps.taskscores import OTHERS
 
-COLUMNS = ["", *PLANS.values()]
+COLUMNS = ["", *PLANS.values(), "chance"]
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
 LAST = (
     "Points, of the model after its last update. The reference's column is its score; the others are differences to "
-    "it, seed by seed, when the weights of these two layers begin anew."
+    "it, seed by seed, when the weights of these two layers begin anew. Chance: the reference's answers dealt out at "
+    "random."
 )
 MEMORY = (
     f"Published: of mBERT, {RECALLED}; the paper's table could not be read, so take its numbers for their size alone."
@@ -85,13 +86,14 @@ def _line(found: Results, task: str, source: str, label: str, *, target: str, da
     for plan in PAIRS:
         changes = found.changes(task, source, plan, target=target, data=data)
         cells.append(over(changes).say(_signed) if changes else NOTHING)
-    return [label, *cells]
+    floors = found.floors(task, source, target=target, data=data)
+    return [label, *cells, _points(over(floors).value) if floors else NOTHING]
 
 
 def _published(task: str, *, home: bool) -> list[str]:
     score, changes = TABLE_1[task][0 if home else 1]
     label = f"{NAMES[task]} {SOURCE} → {SOURCE if home else 'X'}, published"
-    return [label, f"{score:.1f}", *(f"{change:+.1f}" for change in changes)]
+    return [label, f"{score:.1f}", *(f"{change:+.1f}" for change in changes), NOTHING]
 
 
 def _points(value: float) -> str:
