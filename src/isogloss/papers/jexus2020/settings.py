@@ -2,8 +2,8 @@
 
 The post names no settings. Ours are fixed: batch 32 and a rate of 5e-5, as multilingual BERT's authors have them for
 XNLI, three epochs with 10% warm-up and linear decay and the model chosen on English development data, as Wu & Dredze
-(2019) have them, who freeze layers in the same way; at most 128 tokens. Freezing changes which rate is best, so `rates`
-may be several, of which English development data chooses for each N and seed.
+(2019) have them, who freeze layers in the same way; at most 128 tokens. `mini`, being smaller, takes 1e-4. Freezing
+changes which rate is best, so `rates` may be several, of which English development data chooses for each N and seed.
 
 A job is one N with all its seeds: the states of the frozen layers are computed once for them. Longest ones come first.
 """
@@ -85,7 +85,7 @@ SCALES = {
         basis="one core of an AMD EPYC",
     ),
     "mini": Scale(
-        "en", ("de", "fr", "es", "ru", "zh"), 20_000, 5_010, "mini", dutch=True, weights=33.7e6,
+        "en", ("de", "fr", "es", "ru", "zh"), 20_000, 5_010, "mini", dutch=True, rates="1e-4", weights=33.7e6,
         map={"points": 300}, basis=f"{H200}; mini is as deep and smaller, so this is more than it takes",
     ),
     "paper": Scale(
@@ -99,7 +99,9 @@ def plan(
     *,
     train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
     languages: Annotated[str | None, "languages of XNLI besides English, with commas; default: by --scale"] = None,
-    rates: Annotated[str | None, "learning rates, with commas; English development data chooses; default 5e-5"] = None,
+    rates: Annotated[
+        str | None, "learning rates, with commas; English development data chooses; default: by --scale"
+    ] = None,
     epochs: Annotated[int | None, "times the training pairs are seen; default 3"] = None,
     limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
 ) -> Outline:
