@@ -1,6 +1,7 @@
 """Jobs on this machine: one that fails stops none of the others, and none outlives the process that started it."""
 
 import signal
+import subprocess
 import sys
 import time
 
@@ -14,7 +15,7 @@ from isogloss.runs.jobs import _seeing, one_by_one, side_by_side
 
 STUB = """
 import json, pathlib, sys, time
-job = json.load(sys.stdin)
+job = json.loads(sys.stdin.readline())
 time.sleep(0.3)
 if job["first"] == "gone":
     sys.exit("a line before\\nthere is no gone")
@@ -83,7 +84,7 @@ def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path):
 
 SEEING = """
 import json, os, pathlib, sys
-folder = pathlib.Path(json.load(sys.stdin)["folder"])
+folder = pathlib.Path(json.loads(sys.stdin.readline())["folder"])
 folder.mkdir(parents=True)
 facts = {"status": "finished", "seen": os.environ.get("CUDA_VISIBLE_DEVICES")}
 (folder / "run.json").write_text(json.dumps(facts))
@@ -107,3 +108,19 @@ def test_a_job_reads_as_the_command_it_is(tmp_path):
         "isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--keep", "--no-cache", "--seed 1",
         f"--out {tmp_path}",
     ]  # fmt: skip
+
+
+def test_a_worker_ends_when_the_process_that_started_it_dies():
+    code = "import time; from isogloss.recipes import work; work.end_with_starter(); print(1, flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"1\n" and process.poll() is None
+    process.stdin.close()
+    assert process.wait(timeout=10) == 1
+
+
+def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", "import sys; sys.exit('no torch here')"))
+    options = {"big": "x" * 1_000_000}  # more than a pipe holds
+    jobs = [Job(name, "map", "m", options, tmp_path / name, {}) for name in ("one", "two")]
+    with pytest.raises(ig.InputError, match="2 of 2 jobs failed, one first: no torch here"):
+        run_jobs(jobs, parallel=2)

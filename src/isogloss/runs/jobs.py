@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.runs.run import read_facts
 
-WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as JSON and runs it
+WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
 
 
@@ -196,8 +197,9 @@ def _start(job: Job, parallel: int, device: str | None = None) -> subprocess.Pop
             env={"OMP_NUM_THREADS": threads, **os.environ, **_seeing(device)},
         )  # fmt: skip
     assert process.stdin is not None
-    process.stdin.write(job.as_json().encode())
-    process.stdin.close()
+    with suppress(BrokenPipeError):  # it died at once, and its log says why
+        process.stdin.write(f"{job.as_json()}\n".encode())
+        process.stdin.flush()  # and stays open: when this process dies, whatever the cause, the worker sees it closed
     return process
 
 
