@@ -109,6 +109,7 @@ def test_maps_alone_and_trainings_alone_make_what_they_can():
     assert [one.name for one in PAPER.pictures(maps)] == ["alignment-by-layer"] and PAPER.tables(maps) == []
     assert [one.name for one in PAPER.pictures(trained)] == ["accuracy-by-frozen-layers"]
     assert len(PAPER.tables(trained)) == 2
+    assert len(PAPER.pictures(made(points=(4, 8)))[0].panels) == 1  # nothing to compare with
 
 
 def test_words_say_where_it_is_highest_and_how_far_home_moves():

@@ -6,6 +6,7 @@ import pandas as pd
 
 from isogloss.measures.curves import band
 from isogloss.papers.evidence import LEAST
+from isogloss.papers.jexus2020.published import NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
 from isogloss.papers.pictures import Line, Panel, Picture
@@ -24,10 +25,10 @@ def _by_point(found: Results) -> Picture | None:
         return None
     shown = [*found.languages, *([OTHERS] if len(found.targets) > 1 else [])]
     floor = float(found.floor(found.source).mean())
-    panels = [
-        Panel("accuracy", [_line(found, one) for one in shown], floor=floor),
-        Panel("the same less that of nothing frozen (N = -1)", [_line(found, one, change=True) for one in shown]),
-    ]
+    panels = [Panel("accuracy", [_line(found, one) for one in shown], floor=floor)]
+    if NOTHING_FROZEN in found.points:
+        changes = [_line(found, one, change=True) for one in shown]
+        panels.append(Panel("the same less that of nothing frozen (N = -1)", changes))
     few = "" if len(found.seeds) < LEAST else f" Bands: t intervals over {len(found.seeds)} seeds."
     caption = (
         f"{found.model}, trained in {title(found.source)}, zero-shot elsewhere. N = -1: nothing is frozen; 0: "
@@ -40,7 +41,10 @@ def _by_point(found: Results) -> Picture | None:
 
 
 def _line(found: Results, language: str, *, change: bool = False) -> Line:
-    """One language; bands are drawn of the source and the mean alone, so that the eye can follow them."""
+    """One language; bands are drawn of the source and the mean alone, so that the eye can follow them.
+
+    change: less the same seed's accuracy with nothing frozen, which is the first N.
+    """
     curve = found.curve(language)
     if change:
         curve = curve - curve[:, :1]

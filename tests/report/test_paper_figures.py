@@ -1,0 +1,54 @@
+"""Figures of papers: colours, legends and axes that hang on what is drawn."""
+
+from dataclasses import replace
+
+import pytest
+
+from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.report import paperfigures
+from isogloss.report.languages import COLOURS
+from isogloss.report.look import DARK, drawing
+
+LINES = [Line(name, [-1, 0, 1], [0.3, 0.4, 0.5], hue=number) for number, name in enumerate("abcde")]
+PICTURE = Picture("p", "Title", "caption", [Panel("one", LINES, floor=0.1), Panel("two", LINES)], "y", xlabel="N")
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draw a picture and return the figure instead of saving it."""
+    figures = []
+    monkeypatch.setattr(paperfigures, "save", lambda figure, *_: figures.append(figure) or [])
+
+    def draw(picture):
+        with drawing():
+            paperfigures.write_picture(picture, tmp_path)
+            figures[-1].canvas.draw()
+        return figures[-1]
+
+    return draw
+
+
+def test_many_curves_that_all_panels_share_have_one_legend_beside_them(drawn):
+    figure = drawn(PICTURE)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*"abcde", "chance"]
+    assert [axes.get_legend() for axes in figure.axes] == [None, None]
+    few = replace(PICTURE, panels=[Panel("one", LINES[:2]), Panel("two", LINES[:2])])
+    assert not drawn(few).legends and all(axes.get_legend() for axes in drawn(few).axes)
+    other = replace(PICTURE, panels=[Panel("one", LINES), Panel("two", LINES[::-1])])
+    assert not drawn(other).legends
+
+
+def test_a_curve_has_its_colour_wherever_it_stands_and_a_mean_is_thick(drawn):
+    lines = [LINES[3], replace(LINES[0], label="mean", thick=True), Line("dots", [0, 1], [0.2, 0.3], dots=True, hue=2)]
+    axes = drawn(replace(PICTURE, panels=[Panel("one", lines)])).axes[0]
+    first, mean, dots = axes.lines
+    assert first.get_color() == COLOURS[3] and dots.get_markeredgecolor() == COLOURS[2]
+    assert mean.get_color() == DARK and mean.get_linewidth() > first.get_linewidth()
+
+
+def test_an_axis_of_whole_numbers_names_each_and_one_of_shares_does_not(drawn):
+    shares = [Line("a", [0.1, 0.25], [1, 2], dots=True)]
+    figure = drawn(replace(PICTURE, panels=[Panel("one", LINES[:1]), Panel("two", shares)]))
+    labels = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes]
+    assert {"-1", "0", "1"} <= set(labels[0]) and any("." in text for text in labels[1])
+    assert [axes.get_xlabel() for axes in figure.axes] == ["N", "N"]
