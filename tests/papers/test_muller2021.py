@@ -238,7 +238,7 @@ def test_which_sets_a_source_is_tested_on():
     french = [piece.name for piece in treebank_sets(SCALES["mini"], "fr")]
     assert french[2:6] == ["fr_sequoia", "fr_gsd", "fr_parisstories", "fr_pud"] and "en_ewt" in french
     sizes = {piece.name: piece.most for piece in treebank_sets(SCALES["mini"], "fr")}
-    assert (sizes["en_pud"], sizes["en_ewt"], sizes["de_lit"], sizes["th_pud"]) == (1000, 1000, 500, 500)
+    assert (sizes["en_pud"], sizes["en_ewt"], sizes["de_lit"], sizes["th_pud"]) == (500, 500, 250, 250)
 
 
 def test_files_that_are_missing_are_named(tmp_path):

@@ -162,7 +162,7 @@ def test_commands_of_a_dry_run_parse(tmp_path):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"entities": "."}, "--scale smoke makes its own languages and model"),
+        ({"entities": "."}, "--scale smoke makes its own languages and models"),
         ({"examples": 0}, "--examples must be at least 1"),
         ({"compared": 5}, "--compared must be at least 16"),
         ({"only": "qa"}, "--only 'qa' chooses no job of this paper"),

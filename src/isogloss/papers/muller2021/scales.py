@@ -63,7 +63,7 @@ SCALES = {
         tuple(one for one in PUD if one in MINI), tuple(one for one in (*PUD, ICELANDIC) if one not in MINI),
         {"en": ("ewt", "gum"), "nl": ("lassysmall", "alpino"), "fr": ("sequoia", "gsd", "parisstories"),
          "de": ("gsd", "lit"), "es": ("gsd",), "ru": ("gsd", "taiga"), "zh": ("gsdsimp", "beginner")},
-        model="mini", examples=5000, tested=1000, compared=1000, rate=1e-4,
+        model="mini", examples=4000, tested=500, compared=1000, rate=1e-4,
         sizes={"fr": 2231}, weights=33.5e6, tokens=30, step=0.03, read=3000,
         basis="an mBERT-shaped model on one H200, which a smaller one will not exceed; several at a time share it",
     ),

@@ -44,7 +44,7 @@ def plan(
     name = one_of("scale", request.scale, NAMES)
     folders = {"treebanks": treebanks, "pud": pud, "entities": entities}
     if name == "smoke" and (request.model or any(folders.values())):
-        raise InputError("--scale smoke makes its own languages and model; data and models go with mini and paper")
+        raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
     scale = _asked(SCALES[name], examples=examples, tested=tested, compared=compared, epochs=epochs, rate=rate)
     seeds = at_least("seeds", SEEDS if request.seeds is None else request.seeds, 1)
     texts = _texts(request, scale, folders)
