@@ -187,7 +187,7 @@ def test_figures_are_those_of_the_paper():
     assert pairs["others"].value == pytest.approx([100 * one for one in AWAY])
     assert pairs["others, recalled"].value[0] == -15.8
     before, after = drawn["figure-1"].panels[1].lines[:2]
-    assert before.value == pytest.approx(list(NEAR)) and after.label == "after POS" and not before.low
+    assert before.value == pytest.approx(list(NEAR)) and after.label == "after training" and not before.low
     assert drawn["figure-2"].panels[0].lines[0].value == pytest.approx(list(START))
     dots = drawn["figure-3"].panels[2].lines[0]
     assert (

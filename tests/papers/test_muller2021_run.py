@@ -110,9 +110,9 @@ def test_the_report_shows_the_papers_own_figures_and_no_map(reproduced, tmp_path
 
     folder = reproduced[0]
     drawn = {path.stem for path in write_figures(folder, folder / "figures")}
-    assert drawn == {"figure-pairs", "figure-1", "figure-2", "figure-3"}
+    assert drawn == {"figure-pairs", "figure-1", "figure-1-gaussian", "figure-2", "figure-3"}
     page = write_report([folder], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count('class="judged not-judged"') == 8 and page.count("data:image/png;base64,") == 4
+    assert page.count('class="judged not-judged"') == 8 and page.count("data:image/png;base64,") == 5
     assert "Table 2, NER: every target language" in page
 
 

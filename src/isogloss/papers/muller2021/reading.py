@@ -12,7 +12,9 @@ from isogloss.papers.evidence import Interval, over_seeds
 from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNSEEN
 from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.steps.drifting import START
+from isogloss.recipes.steps.legacy import MARK
 from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
 Seeds = dict[int, float]
 POOLED = (OTHERS, UNSEEN)
@@ -122,10 +124,13 @@ class Results:
         rows = self.rows[self.rows["layer"].notna() & (self.rows["target"] == OTHERS)]
         return rows[rows["measure"].isin(("cka", "cka_rbf"))]
 
-    def similarity(self, task: str, variant: str, *, which: str, measure: str = "cka") -> dict[int, Seeds]:
+    def similarity(
+        self, task: str, variant: str, *, which: str, measure: str = "cka", column: str = "value"
+    ) -> dict[int, Seeds]:
         """Mean over languages and sources, by layer and seed; before training the seed is 0.
 
         which: "target" (source with target), "start" (now with the start) or "below" (a layer with the one below).
+        column: "floor" for what chance gives.
         """
         rows = self._alike
         rows = rows[(rows["task"] == task) & (rows["variant"] == variant) & (rows["measure"] == measure)]
@@ -136,13 +141,18 @@ class Results:
             "below": ~started & rows["other_layer"].notna(),
         }[which]
         found: dict[int, dict[int, list[float]]] = {}
-        for layer, seed, value in rows[kind][["layer", "seed", "value"]].itertuples(index=False):
+        for layer, seed, value in rows[kind][["layer", "seed", column]].itertuples(index=False):
             number = 0 if seed is pd.NA else int(seed)
             found.setdefault(int(layer), {}).setdefault(number, []).append(float(value))
         return {
             layer: {seed: float(np.mean(some)) for seed, some in seeds.items()}
             for layer, seeds in sorted(found.items())
         }
+
+    def as_published(self, task: str) -> list[str]:
+        """Variants before training that are read with the defects of the original."""
+        variants = self._alike.loc[self._alike["task"] == task, "variant"].unique()
+        return [str(one) for one in variants if str(one).startswith(f"{UNTUNED}{MARK}")]
 
     @property
     def tasks(self) -> list[str]:
