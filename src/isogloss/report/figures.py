@@ -17,6 +17,7 @@ from isogloss.report.meanings import LOWER, meaning, variant_title
 from isogloss.report.paperpart import paper_of, write_pictures
 from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
+from isogloss.report.similarityfigure import write_similarity_figures
 from isogloss.report.stepfigures import write_step_figures
 from isogloss.report.summary import Curve, best_layer, central_language, curves, leading, overall
 from isogloss.report.transferfigure import write_transfer_figures
@@ -33,8 +34,8 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
 
     `curve-*.png` and `.svg` (one a measure), `heat-map`, `language-matrix`, `word-map`, `word-map-layers`, and
     `layers.gif`, the word map moving through the layers. A training gives `steps-*` instead: loss, perplexity and
-    retrieval over the steps; a task `transfer-*`, scores by plan; a reproduction the paper's own figures besides. What
-    a run does not hold is not drawn.
+    retrieval over the steps; a task `transfer-*`, scores by plan, and `languages-*` where languages were compared; a
+    reproduction the paper's own figures. What a run does not hold is not drawn.
     """
     folder, out = read_run(Path(run)), Path(out_dir)
     names = display_names(folder.languages)
@@ -43,7 +44,8 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
     with drawing(families):
         written = write_pictures(folder, out)
         written += write_step_figures(folder, names, out=out)
-        written += [] if paper_of(folder) else write_transfer_figures(folder, names, out=out)
+        if paper_of(folder) is None:
+            written += write_transfer_figures(folder, names, out=out) + write_similarity_figures(folder, out=out)
         written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 

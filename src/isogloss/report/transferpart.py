@@ -23,7 +23,9 @@ def transfer_part(run: RunFolder) -> dict[str, Any] | None:
     """The tables and figures of a task for the page; None for any other run."""
     if not is_transfer(run.rows):
         return None
-    drawn = sorted((run.path / "figures").glob("transfer-*.png"))
+    drawn = [
+        path for kind in ("transfer", "languages") for path in sorted((run.path / "figures").glob(f"{kind}-*.png"))
+    ]
     return {"tables": score_tables(run.rows), "pictures": [_embedded(path) for path in drawn]}
 
 
