@@ -80,7 +80,7 @@ TINY = {
 }  # fmt: skip
 SCALES = {
     "smoke": Scale(
-        "qaa", ("qab", "qac"), 90, 90, pair="qab", batch=8, epochs=3, rates="1e-2", known=400, pretraining=TINY,
+        "qaa", ("qab", "qac"), 60, 60, pair="qab", batch=8, epochs=3, rates="1e-2", known=400, pretraining=TINY,
         map={"pool": 100, "words": 60, "points": 40}, weights=0.17e6, tokens=20, step=0.03, read=500,
         basis="one core of an AMD EPYC",
     ),
