@@ -94,9 +94,7 @@ def parse_plan(text: str) -> Plan:
         else:
             found[name] = numbers
     if len(drawn) > 1:
-        raise InputError(
-            f"the plan {text!r} draws some blocks with /torch and some without; draw all of them one way"
-        )
+        raise InputError(f"the plan {text!r} draws some blocks with /torch and some without; draw all of them one way")
     unfreeze, every = found.get("unfreeze", (None, None))
     return Plan(
         reinit=tuple(sorted(blocks)),
