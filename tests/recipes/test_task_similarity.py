@@ -161,7 +161,7 @@ def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
 
     _, out, table, _ = ran
     rows = compared_rows(read_run(out).rows)
-    lines = {line.label: line for line in _lines(rows[rows.other_layer.isna()])}
+    lines = {line.label: line for line in _lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])}
     assert list(lines) == ["untuned", *PLANS.split(",")]
     mine = of(table, measure="cka", variant="reinit:1-2", layer=1, other_layer=None)
     assert lines["reinit:1-2"].value[1] == pytest.approx(mine.value.mean()) and len(mine) == 2

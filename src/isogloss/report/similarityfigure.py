@@ -3,6 +3,7 @@
 To the left CKA of the source with the others, to the right of each model with its start; a line a plan.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,8 @@ def write_similarity_figures(run: RunFolder, *, out: Path) -> list[Path]:
     for (model, task, source), some in groups:
         lines = some["other_layer"].isna(), some["other_model"].ne("")
         titles = f"{source} with the others", "each model with its start"
-        panels = [Panel(title, _lines(some[kept])) for title, kept in zip(titles, lines, strict=True)]
+        variants = list(dict.fromkeys(some["variant"]))
+        panels = [Panel(title, _lines(some[kept], variants)) for title, kept in zip(titles, lines, strict=True)]
         caption = (
             f"{model}, {task} from {source}: debiased linear CKA on parallel text, mean over "
             f"{some['target'].nunique()} languages and all seeds. Layer 0 is the embedding output."
@@ -42,11 +44,13 @@ def write_similarity_figures(run: RunFolder, *, out: Path) -> list[Path]:
     return written
 
 
-def _lines(rows: pd.DataFrame) -> list[Line]:
-    """A line for each variant, those before training first."""
+def _lines(rows: pd.DataFrame, variants: Sequence[str]) -> list[Line]:
+    """A line for each variant that is there, in the same colour in every panel."""
     means = rows.groupby(["variant", "layer"], sort=False)["value"].mean()
     found = []
-    for variant in dict.fromkeys(rows["variant"]):
-        line = means[variant].sort_index()
-        found.append(Line(str(variant), [int(layer) for layer in line.index], [float(one) for one in line]))
+    for hue, variant in enumerate(variants):
+        if variant in means.index:
+            line = means[variant].sort_index()
+            layers, values = [int(layer) for layer in line.index], [float(one) for one in line]
+            found.append(Line(str(variant), layers, values, hue=hue))
     return found
