@@ -13,7 +13,8 @@ from isogloss.stack.families import FAMILIES
 from isogloss.stack.packing import unpadded
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import Sampler
-from isogloss.training.heads import base, masked_scores
+from isogloss.training.captured import Captured
+from isogloss.training.heads import base, masked_scores, scores
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.sharing import Languages
 
@@ -84,8 +85,27 @@ def masked_lm(
 
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
     """Cross entropy of the masked tokens in nats, summed; rows: inputs, places, labels and, if padded, attention."""
-    found = masked_scores(model, rows["inputs"], rows["places"], rows.get("attention"))
-    return cross_entropy(found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum")
+    return _surprise(masked_scores(model, rows["inputs"], rows["places"], rows.get("attention")), rows["labels"])
+
+
+def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor | None:
+    """The same with the sentences end to end, through CUDA graphs; None where there is none for these rows.
+
+    rows: as for `masked_loss`, and lengths (rows,), on the host, so that nothing waits for the device.
+    """
+    inputs, lengths = rows["inputs"], rows["lengths"]
+    text = torch.arange(inputs.shape[1]) < lengths[:, None]  # (rows, longest)
+    tokens = text.flatten().nonzero().squeeze(1).to(inputs.device, non_blocking=True)
+    size = lengths.to(inputs.device, non_blocking=True)
+    states = graphs.read(inputs.flatten()[tokens], size)
+    if states is None:
+        return None
+    places = (torch.cumsum(size, 0) - size)[:, None] + rows["places"]  # beyond a sentence there are no labels
+    return _surprise(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
+
+
+def _surprise(found: Tensor, labels: Tensor) -> Tensor:
+    return cross_entropy(found.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
 def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:

@@ -28,8 +28,9 @@ from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.fixedmasks import fixed_masks
 from isogloss.text.masking import IGNORE, mask
+from isogloss.training.captured import Captured
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.objectives import masked_loss
+from isogloss.training.objectives import masked_loss, packed_loss
 from isogloss.training.probes import Probe, Reading, perplexities
 from isogloss.training.sentencebatches import Asked, ask, by_sentence, choose_layout, padding_id, surprise, tokens_of
 
@@ -115,12 +116,14 @@ def masked_sentences(
     device: torch.device,
     share: float = 0.15,
     attend_padding: bool = False,
+    graphs: Captured | None = None,
 ) -> Objective:
     """Masked language modelling on `batch` sentences a step, padded to the longest of them.
 
     model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; `share` of the
     content tokens is predicted, masked anew at each step. marks: special ids, never masked; pool: ids (m,) that random
-    words are drawn from. attend_padding: no attention mask is given, so that padding is read as text.
+    words are drawn from. attend_padding: no attention mask is given, so that padding is read as text. graphs: of the
+    encoder's blocks, through which sentences run end to end instead.
     """
     if batch < 1:
         raise InputError(f"a batch has at least one sentence, not {batch}")
@@ -151,10 +154,13 @@ def masked_sentences(
         rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
         if not attend_padding:
             rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
+        if graphs is not None:
+            rows["lengths"] = torch.from_numpy(sentences.lengths[chosen])
         return [Part(rows)]
 
     def loss(rows: Rows, name: str) -> Tensor:
-        return masked_loss(model, rows)
+        found = None if graphs is None else packed_loss(graphs, model, rows)
+        return masked_loss(model, rows) if found is None else found
 
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
 

@@ -23,6 +23,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import IGNORE, Found, Items, Labels, Task
 from isogloss.text.batches import Batch, group
+from isogloss.training.captured import Captured, drops_attention
 from isogloss.training.heads import part
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.prefixes import Prefix, batch_of
@@ -48,7 +49,8 @@ class Asked:
 class TaskModel(nn.Module):
     """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
 
-    dropout: whether frozen layers keep their dropout. still: the same stack, as it runs in evaluation mode.
+    dropout: whether frozen layers keep their dropout. still: the same stack, as it runs in evaluation mode. captured:
+    its blocks as CUDA graphs, where it trains with any.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class TaskModel(nn.Module):
         self.head.to(stack.device)
         self._frozen: list[nn.Module] = []
         self._uppers: dict[tuple[int, bool], Stack] = {}
+        self.captured: Captured | None = None
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
@@ -83,18 +86,27 @@ class TaskModel(nn.Module):
 
     def forward(self, asked: Asked, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
         """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
-        top, stack = self.stack.last, self.stack if self.training else self.still
-        if prefix is None:
-            states = stack.read(asked.batch, [top], reduce=lambda _, states: states)[top]
-        elif cut == top:
-            states = prefix
-        else:
-            upper = self._uppers.setdefault((cut, self.training), stack[cut:])
-            states = upper.read(asked.batch, [top], reduce=lambda _, states: states, hidden=prefix)[top]
+        stack = self.stack if self.training else self.still
+        graphs = self.captured if self.training else None
+        states = None if graphs is None else graphs.top(asked.batch, prefix, cut)
+        if states is None:
+            states = self._top(stack, asked.batch, prefix, cut)
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
         found: tuple[Tensor, ...] = self.head(chosen, asked.present)
         return found
+
+    def _top(self, stack: Stack, batch: Batch, prefix: Tensor | None, cut: int) -> Tensor:
+        """The states of the top cut, (tokens, width)."""
+        top = stack.last
+        if prefix is None:
+            states: Tensor = stack.read(batch, [top], reduce=_as_they_are)[top]
+            return states
+        if cut == top:
+            return prefix
+        upper = self._uppers.setdefault((cut, self.training), stack[cut:])
+        above: Tensor = upper.read(batch, [top], reduce=_as_they_are, hidden=prefix)[top]
+        return above
 
 
 def task_model(
@@ -104,12 +116,9 @@ def task_model(
 
     Its variable-length kernel knows no dropout, so a model whose attention has some is padded while it trains.
     """
-    drops = any(
-        getattr(stack.model.config, name, 0.0) for name in ("attention_dropout", "attention_probs_dropout_prob")
-    )
     still = stack
     if stack.device.type == "cuda":
-        stack, still = replace(stack, pack=half and not drops), replace(stack, pack=half)
+        stack, still = replace(stack, pack=half and not drops_attention(stack)), replace(stack, pack=half)
     return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
@@ -135,6 +144,8 @@ def task_objective(model: TaskModel, items: Items, *, batch: int, seed: int, pre
     The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
     """
     device, steps = model.stack.device, steps_of(items, batch)
+    if device.type == "cuda" and model.stack.packs:
+        model.captured = Captured(model.stack, rows=batch, longest=int(items.lengths.max()))
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> np.ndarray:
@@ -197,6 +208,10 @@ def answers(task: Task, examples: Sequence[Any], items: Items, found: Sequence[F
     for owner, one in zip(items.owners, found, strict=True):
         grouped[owner].append(one)
     return [task.decode(example, some, labels) for example, some in zip(examples, grouped, strict=True)]
+
+
+def _as_they_are(cut: int, states: Tensor) -> Tensor:
+    return states
 
 
 def _module(model: nn.Module, path: str) -> nn.Module | None:

@@ -11,11 +11,14 @@ import torch
 from isogloss.files import clear_leftovers
 from isogloss.progress import Progress
 from isogloss.recipes.steps.drifting import Watch, evaluate, make_probes
+from isogloss.recipes.steps.keptmodels import FOLDER, keeping
 from isogloss.recipes.steps.legacy import Worst, without_dropout
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import _quiet, load_masked_lm
+from isogloss.stack.stack import Stack
 from isogloss.training import checkpoints as kept
+from isogloss.training.captured import Captured, drops_attention
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.plans import Plan, apply_plan
@@ -30,7 +33,7 @@ FINISHED = "finished"  # the file that marks a training as done
 class Tuning:
     """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
 
-    epoch: steps in one. settings are those of the first seed.
+    epoch: steps in one. settings are those of the first seed. save: updates between models that are kept.
     """
 
     model: str | Path
@@ -43,6 +46,7 @@ class Tuning:
     checkpoint: int
     choice: Choice
     rule: Stopping | None
+    save: int | None = None
 
 
 def tune(
@@ -52,7 +56,8 @@ def tune(
 
     place: its model, variant and seed in the rows, by which its folder below `checkpoints` is called.
     """
-    folder = run.folder / "checkpoints" / f"{_plain(place['variant'])}-seed-{place['seed']}"
+    name = f"{_plain(place['variant'])}-seed-{place['seed']}"
+    folder = run.folder / "checkpoints" / name
     if not (folder / FINISHED).is_file():
         defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
         model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
@@ -61,7 +66,8 @@ def tune(
         assert watch.text.train is not None
         objective = masked_sentences(
             model, watch.text.train, batch=tuning.batch, seed=settings.seed, device=tuning.device,
-            attend_padding="no-mask" in defects, **watch.text.masking,
+            attend_padding="no-mask" in defects, graphs=None if "no-mask" in defects else _graphs(stack, tuning, watch),
+            **watch.text.masking,
         )  # fmt: skip
         training = Training(model, objective, settings, join(tuning.device))
         planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
@@ -78,6 +84,10 @@ def tune(
                 model.save_pretrained(at)
             stack.tokenizer.save_pretrained(at)
 
+        if tuning.save is not None:
+            about = {"model": str(tuning.model), "variant": place["variant"], "seed": place["seed"]}
+            kept_in, step = run.folder / FOLDER / name, lambda: training.step  # noqa: E731
+            probes.append(keeping(kept_in, export, every=tuning.save, step=step, about=about))
         readings = train(
             training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
             selection=cast(Choice, Worst(tuning.choice)) if "worst" in defects else tuning.choice, stop=tuning.rule,
@@ -91,6 +101,15 @@ def tune(
         (folder / FINISHED).touch()
     for old in folder.glob("step-*"):
         shutil.rmtree(old)
+
+
+def _graphs(stack: Stack, tuning: Tuning, watch: Watch) -> Captured | None:
+    """The blocks as CUDA graphs, where there can be any."""
+    end_to_end = replace(stack, pack=True)
+    if tuning.device.type != "cuda" or not tuning.settings.half or not end_to_end.packs or drops_attention(stack):
+        return None
+    assert watch.text.train is not None
+    return Captured(end_to_end, rows=tuning.batch, longest=int(watch.text.train.lengths.max()))
 
 
 def _tested(watch: Watch, tuning: Tuning, folder: Path, place: Mapping[str, Any]) -> list[Row]:
