@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
 ORDER = [
     {"errors", "progress", "files", "seeds"},
     {"measures"},
+    {"mappings"},
     {"text"},
     {"stack"},
     {"vectors"},
@@ -19,7 +20,15 @@ ORDER = [
     {"report", "integrations"},
     {"datacommands", "sweepcommand", "cli", "__init__", "__main__"},
 ]
-PURE = ["measures", "vectors/pool.py", "text/words.py", "text/masking.py"]
+PURE = [
+    "measures",
+    "mappings/normalise.py",
+    "mappings/mapping.py",
+    "mappings/methods.py",
+    "vectors/pool.py",
+    "text/words.py",
+    "text/masking.py",
+]
 HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}
 RANK = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 

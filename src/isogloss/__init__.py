@@ -11,6 +11,7 @@ Layer 0 is the embedding output, layer k the output of block k, everywhere.
 """
 
 from isogloss.errors import InputError
+from isogloss.mappings import Mapping, least_squares, load_mapping, procrustes, ridge, save
 from isogloss.measures import (
     CkaStream,
     anisotropy,
@@ -43,6 +44,7 @@ __all__ = [
     "Corpus",
     "InputError",
     "Lexicon",
+    "Mapping",
     "Stack",
     "align",
     "alignment_error_rate",
@@ -60,11 +62,14 @@ __all__ = [
     "freeze",
     "itermax_links",
     "l2_drift",
+    "least_squares",
     "load",
+    "load_mapping",
     "map",
     "nearest",
     "neighbourhood_overlap",
     "pretrain",
+    "procrustes",
     "read_bitext",
     "read_bitexts",
     "read_corpus",
@@ -74,6 +79,8 @@ __all__ = [
     "reproduce",
     "retrieval",
     "retrieve",
+    "ridge",
+    "save",
     "stream",
     "sweep",
     "transfer",

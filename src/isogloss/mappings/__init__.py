@@ -1,0 +1,23 @@
+"""Mappings between two spaces: fitted on pairs, kept as frozen records, saved as safetensors."""
+
+from isogloss.mappings.mapping import RESTORES, Mapping
+from isogloss.mappings.methods import MAPPINGS, Method, fit_mapping, least_squares, procrustes, ridge, unmapped
+from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
+from isogloss.mappings.storing import load_mapping, save
+
+__all__ = [
+    "MAPPINGS",
+    "NORMALISATIONS",
+    "RESTORES",
+    "Mapping",
+    "Method",
+    "Normalisation",
+    "fit_mapping",
+    "least_squares",
+    "load_mapping",
+    "normalisation",
+    "procrustes",
+    "ridge",
+    "save",
+    "unmapped",
+]

@@ -1,0 +1,176 @@
+"""Ways to fit a map from pairs, each a pure function of two matrices to W, registered with its facts.
+
+    procrustes      the rotation (it may reflect) with least |X W' - Y|: W = U V', where U S V' = SVD(Y' X)
+    least-squares   any linear map with least |X W' - Y|
+    ridge           the same plus strength * |W|^2
+
+A rotation keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer
+maps fit few pairs better and new words worse. All compute in float64.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.mappings.mapping import Mapping
+from isogloss.mappings.normalise import normalisation
+from isogloss.measures.inputs import double, paired
+from isogloss.measures.neighbours import mutual
+
+Solver = Callable[[Tensor, Tensor, float], Tensor]
+Spaces = tuple[Tensor, Tensor]
+MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
+
+
+@dataclass(frozen=True)
+class Method:
+    """solve(x (n, d_x), y (n, d_y), strength) -> W (d_y, d_x), all float64. keeps_distances: W is orthogonal."""
+
+    name: str
+    solve: Solver
+    keeps_distances: bool
+    paper: str
+
+
+def fit_mapping(
+    x: Tensor,
+    y: Tensor,
+    *,
+    method: str = "procrustes",
+    normalise: str = "none",
+    spaces: Spaces | None = None,
+    restore: str = "normalised",
+    refine: int = 0,
+    strength: float = 1.0,
+) -> Mapping:
+    """Fit a map from x (n, d_x) to y (n, d_y), whose rows correspond.
+
+    normalise: what is done to each space first, see `isogloss.mappings.normalise`. spaces: all vectors of each side,
+    whose means count; x and y themselves where it is None. restore: see `Mapping`. refine: rounds in which the pairs
+    are replaced by rows of the two spaces that are each other's nearest by CSLS, and the map is fitted again (Conneau
+    et al. 2018 take 5); the first 10,000 rows are looked at, so spaces should be in order of frequency. strength: of
+    ridge.
+    """
+    if method not in MAPPINGS:
+        raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
+    x, y = paired(x, y)
+    if MAPPINGS[method].keeps_distances and x.shape[1] != y.shape[1]:
+        raise InputError(
+            f"x has width {x.shape[1]} and y has width {y.shape[1]}; a rotation leads from a space to one equally "
+            "wide, so take models of one width, or least-squares"
+        )
+    if strength < 0:
+        raise InputError(f"the strength of ridge must be at least 0, not {strength}")
+    if refine < 0:
+        raise InputError(f"refine takes a number of rounds from 0 on, not {refine}")
+    whole_x, whole_y = (x, y) if spaces is None else spaces
+    source, target = normalisation(whole_x, normalise), normalisation(whole_y, normalise)
+    solve = MAPPINGS[method].solve
+    weight = solve(double(source(x)), double(target(y)), strength)
+    pairs = x.shape[0]
+    if refine:
+        near_x, near_y = double(source(whole_x[:MOST_REFINED])), double(target(whole_y[:MOST_REFINED]))
+        for _ in range(refine):
+            found, _ = mutual(near_x @ weight.T, near_y, method="csls")
+            weight, pairs = solve(near_x[found[:, 0]], near_y[found[:, 1]], strength), found.shape[0]
+    return Mapping(method, weight.cpu(), source, target, pairs, restore)
+
+
+def procrustes(
+    x: Tensor,
+    y: Tensor,
+    *,
+    normalise: str = "none",
+    spaces: Spaces | None = None,
+    restore: str = "normalised",
+    refine: int = 0,
+) -> Mapping:
+    """The rotation (reflections allowed) that lays x (n, d) onto y (n, d) with the least squared error.
+
+    With normalise="none" this is `scipy.linalg.orthogonal_procrustes`; "iterative" is what Conneau, Wu et al. (2020)
+    do. The rest as in `fit_mapping`.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    >>> turn = procrustes(x, x @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    >>> (turn(torch.tensor([[5.0, 0.0]])) + 0).round(decimals=4).tolist()
+    [[0.0, 5.0]]
+    """
+    return fit_mapping(
+        x, y, method="procrustes", normalise=normalise, spaces=spaces, restore=restore, refine=refine
+    )  # fmt: skip
+
+
+def least_squares(
+    x: Tensor,
+    y: Tensor,
+    *,
+    normalise: str = "none",
+    spaces: Spaces | None = None,
+    restore: str = "normalised",
+    refine: int = 0,
+) -> Mapping:
+    """The linear map from x (n, d_x) to y (n, d_y) with the least squared error; widths may differ.
+
+    Of several equally good ones, as there are with fewer pairs than directions, the smallest. See `fit_mapping`.
+    """
+    return fit_mapping(
+        x, y, method="least-squares", normalise=normalise, spaces=spaces, restore=restore, refine=refine
+    )  # fmt: skip
+
+
+def ridge(
+    x: Tensor,
+    y: Tensor,
+    *,
+    strength: float = 1.0,
+    normalise: str = "none",
+    spaces: Spaces | None = None,
+    restore: str = "normalised",
+    refine: int = 0,
+) -> Mapping:
+    """The linear map with the least squared error plus strength * |W|^2: W' = (X'X + strength I)^-1 X'Y.
+
+    No intercept: centre with `normalise`. `sklearn.linear_model.Ridge(alpha=strength, fit_intercept=False)`.
+    """
+    return fit_mapping(
+        x, y, method="ridge", normalise=normalise, spaces=spaces, restore=restore, refine=refine, strength=strength
+    )
+
+
+def unmapped(x: Tensor, y: Tensor, *, normalise: str = "none", restore: str = "normalised") -> Mapping:
+    """No map at all, only each space's normalisation: what a map must beat. x (n, d), y (m, d) are the spaces."""
+    if x.shape[1] != y.shape[1]:
+        raise InputError(f"x has width {x.shape[1]} and y has width {y.shape[1]}; without a map they must be equal")
+    same = torch.eye(x.shape[1], dtype=torch.float64)
+    return Mapping("none", same, normalisation(x, normalise), normalisation(y, normalise), 0, restore)
+
+
+def _procrustes(x: Tensor, y: Tensor, strength: float) -> Tensor:
+    u, _, vh = torch.linalg.svd(y.T @ x)
+    return u @ vh
+
+
+def _least_squares(x: Tensor, y: Tensor, strength: float) -> Tensor:
+    # gelsd finds the smallest of several solutions; it is there on the CPU only.
+    return torch.linalg.lstsq(x.cpu(), y.cpu(), driver="gelsd").solution.T.to(x.device)
+
+
+def _ridge(x: Tensor, y: Tensor, strength: float) -> Tensor:
+    if strength == 0:
+        return _least_squares(x, y, strength)
+    gram = x.T @ x + strength * torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+    return torch.linalg.solve(gram, x.T @ y).T
+
+
+MAPPINGS = {
+    one.name: one
+    for one in (
+        Method("procrustes", _procrustes, True, "Schonemann 1966; Conneau, Wu et al. 2020"),
+        Method("least-squares", _least_squares, False, "Mikolov, Le & Sutskever 2013"),
+        Method("ridge", _ridge, False, "Hoerl & Kennard 1970"),
+    )
+}
+"""Every way to fit a map, by name; a new one adds a line."""

@@ -1,0 +1,188 @@
+"""Mappings against scipy, scikit-learn and explicit loops; normalisation, refinement, files."""
+
+import doctest
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import orthogonal_procrustes
+from sklearn.linear_model import Ridge
+
+import isogloss as ig
+from isogloss.errors import InputError
+from isogloss.mappings import fit_mapping, normalisation, unmapped
+from isogloss.measures import retrieval
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rotation(d, seed=5):
+    return torch.linalg.qr(draw(d, d, seed=seed)).Q
+
+
+def test_procrustes_is_that_of_scipy():
+    x, y = draw(50, 7, seed=1), draw(50, 7, seed=2)
+    theirs, _ = orthogonal_procrustes(x.numpy(), y.numpy())
+    assert np.allclose(ig.procrustes(x, y).weight.numpy().T, theirs, atol=1e-10)
+
+
+def test_ridge_is_that_of_scikit_learn_and_least_squares_that_of_numpy():
+    x, y = draw(50, 7, seed=1), draw(50, 4, seed=2)
+    theirs = Ridge(alpha=2.5, fit_intercept=False).fit(x.numpy(), y.numpy()).coef_
+    assert np.allclose(ig.ridge(x, y, strength=2.5).weight.numpy(), theirs, atol=1e-8)
+    theirs = np.linalg.lstsq(x.numpy(), y.numpy(), rcond=None)[0].T
+    assert np.allclose(ig.least_squares(x, y).weight.numpy(), theirs, atol=1e-10)
+    assert torch.allclose(ig.ridge(x, y, strength=0.0).weight, ig.least_squares(x, y).weight)
+
+
+@pytest.mark.parametrize("n", [24, 40, 80])
+def test_under_noise_a_rotation_is_nearer_the_truth_than_least_squares_at_small_n(n):
+    turn, x = rotation(20), draw(n, 20, seed=1)
+    y = x @ turn.T + 0.4 * draw(n, 20, seed=2)
+    new = draw(500, 20, seed=3)
+    errors = {
+        name: (fit(x, y)(new) - new @ turn.T).norm() for name, fit in (("r", ig.procrustes), ("l", ig.least_squares))
+    }
+    assert errors["r"] < errors["l"]
+
+
+def explicit(space, rounds=5):
+    rows = [list(map(float, row)) for row in space]
+    means = []
+    for _ in range(rounds):
+        rows = [[cell / sum(c * c for c in row) ** 0.5 for cell in row] for row in rows]
+        means.append([sum(column) / len(rows) for column in zip(*rows, strict=True)])
+        rows = [[cell - mean for cell, mean in zip(row, means[-1], strict=True)] for row in rows]
+    return [[cell / sum(c * c for c in row) ** 0.5 for cell in row] for row in rows], means
+
+
+def test_iterative_normalisation_equals_an_explicit_loop():
+    space = draw(30, 5, seed=4) + 2
+    shape = normalisation(space)
+    rows, means = explicit(space)
+    assert torch.allclose(shape(space), torch.tensor(rows, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(shape.means, torch.tensor(means, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(shape.mean, space.mean(0))
+
+
+def test_iterative_normalisation_leaves_unit_rows_and_nearly_no_mean():
+    space = draw(400, 16, seed=4) * torch.linspace(0.2, 3, 16) + 1.5
+    shaped = normalisation(space)(space)
+    assert torch.allclose(shaped.norm(dim=1), torch.ones(400, dtype=torch.float64), atol=1e-12)
+    assert shaped.mean(0).norm() < 1e-3 * normalisation(space, "length")(space).mean(0).norm()
+
+
+def test_new_vectors_are_treated_with_the_means_of_the_space():
+    space = draw(60, 5, seed=4) + 1
+    shape = normalisation(space)
+    assert torch.allclose(shape(space[7:9]), shape(space)[7:9], atol=1e-12)
+    assert not torch.allclose(normalisation(space[7:9])(space[7:9]), shape(space)[7:9], atol=1e-2)
+
+
+def test_the_simple_normalisations():
+    space = draw(60, 5, seed=4) + 1
+    assert torch.equal(normalisation(space, "none")(space), space)
+    assert torch.allclose(normalisation(space, "centred")(space), space - space.mean(0))
+    assert torch.allclose(normalisation(space, "length")(space), space / space.norm(dim=1, keepdim=True))
+    zero = torch.zeros(1, 5, dtype=torch.float64)
+    assert torch.equal(normalisation(space, "length")(zero), zero), "a vector of zeros has no direction"
+
+
+def test_means_are_those_of_the_whole_spaces():
+    x, y = draw(40, 5, seed=1) + 1, draw(40, 5, seed=2) - 1
+    found = ig.procrustes(x[:20], y[:20], normalise="iterative", spaces=(x, y))
+    assert torch.equal(found.source.means, normalisation(x).means)
+    assert torch.equal(found.target.means, normalisation(y).means)
+    w, _ = orthogonal_procrustes(found.source(x[:20]).numpy(), found.target(y[:20]).numpy())
+    assert np.allclose(found.weight.numpy().T, w, atol=1e-10)
+
+
+def test_refinement_finds_the_rest_from_few_pairs():
+    turn, x = rotation(16), draw(300, 16, seed=1)
+    y = x @ turn.T + 0.15 * draw(300, 16, seed=2)
+    few = fit_mapping(x[:20], y[:20], spaces=(x, y))
+    more = fit_mapping(x[:20], y[:20], spaces=(x, y), refine=3)
+    assert (more.weight - turn).norm() < 0.5 * (few.weight - turn).norm()
+    assert more.pairs > 250 and few.pairs == 20
+    assert retrieval(more(x), y, ks=(1,))["p@1"] > 0.95
+
+
+def test_refinement_is_the_loop_it_says():
+    turn, x = rotation(6), draw(60, 6, seed=1)
+    y = x @ turn.T + 0.3 * draw(60, 6, seed=2)
+    w, _ = orthogonal_procrustes(x[:10].numpy(), y[:10].numpy())
+    for _ in range(2):
+        a, b = x.numpy() @ w, y.numpy()
+        cosine = (a / np.linalg.norm(a, axis=1)[:, None]) @ (b / np.linalg.norm(b, axis=1)[:, None]).T
+        near_a, near_b = np.sort(cosine, axis=1)[:, -10:].mean(1), np.sort(cosine, axis=0)[-10:].mean(0)
+        csls = 2 * cosine - near_a[:, None] - near_b[None]
+        pairs = [(i, int(csls[i].argmax())) for i in range(60) if csls[:, csls[i].argmax()].argmax() == i]
+        w, _ = orthogonal_procrustes(x.numpy()[[i for i, _ in pairs]], y.numpy()[[j for _, j in pairs]])
+    found = fit_mapping(x[:10], y[:10], spaces=(x, y), refine=2)
+    assert np.allclose(found.weight.numpy().T, w, atol=1e-10) and found.pairs == len(pairs)
+
+
+def test_no_map_only_normalises():
+    x, y = draw(30, 5, seed=1) + 1, draw(30, 5, seed=2)
+    none = unmapped(x, y, normalise="centred")
+    assert torch.allclose(none(x), x - x.mean(0)) and not none.underdetermined
+    with pytest.raises(InputError, match="without a map they must be equal"):
+        unmapped(x, y[:, :4])
+
+
+def test_a_mapping_stands_in_a_chain(tiny):
+    stack = ig.load(tiny("bert"))
+    corpus = ig.Corpus("en", ["the cat sleeps", "we drink water and eat bread"])
+    x = draw(100, stack.width) + 1
+    same = ig.procrustes(x, x, normalise="iterative", restore="recentred")
+    joined = ig.chain(stack[:1], same, stack[1:])
+    assert torch.allclose(ig.vectors(joined, corpus)[3], ig.vectors(stack, corpus)[3], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda x: fit_mapping(x, x, method="affine"), "mapping 'affine' is not known; choose procrustes"),
+        (lambda x: ig.procrustes(x, x, normalise="z"), "normalisation 'z' is not known; choose none"),
+        (lambda x: ig.procrustes(x, x, restore="z"), "restore 'z' is not known; choose normalised"),
+        (lambda x: ig.procrustes(x, x, refine=-1), "refine takes a number of rounds from 0 on, not -1"),
+        (lambda x: ig.ridge(x, x, strength=-1), "strength of ridge must be at least 0"),
+        (lambda x: ig.procrustes(x, x[:3]), "x has 20 items and y has 3"),
+        (lambda x: ig.procrustes(x * torch.nan, x), "not finite"),
+        (lambda x: ig.procrustes(x, x)(x[:, :2]), "width 2 and the mapping takes 4"),
+        (lambda x: normalisation(x)(x[:, :2]), "width 2 and the space has width 4"),
+        (lambda x: normalisation(x, rounds=0), "at least 1 round"),
+    ],
+)
+def test_mistakes_are_one_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence):
+        call(draw(20, 4))
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path):
+    path = ig.save(ig.procrustes(draw(20, 4), draw(20, 4, seed=1)), tmp_path / "w.safetensors")
+    content = path.read_bytes()
+    with pytest.raises(InputError, match="there is no file"):
+        ig.load_mapping(tmp_path / "other.safetensors")
+    for cut in (len(content) // 2, 4, 0):
+        path.write_bytes(content[:cut])
+        with pytest.raises(InputError, match="damaged, cut off or no safetensors file"):
+            ig.load_mapping(path)
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.eye(3)}, path)
+    with pytest.raises(InputError, match="no mapping that ig.save wrote"):
+        ig.load_mapping(path)
+    save_file({"weight": torch.eye(3)}, path, metadata={"format": "isogloss mapping 1"})
+    with pytest.raises(InputError, match="lacks a part"):
+        ig.load_mapping(path)
+    assert [one.name for one in tmp_path.iterdir()] == ["w.safetensors"], "nothing is left beside it"
+
+
+@pytest.mark.parametrize("name", ["normalise", "methods", "storing"])
+def test_docstring_examples(name):
+    result = doctest.testmod(sys.modules[f"isogloss.mappings.{name}"], extraglobs={"torch": torch})
+    assert result.failed == 0
