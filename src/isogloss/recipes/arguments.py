@@ -11,6 +11,7 @@ from isogloss.stack.load import choose_dtype
 from isogloss.training.plans import Plan, parse_plan
 
 Number = TypeVar("Number", int, float)
+KEPT = "step.json"  # in the folder of a model that was kept while it was tuned: where it comes from
 
 
 def plan_list(text: str) -> list[Plan]:
@@ -54,6 +55,8 @@ def half_precision(dtype: str | None, device: torch.device) -> bool:
 def model_name(given: str | Path) -> str:
     """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
 
+    One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`.
+
     >>> model_name("bert-base-cased")
     'bert-base-cased'
     """
@@ -64,6 +67,8 @@ def model_name(given: str | Path) -> str:
     if "model" in parts[-2:]:
         place = len(parts) - 1 - parts[::-1].index("model")
         return "/".join((parts[place - 1], *parts[place + 1 :]))
+    if (path / KEPT).is_file() and len(parts) > 4:
+        return "/".join((parts[-4], *parts[-2:]))
     return parts[-1]
 
 

@@ -74,6 +74,7 @@ def drift_job(
         str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
     checkpoint: Annotated[int, "updates between checkpoints"] = 500,
+    save: Annotated[int | None, "updates between models that are kept, in RUN/models; default none"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     seed: Annotated[int, "the first seed: decides order, masks and dropout"] = 0,
     sample_seed: Annotated[int | None, "seed of the masks and words that are measured on; default --seed"] = None,
@@ -122,6 +123,7 @@ def drift_job(
         at_least("checkpoint", checkpoint, 1),
         choice,
         rule,
+        None if save is None else at_least("save", save, 1),
     )
     how = Readings(
         probe,

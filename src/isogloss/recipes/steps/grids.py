@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from isogloss.errors import InputError
+from isogloss.recipes.arguments import model_name
 from isogloss.recipes.registry import TEXT, Recipe
+from isogloss.recipes.steps.keptmodels import same_names, with_kept
 from isogloss.runs.jobs import Job
 
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
@@ -38,6 +40,11 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         twice = [one for place, one in enumerate(found[name]) if one in found[name][:place]]
         if twice:
             raise InputError(f"--grid {written} has {twice[0]} twice; the same job would run twice")
+        if name == "model":
+            found[name] = with_kept(found[name])
+            alike = same_names(found[name])
+            if alike:
+                raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
     if not found:
         raise InputError("a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
     return found
@@ -178,9 +185,15 @@ def _folder_name(words: str, taken: set[str]) -> str:
 
 def _label(value: Any, values: Sequence[Any]) -> str:
     """A value as a reader knows it: a file without its folders, unless another has that name."""
-    short = [_short(one) for one in values]
-    label = _short(value)
-    return label if short.count(label) == 1 else _short(value, whole=True)
+    for shorten in (_short, _model):
+        label = shorten(value)
+        if [shorten(one) for one in values].count(label) == 1:
+            return label
+    return _short(value, whole=True)
+
+
+def _model(value: Any) -> str:
+    return model_name(value) if isinstance(value, str | Path) else _short(value, whole=True)
 
 
 def _short(value: Any, *, whole: bool = False) -> str:

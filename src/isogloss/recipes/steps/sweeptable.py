@@ -6,6 +6,7 @@ from typing import Any
 
 from isogloss.recipes.arguments import model_name
 from isogloss.recipes.steps.grids import Grid, in_words
+from isogloss.recipes.steps.keptmodels import over_steps
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import Run, read_facts, read_rows
@@ -18,7 +19,8 @@ CARRIED = ("model", "seed", "task", "plans")
 def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     """Fill the run's table, notes and facts from all jobs that are finished.
 
-    Where jobs differ in seeds, means over seeds are added, in place of those of single jobs.
+    Where jobs differ in seeds, means over seeds are added, in place of those of single jobs. Models that a run of drift
+    has kept become curves over its steps.
     """
     done = [job for job in jobs if job.done]
     run.begin_anew()
@@ -31,7 +33,7 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     if "seed" in grid:
         rows = _without_means(rows)
         rows += mean_rows(rows)
-    run.append(rows)
+    run.append(over_steps(rows, [str(one) for one in grid.get("model", ())]))
     run.facts["jobs"] = _facts_of(done)
     left = [job.name for job in jobs if job not in done]
     if left:
