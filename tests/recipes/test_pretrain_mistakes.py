@@ -226,6 +226,10 @@ def test_packed_text_of_something_else(refused, files, tmp_path):
     for name, value in others:
         words = options({}, **packed, **{name: value})
         refused(words, "--streams was packed with other --vocabularies, --anchors or --separate; give the ones")
+    others = [("vocabulary", 140), ("tokenizer", "unigram"), ("tokenizer", tmp_path / "first" / "model")]
+    for name, value in others:
+        words = options({}, **packed, **{name: value})
+        refused(words, f"--{name} cannot change text that is packed already, in {streams}; leave it out")
     refused(options({}, **packed, evaluate=[f"qaa={files['qaa']}"]), "--evaluate goes with --text")
     (streams / "train.qab.json").unlink()
     refused(options({}, **packed), "train.qab.npy and train.qab.json are not both there; pack the text again")

@@ -16,6 +16,12 @@ from isogloss.text.anchors import Dictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small
 from isogloss.training.sharing import Sharing
 
+PIECES = {
+    "sha256": ("tokenizer", None), "kind": ("tokenizer", "wordpiece"), "size": ("vocabulary", 32_000),
+    "lowercase": ("lowercase", False),
+}  # fmt: skip
+"""What decides the pieces of a text, by its name in `streams.json`: the option, and its usual value."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -49,12 +55,24 @@ class Source:
         if len(languages) < 2 and (anchors != "default" or separate != "nothing"):
             raise InputError("--anchors and --separate are about what languages share; the text has one language only")
         if not self.texts:
-            _agree(read_packed_facts(cast(Path, self.streams)), spaces, anchors)
+            facts = read_packed_facts(cast(Path, self.streams))
+            _agree(facts, spaces, anchors)
+            self._refuse_other_pieces(facts["tokenizer"])
         elif anchors == "extra" and not self.dictionaries:
             raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
         foreign = sorted(set(self.dictionaries) - set(languages))
         if foreign:
             raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
+
+    def _refuse_other_pieces(self, packed: Mapping[str, Any]) -> None:
+        """Refuse options that made no difference: the pieces of packed text are decided."""
+        for name, (option, usual) in PIECES.items():
+            asked = self.tokenizer.get(name, usual)
+            if asked not in (usual, packed.get(name, usual)):
+                raise InputError(
+                    f"--{option} cannot change text that is packed already, in {self.streams}; leave it out, "
+                    "or give --text and another --streams"
+                )
 
     def facts(self, progress: Progress = silent) -> dict[str, Any]:
         """What tells this text from any other: hashes of every file, and the options it is packed with.
