@@ -22,6 +22,7 @@ from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
 from isogloss.report.stepverdict import last_layer_curve, step_facts
 from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
+from isogloss.report.taskcurves import is_task_curve
 from isogloss.report.transferpart import transfer_part
 from isogloss.report.transferverdict import is_transfer, transfer_facts
 from isogloss.report.unfinished import unfinished
@@ -136,7 +137,7 @@ def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
 
 
 def _has_own_text(run: RunFolder) -> bool:
-    return is_drift(run.rows) or is_transfer(run.rows)
+    return is_drift(run.rows) or is_transfer(run.rows) or is_task_curve(run.rows)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ which each plan is a line. Distances to different models, or on different texts,
 
 import pandas as pd
 
-KINDS = ("attention", "centred", "cosine", "csls", "debiased")
+KINDS = ("attention", "centred", "cosine", "csls", "debiased", "oracle")
 OTHERS = "others"  # the target of a reading over all languages' text but the tuned one's
 HELD = "validation"
 TEST = "test"

@@ -47,7 +47,7 @@ def basis(panel: Panel) -> str:
     counts = [count for line in panel.lines for count in line.curve.n if count]
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
     items = " answers a reading" if panel.measure == "loss" and panel.unit == "answer" else items
-    items = items or (f" {panel.unit}s" if panel.unit else "")
+    items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
     low, high = (min(counts), max(counts)) if counts else (0, 0)
     count = f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"
     lead = panel.lead

@@ -20,6 +20,7 @@ from isogloss.report.summary import central_language
 POOLED = "all"  # the target of a reading over all languages' text together
 UNITS = ("character", "word", "token")  # characters first: their perplexities do not hang on the vocabulary
 MEANS, DERIVED = "_mean", ("_mean", "_behind")
+ORACLE, BY_PLAN = "oracle", "other languages, by plan"
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,9 @@ def panels(rows: pd.DataFrame) -> list[Panel]:
     """Every panel of the rows: loss first, then perplexity, then the rest in order of appearance."""
     known = complete(with_places(rows[rows["step"].notna() & rows["value"].notna()]))
     known = known[(known["measure"] != "perplexity") | (known["data"] != TEST)]
+    known = known[
+        (known["place"] != ORACLE) & (known["measure"] != "relative_gap")
+    ]  # in the rows; no curve of their own
     centre = central_language(known)
     found = []
     for measure in sorted(dict.fromkeys(known["measure"]), key=_early):
@@ -117,9 +121,12 @@ def _panels(
         return apart
     if measure == "perplexity":
         return [*_sides(rows, unit=unit, layer=layer), *apart]
+    of_task = bool((rows["task"] != "").all()) and layer is None  # what other languages score by plan, then each plan
     leads = [(plan, one.lead.curve) for plan, one in zip(plans, apart, strict=True) if one.lead is not None]
     lines = tuple(Line(plan, (), curve, leads=False) for plan, curve in leads)
-    return [Panel(measure, place, unit, layer, lines, other=other)] if lines else apart
+    called = BY_PLAN if of_task else place
+    together = [Panel(measure, called, unit, layer, lines, other=other)] if lines else []
+    return [*together, *apart] if of_task or not together else together
 
 
 def _sides(rows: pd.DataFrame, *, unit: str, layer: int | None) -> list[Panel]:
@@ -152,7 +159,7 @@ def _unit_place(unit: str) -> int:
 
 def _many_pairs(parts: Sequence[tuple[dict[str, str], StepCurve]]) -> bool:
     """Whether the curves are of pairs among more than two languages."""
-    pairs = [(place["source"], place["target"]) for place, _ in parts if place["source"] and place["target"]]
+    pairs = [(one["source"], one["target"]) for one, _ in parts if one["source"] and one["target"] and not one["task"]]
     return len({code for pair in pairs for code in pair}) > 2
 
 
@@ -170,10 +177,17 @@ def _lines(
         if named is None:
             continue
         code = ", ".join([*(place[name] for name in several if several[name]), " → ".join(named) or POOLED])
-        groups.setdefault((code, named if named != (POOLED,) else ()), []).append(curve)
+        groups.setdefault((code, named if named not in ((POOLED,), (OTHERS,)) else ()), []).append(curve)
     pooled = any(place["target"] == POOLED and not place["source"] for place, _ in parts)
+    tasks = all(place["task"] for place, _ in parts)
     lines = [
-        Line(code, named, average(group), leads=code == POOLED, pooled=code == POOLED and pooled)
+        Line(
+            code,
+            named,
+            average(group),
+            leads=code == POOLED or (code == OTHERS and tasks),
+            pooled=code == POOLED and pooled,
+        )
         for (code, named), group in groups.items()
     ]
     tuned = any(place["target"] == OTHERS and not place["source"] for place, _ in parts)  # no average of both sides
@@ -193,6 +207,8 @@ def _languages(place: dict[str, str], centre: str) -> tuple[str, ...] | None:
     source, target = place["source"], place["target"]
     if not (source and target):
         return (source or target,) if source or target else ()
+    if place["task"]:
+        return (target,)  # a task is trained in one language, and tested in each
     if not centre:
         return (source, target)
     if centre not in (source, target):

@@ -35,6 +35,7 @@ from isogloss.report.summary import (
     overall,
     pairs_repeat,
 )
+from isogloss.report.taskcurves import is_task_curve, task_curve_verdict
 from isogloss.report.transferverdict import is_transfer, transfer_verdict
 
 MOST_SENTENCES = 6
@@ -52,6 +53,8 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         return drift_verdict(frame)
     if is_transfer(frame):
         return transfer_verdict(frame)
+    if is_task_curve(frame):
+        return task_curve_verdict(frame)
     models = [model for model in frame["model"].unique() if model]
     if len(models) < 2:
         return _verdict_of_one(frame)
