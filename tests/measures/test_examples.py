@@ -14,6 +14,7 @@ NAMES = (
     "geometry",
     "intervals",
     "labels",
+    "lexicon",
     "neighbours",
     "procrustes",
     "retrieval",

@@ -35,6 +35,7 @@ from isogloss.measures.geometry import (
 from isogloss.measures.intervals import mean_interval, wilson
 from isogloss.measures.labels import SpanCounts, accuracy, repair_bio, span_counts, span_f1, spans
 from isogloss.measures.language import Likelihood, perplexity, perplexity_interval
+from isogloss.measures.lexicon import induction
 from isogloss.measures.neighbours import METHODS, mutual, nearest
 from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
 from isogloss.measures.registry import MEASURES, Measure, measure
@@ -98,6 +99,7 @@ __all__ = [
     "exact_match",
     "floor_from_sums",
     "gram_hsic",
+    "induction",
     "jackknife",
     "jackknife_interval",
     "l2_distances",

@@ -97,8 +97,8 @@ def retrieve(
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     scores = scoring(x, y, method=method, k=k, block=block)
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
-    there = _direction(scores, pairs, ks, block=block, duplicates=_repeats(y, keys_y))
-    back = _direction(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=_repeats(x, keys_x))
+    there = one_way(scores, pairs, ks, block=block, duplicates=_repeats(y, keys_y))
+    back = one_way(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=_repeats(x, keys_x))
     return there, back
 
 
@@ -185,7 +185,16 @@ def _repeats(y: Tensor, keys: Sequence[Hashable] | None) -> int:
     return len(rows) - len({hashlib.blake2b(row.data, digest_size=16).digest() for row in rows})
 
 
-def _direction(scores: Scoring, pairs: Tensor, ks: Sequence[int], *, block: int | None, duplicates: int) -> Retrieval:
+def one_way(
+    scores: Scoring,
+    pairs: Tensor,
+    ks: Sequence[int],
+    *,
+    block: int | None = None,
+    duplicates: int = 0,
+    names: Tensor | None = None,
+) -> Retrieval:
+    """Judge the right pairs (p, 2) of queries and candidates; names: the row numbers that queries are called by."""
     queries, rank = ranks(scores, pairs, block=block)
     n, m = queries.numel(), scores.y.shape[0]
     hits = {k: int((rank <= k).sum()) for k in ks}
@@ -202,7 +211,7 @@ def _direction(scores: Scoring, pairs: Tensor, ks: Sequence[int], *, block: int 
         floor=floor,
         mrr_floor=mrr_floor,
         duplicates=duplicates,
-        queries=queries.cpu(),
+        queries=queries.cpu() if names is None else names[queries.cpu()],
         ranks=rank.cpu(),
     )
 

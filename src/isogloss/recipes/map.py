@@ -22,7 +22,7 @@ from isogloss.measures import anisotropy, retrieve
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.recipe import Job, execute
-from isogloss.recipes.steps.layers import LayerMean, compared
+from isogloss.recipes.steps.layers import LayerMean, compared, layer_list
 from isogloss.recipes.steps.reading import read_once
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
@@ -79,7 +79,7 @@ def map_job(
     options = Options(
         pool=_pool(pool),
         pairs=one_of("pairs", pairs, ("all", "first")),
-        layers=_layers(layers, stack),
+        layers=layer_list(layers, stack),
         words=at_least("words", words, 1),
         points=at_least("points", points, 0),
         centre=centre,
@@ -279,26 +279,3 @@ def _pool(pool: int | str) -> int | None:
         if isinstance(error, InputError):
             raise
         raise InputError(f"--pool takes a number of sentences or 'all', not {pool!r}") from error
-
-
-def _layers(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:
-    """Cuts from `0,4,8-12`, each checked against the stack."""
-    if text is None:
-        return None
-    found: set[int] = set()
-    try:
-        for part in text.split(",") if isinstance(text, str) else map(str, text):
-            first, _, last = part.partition("-")
-            if int(last or first) < int(first):
-                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
-            found.update(range(int(first), int(last or first) + 1))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
-    wrong = sorted(found - set(stack.cuts))
-    if wrong:
-        raise InputError(
-            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
-        )
-    return tuple(sorted(found))
