@@ -55,7 +55,7 @@ class Scale:
 SCALES = {
     "smoke": Scale(
         {"qaa": "home"}, ("qaa",), ("qaa", "qab", "qac"), ("qaa", "qab", "qac"), domains={"qaa": ("home",)},
-        examples=96, tested=24, compared=24, epochs=2, batch=8, rate=5e-3, legacy="windows", pretraining=PRETRAINING,
+        examples=48, tested=24, compared=24, epochs=2, batch=8, rate=5e-3, legacy="windows", pretraining=PRETRAINING,
         weights=0.17e6, tokens=12, step=0.04, read=500, basis="one core of an AMD EPYC",
     ),
     "mini": Scale(
