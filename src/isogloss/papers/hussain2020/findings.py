@@ -11,9 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from isogloss.measures.curves import crossing
 from isogloss.papers.evidence import (
-    LEAST,
     Contrast,
     Finding,
     Interval,
@@ -22,7 +20,8 @@ from isogloss.papers.evidence import (
     no_interval,
     over_seeds,
 )  # fmt: skip
-from isogloss.papers.hussain2020.published import ALL, CROSSING, GRADUAL, LAST_1, LAST_3, LAST_6, PLANS, TABLE_2
+from isogloss.papers.hussain2020.forgetting import crossed, forgotten, from_to, missing, no_interval_of, unchanged, way
+from isogloss.papers.hussain2020.published import ALL, GRADUAL, LAST_1, LAST_3, LAST_6, PLANS, TABLE_2
 from isogloss.papers.hussain2020.reading import Curves, Floats, Results
 from isogloss.papers.tables import number
 
@@ -33,59 +32,20 @@ def findings(rows: pd.DataFrame) -> list[Finding]:
     """Every finding of the paper, in its order."""
     found = Results(rows)
     made: list[Callable[[Results], Finding]] = [
-        _null, _falls, _crosses, _all_best, _gradual_second, _rest_in_order, _native, _settles, _levels, _last_layer,
+        unchanged, forgotten, _falls, crossed, _all_best, _gradual_second, _rest_in_order, _native, _settles, _levels,
+        _last_layer,
     ]  # fmt: skip
     return [one(found) for one in made]
-
-
-def _null(found: Results) -> Finding:
-    claim = "The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."
-    curves = found.perplexity(ALL, target="others")
-    if curves is None:
-        return _missing("null", claim, f"no other languages were read under {ALL}")
-    factor = over_seeds(curves.end / curves.start, log=True)
-    judged = None if not factor.known else bool(above(factor, 1.0) or below(factor, 1.0))
-    words = f"{_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
-    return Finding("null", claim, [Contrast(f"that of the others {words}", judged)], no_interval_of(curves))
 
 
 def _falls(found: Results) -> Finding:
     claim = "The perplexity of the language that is tuned on falls."
     curves = found.perplexity(ALL, target=found.language) if found.plans else None
     if curves is None:
-        return _missing("falls", claim, f"{ALL} was not run")
+        return missing("falls", claim, f"{ALL} was not run")
     factor = over_seeds(curves.end / curves.start, log=True)
-    words = f"it {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
+    words = f"it {way(factor)} {from_to(curves)}, a factor of {factor.share}"
     return Finding("falls", claim, [Contrast(words, below(factor, 1.0))], no_interval_of(curves))
-
-
-def _crosses(found: Results) -> Finding:
-    claim = f"The two curves cross, at about step {CROSSING}: what is tuned on begins above the others and ends below."
-    contrasts: list[Contrast] = []
-    why = ""
-    for unit in ("token", "character"):
-        target = found.perplexity(ALL, target=found.language, unit=unit) if found.plans else None
-        others = found.perplexity(ALL, target="others", unit=unit)
-        if target is None or others is None:
-            return _missing("crossing", claim, f"there are no two curves under {ALL}")
-        why = no_interval_of(target)
-        steps = [
-            crossing(target.steps, one, other) if one[0] > other[0] and one[-1] < other[-1] else None
-            for one, other in zip(target.values, others.values, strict=True)
-        ]
-        there = [step for step in steps if step is not None]
-        ends = f"{_pair(target.start, others.start)} at first, {_pair(target.end, others.end)} at the end"
-        if len(there) == len(steps):
-            words = f"per {unit} they cross at step {over_seeds(there).say(_step)} ({ends})"
-        else:
-            words = f"per {unit} they cross so in {len(there)} of {len(steps)} seeds ({ends})"
-        # The paper's claim is per token; per character it is said beside, and judges nothing.
-        if unit == "token":
-            judged = None if len(steps) < LEAST else len(there) == len(steps)
-            contrasts.append(Contrast(words, judged))
-        else:
-            contrasts[-1] = Contrast(f"{contrasts[-1].words}; {words}", contrasts[-1].held)
-    return Finding("crossing", claim, contrasts, why)
 
 
 def _all_best(found: Results) -> Finding:
@@ -111,7 +71,7 @@ def _order(found: Results, name: str, claim: str, pairs: Sequence[tuple[str, str
     for lower, higher in pairs:
         both = [seed for seed in tests[lower] if seed in tests[higher]]
         if not both:
-            return _missing(name, claim, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
+            return missing(name, claim, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
         ratio = over_seeds([tests[higher][seed] / tests[lower][seed] for seed in both], log=True)
         why = no_interval(ratio.seeds) if not ratio.known else why
         told = "" if contrasts else "test perplexities as ratios, "
@@ -129,7 +89,7 @@ def _native(found: Results) -> Finding:
     tests = {plan: found.test(plan, unit="character") for plan in found.plans}
     tests = {plan: seeds for plan, seeds in tests.items() if seeds}
     if own is None or not tests:
-        return _missing("native", claim, "no native model was measured")
+        return missing("native", claim, "no native model was measured")
     contrasts, why = list[Contrast](), ""
     for plan, seeds in tests.items():
         ratio = over_seeds([own / value for value in seeds.values()], log=True)
@@ -143,7 +103,7 @@ def _settles(found: Results) -> Finding:
     claim = "The distance of every block to the native model settles, away from zero."
     curves = _by_block(found, ALL)
     if not curves:
-        return _missing("settles", claim, f"no distances to a native model were measured under {ALL}")
+        return missing("settles", claim, f"no distances to a native model were measured under {ALL}")
     late = 2 * found.epoch(ALL)
     rest = {block: _rest(one, late) for block, one in curves.items()}
     moved = {block: _share(_range(one, late) / one.end) for block, one in curves.items()}
@@ -168,7 +128,7 @@ def _levels(found: Results) -> Finding:
     claim = "It settles at different levels for different blocks."
     curves = _by_block(found, ALL)
     if not curves:
-        return _missing("levels", claim, f"no distances to a native model were measured under {ALL}")
+        return missing("levels", claim, f"no distances to a native model were measured under {ALL}")
     ends = {block: over_seeds(one.end) for block, one in curves.items()}
     high, low = max(ends, key=lambda block: ends[block].value), min(ends, key=lambda block: ends[block].value)
     judged = above(ends[high], ends[low].high) if ends[low].known else None
@@ -180,7 +140,7 @@ def _last_layer(found: Results) -> Finding:
     claim = "When only the last layer is trained, it settles within the first epoch."
     curves = _by_block(found, LAST_1)
     if not curves:
-        return _missing("last layer", claim, f"no distances to a native model were measured under {LAST_1}")
+        return missing("last layer", claim, f"no distances to a native model were measured under {LAST_1}")
     top = max(curves)
     rest = _rest(curves[top], found.epoch(LAST_1))
     words = (
@@ -214,31 +174,3 @@ def _range(curves: Curves, step: float) -> Floats:
 
 def _either(one: bool | None, other: bool | None) -> bool | None:
     return None if one is None and other is None else bool(one or other)
-
-
-def no_interval_of(curves: Curves) -> str:
-    """The sentence on too few seeds, "" where there are enough."""
-    return no_interval(len(curves.seeds)) if len(curves.seeds) < LEAST else ""
-
-
-def _way(factor: Interval) -> str:
-    """How a perplexity went; without an interval, in which direction it points."""
-    if not factor.known:
-        return "went"
-    return "rose" if above(factor, 1.0) else "fell" if below(factor, 1.0) else "did not clearly change:"
-
-
-def _from_to(curves: Curves) -> str:
-    return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
-
-
-def _step(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _pair(target: np.ndarray, others: np.ndarray) -> str:
-    return " against ".join(number(over_seeds(one, log=True).value) for one in (target, others))
-
-
-def _missing(name: str, claim: str, why: str) -> Finding:
-    return Finding(name, claim, [], why)

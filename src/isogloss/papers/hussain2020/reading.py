@@ -91,6 +91,11 @@ class Results:
         """Perplexity of one language, or of `others` pooled, while a plan was trained."""
         return _curves(self._readings, variant=plan, target=target, unit=unit)
 
+    def watched(self, plan: str) -> list[str]:
+        """The other languages that were read while a plan was trained, in the order of the rows."""
+        targets = self._readings.loc[self._readings["variant"] == plan, "target"].unique()
+        return [str(one) for one in targets if one not in (self.language, "others")]
+
     def distance(self, plan: str, block: int) -> Curves | None:
         """L2 of a block to the native model while a plan was trained."""
         return _curves(self._distances, variant=plan, layer=block)

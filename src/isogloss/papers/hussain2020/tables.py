@@ -1,12 +1,14 @@
-"""Tables 1 and 2 of the paper, published beside measured."""
+"""Tables 1 and 2 of the paper, published beside measured, and what became of the other languages under each plan."""
 
 import numpy as np
 import pandas as pd
 
 from isogloss.papers.evidence import LEAST, no_interval, over_seeds
+from isogloss.papers.hussain2020.forgetting import since_lowest
 from isogloss.papers.hussain2020.published import ALL, PLANS, TABLE_1, TABLE_2, UNTUNED
-from isogloss.papers.hussain2020.reading import Curves, Results
+from isogloss.papers.hussain2020.reading import LOCAL, Curves, Results
 from isogloss.papers.tables import NOTHING, Table, number
+from isogloss.text.languages import name as language_name
 
 SOURCE = (
     "Published: on mBERT and Dutch, ± the s.d. it prints. The released code reads 32 sentences under masks drawn anew, "
@@ -15,9 +17,9 @@ SOURCE = (
 
 
 def tables(rows: pd.DataFrame) -> list[Table]:
-    """Both tables, from the rows of a reproduction."""
+    """The tables, from the rows of a reproduction."""
     found = Results(rows)
-    return [_table_1(found), _table_2(found)]
+    return [_table_1(found), _table_2(found), *_others(found)]
 
 
 def _table_1(found: Results) -> Table:
@@ -50,6 +52,43 @@ def _table_2(found: Results) -> Table:
     columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [*_notes(found), "Perplexities per token of models with different vocabularies cannot be compared."]
     return Table(f"Table 2: test perplexity of {found.language_name} by what is trained", columns, lines, notes)
+
+
+def _others(found: Results) -> list[Table]:
+    """Other languages by plan, and each language where all layers train: at first, lowest, at last."""
+    wanted = [(title, plan, "others") for plan, title in PLANS.items()]
+    wanted += [(f"{PLANS[ALL]}, {_name(code)}", ALL, code) for code in found.watched(ALL)]
+    read = [(title, found.perplexity(plan, target=target)) for title, plan, target in wanted]
+    curves = [(title, one) for title, one in read if one is not None and len(one.steps) > 1]
+    if not curves:
+        return []
+    lines = []
+    for title, one in curves:
+        rises, lowest = since_lowest(one)
+        at = f"{lowest.min():,.0f}" if lowest.min() == lowest.max() else f"{lowest.min():,.0f} to {lowest.max():,.0f}"
+        shown = [_at(one, int(step)) for step in one.steps[[0, 1, -1]]]
+        ratios = (over_seeds(each, log=True).share for each in (one.end / one.start, rises))
+        lines.append([title, *shown[:2], at, shown[2], *ratios])
+    second = curves[0][1].steps[1]
+    columns = [
+        "trained",
+        "step 0",
+        f"step {second:,.0f}",
+        "lowest at step",
+        "at the end",
+        "end / step 0",
+        "end / lowest",
+    ]
+    notes = [
+        "Not in the paper. Lowest: of the mean of the other seeds, so that the rise from there, read in the seed that "
+        "is left, is no product of the choice.",
+        _notes(found)[1],
+    ]
+    return [Table("Other languages while one is tuned: perplexity per token", columns, lines, notes)]
+
+
+def _name(code: str) -> str:
+    return code if LOCAL.fullmatch(code) else language_name(code)
 
 
 def _at(curves: Curves | None, step: int) -> str:
