@@ -15,6 +15,7 @@ import pandas as pd
 
 from isogloss.recipes.steps.legacy import DEFECTS, plan_and_defects
 from isogloss.report.languages import language_name
+from isogloss.report.logaxis import dress_factors
 from isogloss.report.look import DARK, QUIET, caption, file_name, new_figure, printable, save
 from isogloss.report.plans import HELD, OTHERS, TEST, complete, with_places
 from isogloss.report.stepcurves import StepCurve, step_curves
@@ -122,7 +123,7 @@ def _band(axes: "Axes", at: Sequence[int], value: Any, low: Any, high: Any, ink:
 
 def _dress(column: Sequence["Axes"], title: str, *, by_layer: bool) -> None:
     """One range for the axes of a column, that of its lines: intervals over few seeds would flatten them all."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype="float64") for axes in column for line in axes.lines])
     low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
@@ -135,13 +136,8 @@ def _dress(column: Sequence["Axes"], title: str, *, by_layer: bool) -> None:
             axes.set_ylim(low - reach, high + reach)
             continue
         reach = max((high / low) ** 0.15, 1.1)
-        axes.set_yscale("log")
         axes.set_ylim(low / reach, high * reach)
-        subs = (1.0, 2.0, 5.0) if high / low > 8 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
-        axes.yaxis.set_major_locator(LogLocator(subs=subs))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(axis="y", which="minor", length=0)
+        dress_factors(axes)
     column[0].set_title(title, fontsize=9.5, fontweight="normal", color=QUIET, pad=22)
     column[-1].set_xlabel("layer" if by_layer else "step")
 

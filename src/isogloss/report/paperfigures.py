@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.report.languages import COLOURS
+from isogloss.report.logaxis import dress_factors
 from isogloss.report.look import DARK, QUIET, RULE, caption, new_figure, printable, save
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _ink(line: Line, place: int) -> str:
 
 
 def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     measured = [line for line in panel.lines if not line.dots]
     for place, line in enumerate(measured):
@@ -70,10 +71,7 @@ def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: 
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.tick_params(labelsize=8 if small else 9)
     if picture.log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=8))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        dress_factors(axes)
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4 if small else 6))
     if picture.reach:

@@ -52,8 +52,10 @@ function stepFrame(chart, lines) {
     ])
     .filter((value) => value !== null && (!chart.log || value > 0));
   let [low, high] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [0, 1];
-  if (chart.log) [low, high] = [low / 1.15, high * 1.15];
-  else {
+  if (chart.log) {
+    const room = Math.max((high / low) ** 0.06, 1.01);
+    [low, high] = [low / room, high * room];
+  } else {
     const room = (high - low || Math.abs(high) || 1) * 0.06;
     const floored = chart.span && chart.span[0] === 0 && low >= 0;
     [low, high] = [floored ? 0 : low - room, high + room];
@@ -106,14 +108,16 @@ function stepAxes(frame) {
   ];
 }
 
-/* 1, 2, 5, 10, 20 ...; only powers of ten where those are many. */
+/* Powers of ten; or 1, 2, 5, 10; or closer: the coarsest that are four or more, as `logaxis.py` chooses them. */
 function factorTicks(low, high) {
-  const found = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
-    for (const factor of [1, 2, 5]) found.push(factor * 10 ** power);
-  const inside = found.filter((value) => value >= low && value <= high);
-  if (inside.length <= 9) return inside.length > 1 ? inside : ticks(low, high, 4).filter((value) => value > 0);
-  return inside.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9);
+  for (const series of [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]]) {
+    const found = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
+      for (const factor of series) found.push(factor * 10 ** power);
+    const inside = found.filter((value) => value >= low && value <= high);
+    if (inside.length >= 4) return inside.filter((_, place) => place % Math.ceil(inside.length / 9) === 0);
+  }
+  return ticks(low, high, 5).filter((value) => value > 0);
 }
 
 function shortNumber(value) {

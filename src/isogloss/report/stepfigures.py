@@ -10,6 +10,7 @@ import numpy as np
 from isogloss.report.defectfigure import write_defect_figures
 from isogloss.report.folder import RunFolder
 from isogloss.report.gridfigure import shade_range
+from isogloss.report.logaxis import dress_factors
 from isogloss.report.look import QUIET, caption, file_name, new_figure, printable, save
 from isogloss.report.meanings import LOWER, meaning
 from isogloss.report.payload import SHADES
@@ -74,7 +75,7 @@ def _draw(axes: "Axes", panel: Panel, line: Line, *, label: str, run: RunFolder,
 
 def _finish(axes: "Axes", panel: Panel, *, legend: bool) -> None:
     """Axes with their units, and a legend in the order in which the lines end."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     about = meaning(panel.measure)
     unit = {"loss": f"nats a {panel.unit}", "perplexity": f"perplexity per {panel.unit}"}.get(panel.measure, "")
@@ -83,11 +84,7 @@ def _finish(axes: "Axes", panel: Panel, *, legend: bool) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
     if about.log:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.tick_params(axis="y", which="minor", length=0)
+        dress_factors(axes)
     elif about.span is not None and about.span[0] == 0 and axes.get_ylim()[0] < 0:
         drawn = [value for line in panel.lines for value in line.curve.value if isfinite(value)]
         axes.set_ylim(bottom=0.0 if min(drawn, default=0.0) >= 0 else None)
