@@ -31,11 +31,48 @@ def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:
     return {language: weight / total for language, weight in weights.items()}
 
 
+class Mixture:
+    """Of which group each row of training is, and the how-manieth of that group it is.
+
+    weights: shares of the groups. turn: where the sequence begins, a number below 2^64. The running counts only save
+    time; no answer depends on what was asked before.
+    """
+
+    def __init__(self, weights: Mapping[str, float], turn: int) -> None:
+        self._start = turn
+        ends = np.cumsum(list(weights.values()))
+        self._ends = [min(int(float(end) * _TURN), _TURN) for end in ends[:-1]] + [_TURN]
+        self._borders = np.array(self._ends[:-1], dtype=np.uint64)
+        self._reached = (0, [0] * len(weights))  # a row number, and the rows of each group before it
+
+    def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Group of every row of a step, and its number within that group, (batch,) int64 each."""
+        first = step * batch
+        after = list(self.before(first))
+        numbers = np.arange(first, first + batch, dtype=np.uint64)
+        places = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
+        groups = np.searchsorted(self._borders, places, side="right").astype(np.int64)
+        within = np.empty(batch, dtype=np.int64)
+        for group in range(len(after)):
+            mine = np.flatnonzero(groups == group)
+            within[mine] = after[group] + np.arange(len(mine))
+            after[group] += len(mine)
+        self._reached = (first + batch, after)
+        return groups, within
+
+    def before(self, row: int) -> list[int]:
+        """How many rows of each group come before this row."""
+        if self._reached[0] == row:
+            return self._reached[1]
+        below = [0, *(_count_below(row, self._start, end) for end in self._ends)]
+        return [high - low for low, high in zip(below, below[1:], strict=False)]
+
+
 class Sampler:
     """Rows of training text for any step.
 
-    tokens: how many token ids each language has. length: tokens in a row. The running counts and orders it keeps only
-    save time; no answer depends on what was asked before.
+    tokens: how many token ids each language has. length: tokens in a row. The orders it keeps only save time; no
+    answer depends on what was asked before.
 
     >>> sampler = Sampler({"en": 1_000, "nl": 500}, length=100, seed=0)
     >>> languages, starts = sampler.rows(0, 4)
@@ -58,12 +95,7 @@ class Sampler:
         self._tokens = list(tokens.values())
         self._seed = seed
         self._rows = [max(1, count // length - 1) for count in self._tokens]  # of an epoch
-        # No language has the number len(tokens): this draw is apart from those of the epochs.
-        self._start = int(np.random.default_rng([seed, len(tokens)]).integers(_TURN, dtype=np.uint64, endpoint=False))
-        ends = np.cumsum(list(self.shares.values()))
-        self._ends = [min(int(float(end) * _TURN), _TURN) for end in ends[:-1]] + [_TURN]
-        self._borders = np.array(self._ends[:-1], dtype=np.uint64)
-        self._reached = (0, [0] * len(tokens))  # a row number, and the rows of each language before it
+        self._mixture = Mixture(self.shares, turn_of(seed, len(tokens)))
         self._orders: dict[int, dict[int, np.ndarray]] = {number: {} for number in range(len(tokens))}
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -71,32 +103,18 @@ class Sampler:
 
         A row is `ids[start : start + length]` of its language; languages are numbered in the order of `tokens`.
         """
-        first = step * batch
-        before = self._before(first)
-        numbers = np.arange(first, first + batch, dtype=np.uint64)
-        places = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
-        languages = np.searchsorted(self._borders, places, side="right").astype(np.int64)
+        languages, numbers = self._mixture.rows(step, batch)
         starts = np.empty(batch, dtype=np.int64)
-        after = list(before)
         for language in range(len(self.languages)):
             mine = np.flatnonzero(languages == language)
             if len(mine):
-                starts[mine] = self._stretches(language, before[language], len(mine))
-                after[language] += len(mine)
-        self._reached = (first + batch, after)
+                starts[mine] = self._stretches(language, int(numbers[mine[0]]), len(mine))
         return languages, starts
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each language's text has been seen before this step."""
-        counts = self._before(step * batch)
+        counts = self._mixture.before(step * batch)
         return {name: counts[i] / self._rows[i] for i, name in enumerate(self.languages)}
-
-    def _before(self, row: int) -> list[int]:
-        """How many rows of each language come before this row."""
-        if self._reached[0] == row:
-            return self._reached[1]
-        below = [0, *(_count_below(row, self._start, end) for end in self._ends)]
-        return [high - low for low, high in zip(below, below[1:], strict=False)]
 
     def _stretches(self, language: int, done: int, count: int) -> np.ndarray:
         """Starts of the next `count` rows of a language after `done` of them, (count,)."""
@@ -119,6 +137,11 @@ class Sampler:
             kept.clear()
             kept[epoch] = offset + self.length * random.permutation(self._rows[language])
         return kept[epoch]
+
+
+def turn_of(seed: int, groups: int) -> int:
+    """Where a `Mixture` begins; no group has the number `groups`, so this draw is apart from those of groups."""
+    return int(np.random.default_rng([seed, groups]).integers(_TURN, dtype=np.uint64, endpoint=False))
 
 
 def _count_below(count: int, start: int, limit: int) -> int:

@@ -54,13 +54,15 @@ class Objective:
     """What is learned.
 
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
-    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in.
+    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. after():
+    called once the weights of a step have moved, such as for an average of weights that follows them.
     """
 
     draw: Callable[[int], Sequence[Part]]
     loss: Callable[[Rows, str], Tensor]
     count: Callable[[Rows], Tensor | int]
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    after: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ class Training:
             group["lr"] = rate_at(self.step, steps=self.settings.steps, optimisation=optimisation)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
+        self.objective.after()
         self.step += 1
 
     def losses(self) -> tuple[float, float]:
@@ -234,7 +237,7 @@ def train(
             if selection is not None:
                 _keep_best(training, selection, readings, checkpoints)
             if readings:
-                stage = next((_told(one) for one in readings if one["measure"] == "loss"), stage)
+                stage = next((f"training: loss {x['value']:.3f}" for x in readings if x["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
             if last:
                 if checkpoints is not None and training.best_weights is not None:
@@ -260,10 +263,6 @@ def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool)
     if training.step > begun and (training.step % training.settings.report == 0) is due:
         readings.append(training.read_loss())
     return readings
-
-
-def _told(loss: Reading) -> str:
-    return f"training: loss {loss['value']:.3f}"
 
 
 def _keep_best(

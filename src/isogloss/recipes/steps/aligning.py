@@ -1,0 +1,140 @@
+"""What is measured while a model is aligned, by which reading its best step is known, and its card."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from isogloss.recipes.steps.aligntext import Aligned
+from isogloss.recipes.steps.card import _perplexities, _quoted, _table
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.languages import name as language_name
+from isogloss.training.alignment import Aligner, Alignment, loss_probe
+from isogloss.training.loop import Training
+from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.sentences import masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.stopping import Selection
+
+POOLED = {"others": "all"}  # a probe that has no language of its own pools all of them
+
+
+@dataclass(frozen=True)
+class BestRetrieval:
+    """The best step by P@1 at a layer, averaged over all texts: a choice as `isogloss.training.stopping` has them."""
+
+    layer: int
+
+    @property
+    def title(self) -> str:
+        """The reading in words."""
+        return f"mean P@1 at layer {self.layer}"
+
+    def value(self, readings: Sequence[Reading]) -> float | None:
+        """The mean over texts, if retrieval was read at this step."""
+        found = [one["value"] for one in readings if one["measure"] == "p@1_mean" and one["layer"] == self.layer]
+        return sum(found) / len(found) if found else None
+
+    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
+        """As P@1 declares it."""
+        return Selection("p@1").better(new, old, least=least)
+
+
+def make_probes(
+    run: Run,
+    aligner: Aligner,
+    stack: Stack,
+    *,
+    parallel: Sequence[Bitext],
+    corpora: Sequence[Corpus],
+    every: int,
+    report: int,
+    seed: int,
+    dtype: torch.dtype | None,
+) -> list[Probe]:
+    """Losses of both terms, retrieval at every layer, perplexity of every text."""
+    probes = [loss_probe(aligner, every=report)]
+    if parallel:
+        probes.append(retrieval_probe(lambda language: stack, parallel, every=every, seed=seed))
+    else:
+        run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
+    if corpora:
+        texts = [tokenise(stack.tokenizer, one, max_length=stack.max_length) for one in corpora]
+        masking = masking_of(stack.tokenizer)
+        probes.append(
+            sentence_perplexity_probe(
+                aligner.model, texts, target="", every=every, seed=seed, device=stack.device, dtype=dtype, **masking
+            )
+        )
+    return probes
+
+
+def align_row(reading: Reading, place: Mapping[str, Any]) -> Row | None:
+    """A reading as a row: its own variant comes after that of the run; the joint loss is the sum of others, no row."""
+    if reading["measure"] == "loss" and "task" not in reading:
+        return None
+    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    target = reading.get("target")
+    pooled = {"target": POOLED[target]} if target in POOLED else {}
+    return row(**{**reading, **place, **own, **data, **pooled})
+
+
+def variant_of(how: Alignment) -> str:
+    """What is learned, in a word for the rows.
+
+    >>> variant_of(Alignment(12)), variant_of(Alignment(12, tlm=0, negatives="batch", shuffle=False))
+    ('tlm+queue', 'batch+unshuffled')
+    """
+    parts = {
+        "tlm": how.tlm,
+        how.negatives: how.contrastive,
+        "pull": how.pull,
+        "reset": how.reset,
+        "unshuffled": not how.shuffle,
+    }
+    return "+".join(name for name, there in parts.items() if there)
+
+
+def align_card(run: Run, training: Training, aligned: Aligned, *, step: int, batch: int, how: Alignment) -> str:
+    """The README.md beside the model: from what it was made, how, and how far it came."""
+    languages = list(dict.fromkeys(one for stream in aligned.pairs.values() for one in stream.languages))
+    front = ["---", "language:", *(f"- {_quoted(one)}" for one in languages)]
+    front += ["library_name: transformers", "pipeline_tag: fill-mask", "tags:", "- isogloss", "---", ""]
+    names = ", ".join(language_name(one) for one in languages)
+    lines = [f"# {run.facts['model']}, aligned", ""]
+    lines += [f"{run.facts['model']}, trained further on parallel text of {names} with `isogloss align`.", ""]
+    way = training.settings.optimisation
+    pooled = "first token" if how.pool == "first" else "mean of content tokens"
+    facts = {
+        "learned": variant_of(how),
+        "weights of the terms": f"TLM {how.tlm:g}, contrastive {how.contrastive:g}, pull {how.pull:g}",
+        "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
+        "negatives": f"a queue of {how.size:,}, momentum {how.momentum:g}" if how.queued else "the batch",
+        "steps": f"{step:,} of {training.settings.steps:,}, {batch} pairs each",
+        "optimiser": f"AdamW, rate {way.rate:g}, {way.warm_up} steps of warm-up, {way.decay} decay, weight decay "
+        f"{way.weight_decay:g}, clipping at {way.clip:g}",
+        "seed": str(training.settings.seed),
+    }
+    lines += ["## Training", "", *_table(("", ""), list(facts.items()))]
+    text = [(title, f"{len(one):,}", f"{len(one.ids):,}") for title, one in aligned.pairs.items()]
+    lines += ["", "## Text", "", *_table(("languages", "pairs", "tokens"), text)]
+    lines += ["", "## Held-out text", "", *_retrieval(run.rows, how.layer), *_perplexities(run.rows)]
+    versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
+    return "\n".join([*front, *lines, "", "## Made with", "", f"{versions}.", ""])
+
+
+def _retrieval(rows: Sequence[Row], layer: int) -> list[str]:
+    """P@1 of each text before and after, at the layer that sentences were compared at."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for one in rows:
+        if one["measure"] == "p@1_mean" and one["layer"] == layer:
+            found.setdefault(one["data"], []).append((int(one["step"]), float(one["value"])))
+    if not found:
+        return []
+    table = [(name, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for name, curve in found.items()]
+    head = ("text", "P@1 before", "P@1 after")
+    return [f"Retrieval at layer {layer}, centred, both directions.", "", *_table(head, table), ""]

@@ -1,0 +1,143 @@
+"""The text of an alignment: pairs packed into token ids, and what is set aside to measure on.
+
+A sentence is set aside by its own hash (`isogloss.text.split`), whichever pair it stands in, and a pair of which
+either side is set aside is not trained on: English that is measured with Dutch is not learned with German. Nor is a
+pair that has a sentence of the text given to measure on.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import InputError
+from isogloss.files import clear_leftovers, write_text
+from isogloss.progress import Progress, silent
+from isogloss.recipes.steps.texts import describe
+from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.pairstreams import PairStream, open_pairs, pack_pairs
+from isogloss.text.parallel import Pair, Pairs
+from isogloss.text.split import place
+
+MOST = 1_000  # pairs of two languages that are kept to measure on
+LEAST = 8  # pairs that retrieval is worth measuring on
+HELD = "held-out"
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Pairs to train on by their languages (`en-nl`), pairs set aside, and how many were left out because of them.
+
+    measured: pairs that have a sentence of the text given to measure on.
+    """
+
+    pairs: Mapping[str, PairStream]
+    held: Mapping[str, Sequence[Pair]]
+    measured: Mapping[str, int]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out or cut."""
+        told = []
+        for title, stream in self.pairs.items():
+            counts = {
+                "have an empty side and were left out": stream.left_out,
+                "are longer than the model reads, and are cut": stream.cut,
+                "have a sentence that is measured on, and were left out": self.measured[title],
+            }
+            told += [f"{title}: {count:,} pairs {what}" for what, count in counts.items() if count]
+        return told
+
+    def bitexts(self) -> list[Bitext]:
+        """The pairs set aside, as text to measure retrieval on; too few are none."""
+        found = []
+        for title, some in self.held.items():
+            if len(some) >= LEAST:
+                named = zip(self.pairs[title].languages, zip(*some, strict=True), strict=True)
+                found.append(Bitext(tuple(Corpus(language, list(side)) for language, side in named), name=title))
+        return found
+
+    def corpora(self) -> list[Corpus]:
+        """The sentences set aside, each once, by language, as text to measure perplexity on."""
+        sentences: dict[str, dict[str, None]] = {}
+        for title, some in self.held.items():
+            for number, language in enumerate(self.pairs[title].languages):
+                sentences.setdefault(language, {}).update((pair[number], None) for pair in some)
+        return [Corpus(language, list(several), name=HELD) for language, several in sentences.items() if several]
+
+
+def languages_of(sources: Sequence[Pairs]) -> list[str]:
+    """Every language of the pairs, in order of appearance."""
+    return list(dict.fromkeys(language for one in sources for language in one.languages))
+
+
+def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[str, Any]:
+    """What tells these pairs from any other: hashes of every file, or of text in memory."""
+    files = {title: [path for one in some for path in one.files] for title, some in _by_title(sources).items()}
+    marks = {one.title: one.mark for one in sources if one.mark}
+    return {**describe(files, progress), **({"in memory": marks} if marks else {})}
+
+
+def pack_aligned(
+    sources: Sequence[Pairs],
+    folder: Path,
+    *,
+    stack: Stack,
+    longest: int,
+    share: float,
+    known: Sequence[str],
+    progress: Progress = silent,
+) -> Aligned:
+    """Pack the pairs into `folder`, or go on with what is there. known: sentences that are measured on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "pairs.json"
+    if not done.is_file():
+        clear_leftovers(folder)
+        places = {place(one) for one in known}
+        facts = {}
+        for title, some in _by_title(sources).items():
+            sift = _Sift(share, places)
+            pairs = sift.kept(one for source in some for one in source.open())
+            how: dict[str, Any] = {"languages": some[0].languages, "longest": longest, "progress": progress}
+            stream = pack_pairs(stack.tokenizer, pairs, folder / f"{title}.npy", **how)
+            if not len(stream):
+                raise InputError(
+                    f"--train {title}: no pair is left to train on; give more text or a smaller --held-out"
+                )
+            facts[title] = {"held": sift.held, "measured": sift.measured}
+        write_text(done, json.dumps(facts, ensure_ascii=False))
+    found = json.loads(done.read_text(encoding="utf-8"))
+    held = {title: [(one, other) for one, other in facts["held"]] for title, facts in found.items()}
+    measured = {title: facts["measured"] for title, facts in found.items()}
+    return Aligned({title: open_pairs(folder / f"{title}.npy") for title in found}, held, measured)
+
+
+class _Sift:
+    """Lets pairs through that may be trained on, keeps some of those set aside, and counts."""
+
+    def __init__(self, share: float, places: set[float]) -> None:
+        self.share, self.places = share, places
+        self.held: list[Pair] = []
+        self.measured = 0
+
+    def kept(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+        """The pairs to train on, one at a time."""
+        for pair in pairs:
+            sides = [place(side) for side in pair]
+            if not all(side.strip() for side in pair):
+                yield "", ""  # packing counts what is empty
+            elif any(one in self.places for one in sides):
+                self.measured += 1
+            elif any(one < self.share for one in sides):
+                self.held += [pair] if len(self.held) < MOST else []
+            else:
+                yield pair
+
+
+def _by_title(sources: Sequence[Pairs]) -> dict[str, list[Pairs]]:
+    found: dict[str, list[Pairs]] = {}
+    for one in sources:
+        found.setdefault(one.title, []).append(one)
+    return found
