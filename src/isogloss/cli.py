@@ -137,7 +137,7 @@ def sweep_command(name: str) -> Callable[..., None]:
         if given["dry_run"]:
             typer.echo("\n".join(dry_lines(name, given["grid"], folder, options)))
             return
-        how = {key: given[key] for key in ("grid", "parallel", "devices", "resume")}
+        how = {key: given[key] for key in ("grid", "parallel", "devices", "cluster", "gpus", "cpus", "resume")}
         failed = None
         with _bars(given["quiet"]) as bars:
             try:

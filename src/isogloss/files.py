@@ -1,17 +1,20 @@
 """Files and folders that appear whole or not at all: written beside their place, flushed to disk, then moved there."""
 
 import os
+import random
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_MARK = random.SystemRandom().randrange(10**6)  # machines that share a disk may have processes of the same number
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A name to write to inside the block; afterwards it is moved to `path`. On any error `path` stays as it was."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{_process()}.part")
     try:
         yield beside
         with beside.open("rb") as file:
@@ -26,7 +29,8 @@ def whole(path: Path) -> Iterator[Path]:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock beside `path`; others wait until it is out, or has died.
 
-    Where the system has no such locks all go in at once: what is written whole is then written several times.
+    Where the system or the disk has no such locks all go in at once: what is
+    written whole is then written several times.
     """
     try:
         import fcntl
@@ -35,7 +39,8 @@ def one_at_a_time(path: Path) -> Iterator[None]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -52,8 +57,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
     On any error `path` stays as it was and nothing is left beside it. A full disk is an OSError, whichever library
     met it: safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)".
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    old = path.with_name(f".{path.name}.{os.getpid()}.old.part")
+    beside = path.with_name(f".{path.name}.{_process()}.part")
+    old = path.with_name(f".{path.name}.{_process()}.old.part")
     try:
         beside.mkdir(parents=True)
         yield beside
@@ -70,6 +75,11 @@ def whole_folder(path: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _process() -> str:
+    """A number that no other process has, here or on another machine."""
+    return f"{os.getpid()}{_MARK:06d}"
 
 
 def _exchange(path: Path, new: Path, old: Path) -> None:

@@ -23,6 +23,11 @@ OWN: Mapping[str, tuple[Any, Any]] = {
     "parallel": (Annotated[int | None, typer.Option(help="jobs at a time; default: one a GPU, or one")], None),
     "devices": (Annotated[str | None, typer.Option(
         help="GPUs that take turns, as in cuda:0,cuda:1; default: all there are")], None),
+    "cluster": (Annotated[str | None, typer.Option(
+        help="run the jobs on a Ray cluster: auto, local, or HOST:PORT of its head")], None),
+    "gpus": (Annotated[float | None, typer.Option(
+        help="GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any")], None),
+    "cpus": (Annotated[float | None, typer.Option(help="CPUs a job asks of the cluster; default: 1")], None),
     "dry_run": (Annotated[bool, typer.Option("--dry-run", help="print the jobs and run nothing")], False),
 }  # fmt: skip
 SHARED = ("out", "resume", "quiet")

@@ -1,14 +1,15 @@
 """`isogloss sweep`: any recipe over a grid of its arguments, one table at the end.
 
 Every combination of the grid's values is a job with a run folder of its own in `OUT/jobs`. Jobs run one after the
-other, or several at a time spread over this machine's GPUs; one that fails stops none of the others. The rows of all
-finished jobs are in one table, in which each can be told from the others: an argument whose value the rows do not
-carry in a column of their own stands in `variant`.
+other, several at a time spread over this machine's GPUs, or on the machines of a Ray cluster; one that fails stops none
+of the others. The rows of all finished jobs are in one table, in which each can be told from the others: an argument
+whose value the rows do not carry in a column of their own stands in `variant`.
 """
 
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from isogloss.recipes.jobs import run_jobs
 from isogloss.recipes.registry import TEXT, Recipe, find_recipe, read_parallel
 from isogloss.recipes.steps.grids import Grid, grid_jobs, known_option, read_grid, spread
 from isogloss.recipes.steps.sweeptable import collect
+from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job
 from isogloss.runs.run import Run, check_folder, start
 from isogloss.runs.table import frame
@@ -41,6 +43,9 @@ def sweep(
     out: str | Path,
     parallel: int | None = None,
     devices: str | Sequence[str] | None = None,
+    cluster: str | None = None,
+    gpus: float | None = None,
+    cpus: float | None = None,
     resume: bool = False,
     progress: Progress = silent,
     executor: Executor | None = None,
@@ -50,14 +55,18 @@ def sweep(
 
     grid: `name=a,b,c` for each argument, or values by name. options: the recipe's others, `model` among them, the same
     in every job. parallel: jobs at a time, by default one a device. devices: GPUs that take turns, by default all there
-    are. executor: where jobs run instead. Returns the rows of all jobs.
+    are. cluster: a Ray cluster that jobs run on instead, as `auto`, `local` or `host:port`; gpus, cpus: what each of
+    them asks for there. executor: where jobs run otherwise. Returns the rows of all jobs.
 
     >>> table = sweep("transfer", grid={"plans": ["freeze:0", "freeze:8"], "seed": range(3)}, out="runs/frozen",
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...               test={"en": "en.tsv", "nl": "nl.tsv"})  # doctest: +SKIP
     """
     chosen, values, jobs = plan_sweep(recipe, grid, out=out, options=options)
-    places = choose_devices(devices, str(options.get("device", "auto")))
+    device = str(options.get("device", "auto"))
+    if cluster is not None or gpus is not None or cpus is not None:
+        executor = choose_cluster(cluster, parallel=parallel, devices=devices, device=device, gpus=gpus, cpus=cpus)
+    places = [] if cluster is not None else choose_devices(devices, device)
     width = at_least("parallel", max(1, len(places)) if parallel is None else parallel, 1)
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, values, jobs, progress=progress)
@@ -116,6 +125,30 @@ def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
     return names
 
 
+def choose_cluster(
+    address: str | None,
+    *,
+    parallel: int | None,
+    devices: str | Sequence[str] | None,
+    device: str,
+    gpus: float | None,
+    cpus: float | None,
+) -> Executor:
+    """Jobs run on a cluster, each with a share of a machine there; one that computes on a CPU asks for no GPU."""
+    if address is None:
+        raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
+    if devices is not None:
+        raise InputError("--devices are GPUs of this machine; with --cluster, --gpus says what each job asks for")
+    if gpus is not None and not 0 <= gpus <= 1:
+        raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
+    if cpus is not None and not cpus > 0:
+        raise InputError(f"--cpus {cpus:g}: a job needs some of a CPU; give a number above 0")
+    if parallel is not None:
+        at_least("parallel", parallel, 1)
+    asked = 0.0 if gpus is None and device == "cpu" else gpus
+    return on_cluster(address, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
+
+
 def with_shared_states(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
     """The jobs, told where to share the states of frozen layers if others freeze the same layers over the same text."""
     if "states" not in recipe.parameters:
@@ -155,7 +188,8 @@ def _discard(run: Run, jobs: Sequence[Job]) -> None:
     """Leave no folder behind where every job was refused: a mistake leaves no trace but its sentence."""
     for job in jobs:
         job.log.unlink(missing_ok=True)
-    (run.folder / "jobs").rmdir()
+    with suppress(OSError):  # not made yet, or there is more in it
+        (run.folder / "jobs").rmdir()
     run.discard()
 
 

@@ -5,6 +5,7 @@ a function that is given jobs and returns those that failed:
 
     one_by_one(call)                  in this process, one after the other
     side_by_side(parallel, devices)   here, several at a time, each a process of its own
+    on_cluster(address)               on the machines of a Ray cluster: `isogloss.runs.cluster`
 """
 
 import json
@@ -23,6 +24,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
+from isogloss.runs.lease import still_held
 from isogloss.runs.run import read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as a line of JSON and runs it
@@ -52,6 +54,11 @@ class Job:
     def log(self) -> Path:
         """What it said, where it ran as a process of its own or failed."""
         return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def lease(self) -> Path:
+        """What a worker on another machine holds while it works in the folder."""
+        return self.folder.with_name(f"{self.folder.name}.lease")
 
     @property
     def words(self) -> list[str]:
@@ -91,6 +98,12 @@ progress is told of the stage `jobs`. A job's folder is filled by `isogloss.reci
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
     """Run every job that is not finished; those that fail are named at the end."""
     left = [job for job in jobs if not job.done]
+    held = still_held([job.lease for job in left])
+    if held:
+        path, holder = next(iter(held.items()))
+        raise InputError(
+            f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end that first, or wait for it"
+        )
     failed = executor(left, progress) if left else ()
     if failed:
         first, others = failed[0], failed[1:]
