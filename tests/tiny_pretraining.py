@@ -27,6 +27,15 @@ def write_lexicon(path, source="qaa", target="qab"):
     return path
 
 
+def write_lexicons(folder, source="qaa", target="qab"):
+    """A dictionary to learn from and one to test, every third word in the latter."""
+    pairs = list(invented_lexicon(source, target, seed=1))
+    paths = folder / f"{source}-{target}.train.txt", folder / f"{source}-{target}.test.txt"
+    for path, some in zip(paths, ([one for i, one in enumerate(pairs) if i % 3], pairs[::3]), strict=True):
+        path.write_text("".join(f"{one} {other}\n" for one, other in some))
+    return paths
+
+
 def options(files, **changes):
     """The same as words of a command: an option that is None is left out, a list is given several times."""
     given = {"text": [f"{language}={path}" for language, path in files.items()], **SMALL, **changes}

@@ -30,7 +30,7 @@ from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.papers import reproduce
 from isogloss.progress import bar
-from isogloss.recipes import drift, pretrain, sweep, transfer
+from isogloss.recipes import drift, lexicon, pretrain, rotate, sweep, transfer
 from isogloss.recipes import map_layers as map
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
@@ -63,6 +63,7 @@ __all__ = [
     "itermax_links",
     "l2_drift",
     "least_squares",
+    "lexicon",
     "load",
     "load_mapping",
     "map",
@@ -80,6 +81,7 @@ __all__ = [
     "retrieval",
     "retrieve",
     "ridge",
+    "rotate",
     "save",
     "stream",
     "sweep",

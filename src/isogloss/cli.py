@@ -46,16 +46,17 @@ SHARED: list[tuple[str, Any, Any]] = [
 
 def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]:
     """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
+    texts = TEXT if READ & set(inspect.signature(recipe).parameters) else ()
 
     def run(**given: Any) -> None:
         arguments = {key: value for key, value in given.items() if key not in ("out", "resume", "quiet")}
-        shared = {key: given.pop(key, None) for key in ("out", "resume", "quiet", *TEXT)}
+        shared = {key: given.pop(key, None) for key in ("out", "resume", "quiet", *texts)}
         model = [given.pop("model")] if "model" in given else []
         folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
         first = launched()[0] == 0
         if first:
             check_folder(folder, resume=shared["resume"])
-        bitexts = read_parallel(**{key: shared[key] for key in TEXT})
+        bitexts = read_parallel(**{key: shared[key] for key in texts})
         job = recipe(*model, *bitexts, **given)
         with _bars(shared["quiet"] or not first) as bars:
             table = execute(
@@ -225,6 +226,8 @@ def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
         annotation: Any = Annotated[kind, typer.Option(help=text or SHARED_HELP.get(parameter.name, ""))]
         if parameter.name == "model":
             annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
+        elif parameter.name == "data":
+            annotation = DataFolder
         found.append(parameter.replace(annotation=annotation, kind=ONLY))
     options: list[tuple[str, Any, Any]] = [
         ("bitext", Annotated[list[str] | None, typer.Option(help="parallel text: once a language, or once for a table, "

@@ -12,7 +12,7 @@ from isogloss.recipes import execute
 from isogloss.recipes.registry import find_recipe
 from isogloss.text.invented import invented
 from tiny_drift import given, write_tuning
-from tiny_pretraining import SMALL, write_texts
+from tiny_pretraining import SMALL, write_lexicons, write_texts
 from tiny_tasks import SMALL as SMALL_TRANSFER
 from tiny_tasks import write_sets
 
@@ -37,8 +37,31 @@ def small_transfer(tiny, folder):
     return (tiny("bert"),), {**write_sets(folder, "ner"), **SMALL_TRANSFER, "plans": "freeze:1"}
 
 
+def small_lexicon(tiny, folder):
+    files = write_texts(folder)
+    train, test = write_lexicons(folder)
+    options = {
+        "train": [str(train)],
+        "test": [str(test)],
+        "sentences": 60,
+        "least": 1,
+        "layers": "0,2",
+        "device": "cpu",
+    }
+    return (tiny("bert"),), {"text": files, **options}
+
+
+def small_rotation(tiny, folder):
+    text = invented(("qaa", "qab"), sentences=60, seed=5)
+    options = {"train": text.take(range(20, 60)), "pairs": 20, "layers": "0,2", "device": "cpu"}
+    return (tiny("bert"), text.take(range(20))), options
+
+
 # What each recipe is given here: a new one adds a line.
-ARGUMENTS = {"map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer}
+ARGUMENTS = {
+    "map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer,
+    "lexicon": small_lexicon, "rotate": small_rotation,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RECIPES)

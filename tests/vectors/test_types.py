@@ -13,7 +13,7 @@ from isogloss.text.invented import invented
 from isogloss.text.readers.wordvectors import read_word_vectors
 from isogloss.vectors import static, types
 from isogloss.vectors.static import cooccurrences, ppmi_vectors
-from isogloss.vectors.types import count_types, type_vectors
+from isogloss.vectors.types import count_types, open_types, type_vectors
 
 
 @pytest.fixture
@@ -56,7 +56,11 @@ def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, mo
             mean, uses = explicit(stack, word, layer)
             assert uses == whole.counts[place]
             assert torch.allclose(whole.at(layer)[place].double(), mean, atol=1e-5)
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["en.npy"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["en.json", "en.npy"]
+    again = open_types(tmp_path / "a", "en")
+    assert torch.equal(again.at(2)[:4], whole.at(2)[:4]) and again.counts.tolist() == whole.counts.tolist()
+    assert (again.words, again.sentences, again.shortened) == (whole.words, 6, 0)
+    assert open_types(tmp_path / "a", "nl") is None
 
 
 def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):

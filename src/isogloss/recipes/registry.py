@@ -9,9 +9,11 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.recipes.drift import drift, drift_job
+from isogloss.recipes.lexicon import lexicon, lexicon_job
 from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job
+from isogloss.recipes.rotate import rotate, rotate_job
 from isogloss.recipes.transfer import transfer, transfer_job
 
 TEXT = ("bitext", "languages", "links", "data")  # options that say which parallel text to read
@@ -49,6 +51,8 @@ RECIPES = {
         Recipe("pretrain", pretrain_job, pretrain),
         Recipe("drift", drift_job, drift),
         Recipe("transfer", transfer_job, transfer),
+        Recipe("lexicon", lexicon_job, lexicon),
+        Recipe("rotate", rotate_job, rotate),
     )
 }
 

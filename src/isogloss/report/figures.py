@@ -13,6 +13,7 @@ from isogloss.report.fonts import choose_fonts
 from isogloss.report.gridfigure import write_grids
 from isogloss.report.languages import colour, display_names, language_name
 from isogloss.report.look import DARK, QUIET, VARIANT_LOOKS, caption, drawing, file_name, new_figure, printable, save
+from isogloss.report.lookuppart import write_lookup_figures
 from isogloss.report.meanings import LOWER, meaning, variant_title
 from isogloss.report.paperpart import paper_of, write_pictures
 from isogloss.report.payload import drawn
@@ -34,8 +35,9 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
 
     `curve-*.png` and `.svg` (one a measure), `heat-map`, `language-matrix`, `word-map`, `word-map-layers`, and
     `layers.gif`, the word map moving through the layers. A training gives `steps-*` instead: loss, perplexity and
-    retrieval over the steps; a task `transfer-*`, scores by plan, and `languages-*` where languages were compared; a
-    reproduction the paper's own figures. What a run does not hold is not drawn.
+    retrieval over the steps; a task `transfer-*`, scores by plan, and `languages-*` where languages were compared;
+    words and sentences looked up `lookup-*`, P@1 by layer; a reproduction the paper's own figures. What a run does not
+    hold is not drawn.
     """
     folder, out = read_run(Path(run)), Path(out_dir)
     names = display_names(folder.languages)
@@ -46,6 +48,7 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
         written += write_step_figures(folder, names, out=out)
         if paper_of(folder) is None:
             written += write_transfer_figures(folder, names, out=out) + write_similarity_figures(folder, out=out)
+            written += write_lookup_figures(folder, out=out)
         written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 

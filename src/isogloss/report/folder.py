@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
+from isogloss.report.lookup import is_lookup
 from isogloss.report.plans import OTHERS
 from isogloss.report.steps import POOLED, Panel, panels, with_steps, without_steps
 from isogloss.report.transferverdict import is_transfer
@@ -61,7 +62,7 @@ class RunFolder:
     @cached_property
     def has_map(self) -> bool:
         """Whether there is anything of a map: every run that trained nothing, and learned no task, counts as one."""
-        nothing = self.trained.empty and not is_transfer(self.rows)
+        nothing = self.trained.empty and not is_transfer(self.rows) and not is_lookup(self.rows)
         return nothing or self.points is not None or bool(self.mapped["layer"].notna().any())
 
     @property

@@ -179,6 +179,17 @@ MEANINGS = {
     "chosen_step": Meaning("Chosen step", "The update after which the chosen model was taken.", ""),
     "chosen_rate": Meaning("Chosen rate", "The learning rate of the chosen model.", ""),
     "skipped": Meaning("Skipped", "Bad rows of a file that were left out.", ""),
+    "coverage": Meaning(
+        "Coverage", "The share of a dictionary's words that occur in the text with one of their translations.", ""
+    ),
+    "identical": Meaning(
+        "Written alike",
+        "The share of the words looked up that have a translation written like them. One model that reads both "
+        "languages finds these for nothing.",
+        "",
+    ),
+    "learned_from": Meaning("Learned from", "How many parallel sentences the maps were learned from.", ""),
+    "vocabulary": Meaning("Vocabulary", "How many words of a language there are to choose from.", ""),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""
     ),

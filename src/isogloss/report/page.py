@@ -15,6 +15,8 @@ from isogloss.errors import InputError
 from isogloss.report.driftverdict import drift_facts
 from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.languages import display_names
+from isogloss.report.lookup import is_lookup, lookup_facts
+from isogloss.report.lookuppart import lookup_part
 from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
 from isogloss.report.paperpart import paper_part, reproduced_title
 from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
@@ -78,6 +80,8 @@ def render(runs: Sequence[RunFolder]) -> str:
         runs=texts,
         reproduced=any(one["paper"] for one in texts),
         scored=any(one["scores"] for one in texts),
+        scores=next((one["scores"] for one in texts if one["scores"] and "title" in one["scores"]), None),
+        looked=any(is_lookup(run.rows) for run in runs),
         meanings=[meaning(name) for name in _measures(runs) if name in NOT_DRAWN],
         version=_version(),
         policy=Markup(policy(style, script)),
@@ -137,7 +141,7 @@ def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
 
 
 def _has_own_text(run: RunFolder) -> bool:
-    return is_drift(run.rows) or is_transfer(run.rows) or is_task_curve(run.rows)
+    return is_lookup(run.rows) or is_drift(run.rows) or is_transfer(run.rows) or is_task_curve(run.rows)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -161,10 +165,12 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
         "name": run.name,
         "model": run.model,
         "paper": (paper := paper_part(run)),
-        "scores": None if paper else transfer_part(run),
+        "scores": None if paper else transfer_part(run) or lookup_part(run),
         "verdict": [*unfinished(run.record, run.rows), *([] if paper and is_transfer(run.rows) else verdict(run.rows))],
         "facts": _facts(run),
-        "caution": run.trained.empty if lead is None else above_floor(lead, best_layer(lead)) is False,
+        "caution": run.trained.empty and not is_lookup(run.rows)
+        if lead is None
+        else above_floor(lead, best_layer(lead)) is False,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
         "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
     }
@@ -187,6 +193,8 @@ def _facts(run: RunFolder) -> list[dict[str, str]]:
             facts = drift_facts(run.rows) if is_drift(run.rows) else step_facts(run.trained, depth=run.depth)
         trained = [*facts, ("languages", str(len(run.languages)), "")]
         return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
+    if is_lookup(run.rows):
+        return [{"label": label, "value": value, "rest": rest} for label, value, rest in lookup_facts(run.rows)]
     lead = _lead(run)
     if lead is None:
         return []

@@ -35,6 +35,7 @@ PANELS = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
 COMPARED = ("p@1_mean", "p@1_behind", "cka_mean", "cka_behind")  # part of the curves of p@1 and cka
 NOT_DRAWN = frozenset(
     ("p@5", "p@10", "mrr", "duplicates", "truncated", "gap", "relative_gap", "chosen_step", "chosen_rate", "skipped",
+     "coverage", "identical", "vocabulary", "learned_from",
      *COMPARED)
 )  # fmt: skip
 SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")

@@ -26,7 +26,7 @@ def transfer_part(run: RunFolder) -> dict[str, Any] | None:
     drawn = [
         path for kind in ("transfer", "languages") for path in sorted((run.path / "figures").glob(f"{kind}-*.png"))
     ]
-    return {"tables": score_tables(run.rows), "pictures": [_embedded(path) for path in drawn]}
+    return {"tables": score_tables(run.rows), "pictures": [embedded(path) for path in drawn]}
 
 
 def score_tables(frame: pd.DataFrame) -> list[Table]:
@@ -87,7 +87,8 @@ def _cell(rows: pd.DataFrame, plan: str, target: str, data: str, *, interval: bo
     return f"{number(one['value'])}{bounds}"
 
 
-def _embedded(path: Path) -> Mapping[str, str]:
+def embedded(path: Path) -> Mapping[str, str]:
+    """A PNG as the page holds it."""
     content = path.read_bytes()
     width = int.from_bytes(content[16:20], "big")  # a PNG's header says its size
     image = base64.b64encode(content).decode("ascii")

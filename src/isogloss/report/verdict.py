@@ -10,6 +10,7 @@ import pandas as pd
 
 from isogloss.report.driftverdict import drift_verdict
 from isogloss.report.languages import display_names
+from isogloss.report.lookup import is_lookup, lookup_verdict
 from isogloss.report.phrases import (
     ASKS,
     capitalise,
@@ -51,6 +52,8 @@ def verdict(frame: pd.DataFrame) -> list[str]:
     """
     if is_drift(frame):
         return drift_verdict(frame)
+    if is_lookup(frame):
+        return lookup_verdict(frame)
     if is_transfer(frame):
         return transfer_verdict(frame)
     if is_task_curve(frame):

@@ -5,6 +5,7 @@ memory-mapped, (layers, types, width) in float64, and only what the sentences at
 memory nor disk grows with the text, only with the vocabulary.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.files import whole
+from isogloss.files import whole, write_text
 from isogloss.progress import Progress, silent
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
@@ -85,7 +86,7 @@ def type_vectors(
     total: int = 0,
     progress: Progress = silent,
 ) -> TypeVectors:
-    """Average the vectors of these types over all their uses, in one pass; `folder` takes `LANGUAGE.npy`.
+    """Average the vectors of these types over all their uses, in one pass; `folder` takes `LANGUAGE.npy` and, last, `.json`.
 
     sentences: any stream of them, which is read once. total: how many there are, if known, for progress. A type that
     does not occur, or only beyond where long sentences are cut, has no vector: nan, and a count of 0.
@@ -114,7 +115,19 @@ def type_vectors(
         _write_means(path, sums, counts)
     finally:
         beside.unlink(missing_ok=True)
+    facts = {"words": list(types), "layers": wanted, "counts": counts.tolist(), "read": [done, shortened]}
+    write_text(folder / f"{language}.json", json.dumps(facts, ensure_ascii=False))
     return TypeVectors(language, list(types), wanted, counts, path, done, shortened)
+
+
+def open_types(folder: Path, language: str) -> TypeVectors | None:
+    """What `type_vectors` left in a folder; None where it was not finished there."""
+    path = folder / f"{language}.json"
+    if not path.is_file():
+        return None
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    counts = np.array(facts["counts"], dtype=np.int64)
+    return TypeVectors(language, facts["words"], facts["layers"], counts, folder / f"{language}.npy", *facts["read"])
 
 
 def _add(

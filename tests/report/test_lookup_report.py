@@ -1,0 +1,83 @@
+"""The report of words or sentences that were looked up: verdict, figure, table and page."""
+
+import pandas as pd
+import pytest
+
+import isogloss as ig
+from isogloss.report import verdict, write_figures, write_report
+from isogloss.report.folder import read_run
+from isogloss.report.lookup import lookups
+from isogloss.report.page import render
+from isogloss.runs.table import frame, row
+from tiny_pretraining import write_lexicons, write_texts
+
+BASE = {"task": "lexicon", "data": "en-nl.test.txt", "source": "en", "target": "nl", "seed": 0, "model": "mini"}
+
+
+def p(value, way, layer=None, unit="word", **more):
+    near = {"low": value - 0.05, "high": value + 0.05, "floor": 0.0001, "n": 400}
+    return row("p@1", value, **{**BASE, **near, "variant": f"{way} csls", "unit": unit, "layer": layer, **more})
+
+
+def rows():
+    found = [p(0.2 + 0.1 * layer, "procrustes+iterative", layer) for layer in range(3)]
+    found += [p(0.1, "raw", layer) for layer in range(3)]
+    found += [{**p(0.9, "raw", 1), "variant": "raw cosine"}]  # by another method: not what is led with
+    found += [p(0.6, "procrustes+iterative", unit="piece"), p(0.3, "procrustes+iterative", model="static: PPMI")]
+    behind = [(0, 0.2, 0.1, 0.3), (1, 0.1, -0.1, 0.3), (2, 0.0, 0.0, 0.0)]
+    found += [
+        row(
+            "p@1_behind",
+            value,
+            low=low,
+            high=high,
+            layer=layer,
+            variant="procrustes+iterative csls",
+            unit="word",
+            **BASE,
+        )
+        for layer, value, low, high in behind
+    ]
+    found += [row("coverage", 0.25, n=1600, variant="test", unit="word", **BASE)]
+    return frame([*found, row("identical", 0.1, n=400, variant="test", unit="word", **BASE)])
+
+
+def test_the_verdict_names_layer_way_baseline_and_coverage():
+    said = verdict(rows())
+    assert said[0] == (
+        "Most translations are found at layer 2 with procrustes+iterative: 0.400 [0.350, 0.450] of 400 words have "
+        "theirs nearest of all by CSLS, where chance gives 0.0001; layers 1 and 2 cannot be told apart."
+    )
+    assert said[1] == "The best layers of the other ways: raw 0.100 [0.050, 0.150] at layer 0."
+    assert "embedding matrix 0.600" in said[2] and "static: PPMI, words 0.300" in said[2]
+    assert (
+        said[3]
+        == "25% of the 1,600 words of the test are known; 10% of these have a translation that is written alike."
+    )
+
+
+def test_several_pairs_are_named():
+    both = pd.concat([rows(), rows().assign(target="fr", data="en-fr.test.txt")])
+    assert len(lookups(both)) == 2
+    said = verdict(both)
+    assert said[0].startswith("English to Dutch: Most") and said[4].startswith("English to French: Most")
+
+
+@pytest.fixture
+def run(tiny, tmp_path):
+    files, (train, test) = write_texts(tmp_path / "text", sentences=40), write_lexicons(tmp_path)
+    ig.lexicon(
+        tiny("bert"), text=files, train=train, test=test, least=1, static="train", levels="word", device="cpu",
+        out=tmp_path / "run",
+    )  # fmt: skip
+    return tmp_path / "run"
+
+
+def test_a_run_has_its_figure_table_and_page(run):
+    names = {path.name for path in write_figures(run, run / "figures")}
+    assert names == {f"lookup-qaa-qab-qaa-qab-test-txt.{kind}" for kind in ("png", "svg")}
+    page = render([read_run(run)])
+    assert "isogloss lookup" in page and "Translations found, by layer and way (words)" in page
+    assert "layer 3" in page and "static: PPMI, words" in page and "data:image/png;base64," in page
+    assert 'id="word-map"' not in page
+    assert write_report([run], run / "report.html").is_file()
