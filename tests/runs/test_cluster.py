@@ -24,7 +24,7 @@ from isogloss.runs import joining, nodes, read_facts
 from isogloss.runs.cluster import Share, on_cluster
 from tiny_tasks import SMALL, write_sets
 
-LEASE = 2.0
+LEASE = 3.0
 STORE = 100 * 2**20
 COUNTING = """
 import os, sys, time
@@ -112,7 +112,9 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
     given = {"model": model, "task": "pos", **plain, **SMALL, "epochs": 3}  # six updates, a checkpoint after three
     (folder / "victim").write_text(str(victim.all_processes["raylet"][0].process.pid))
     monkeypatch.setattr(cluster_module, "COMMAND", ("-c", COUNTING.format(folder=str(folder))))
-    monkeypatch.setattr(sys.modules["isogloss.recipes.sweep"], "on_cluster", functools.partial(on_cluster, lease=LEASE))
+    monkeypatch.setattr(
+        sys.modules["isogloss.recipes.sweep"], "on_cluster", functools.partial(on_cluster, lease=2 * LEASE)
+    )
     told, grid = [], {"seed": [0, 1]}
 
     def kill():
@@ -267,9 +269,7 @@ def test_what_answers_but_is_no_cluster_is_told_within_a_bounded_time(monkeypatc
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         begun = time.monotonic()
-        with pytest.raises(
-            ig.InputError, match=f"--cluster {address}: no Ray cluster answers there; ray start --head`"
-        ):
+        with pytest.raises(ig.InputError, match=f"--cluster {address}: no Ray cluster answers there; ray start --head"):
             on_cluster(address)
         assert time.monotonic() - begun < 10
     monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(returncode=1))

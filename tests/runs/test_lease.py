@@ -13,7 +13,7 @@ import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.runs.lease import LOST, held, holder_of, release, still_held
 
-SECONDS = 1.5
+SECONDS = 2.0
 HOLDER = """
 import sys, time
 from pathlib import Path
