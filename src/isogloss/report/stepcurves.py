@@ -16,9 +16,14 @@ from isogloss.measures.registry import MEASURES
 from isogloss.report.meanings import meaning
 
 BOUNDS = ("value", "low", "high", "floor")
+NUMBERS = (*BOUNDS, "n")
+PLACE = ("task", "model", "other_model", "source", "target")
 IDENTITY = [
     "variant", "unit", "task", "model", "other_model", "data", "source", "target", "layer", "other_layer",
 ]  # fmt: skip
+
+Readings = dict[int | None, dict[int, list[float]]]
+"""Seed -> step -> the numbers of a reading, in the order of `NUMBERS`; None is the seed of rows without one."""
 
 
 @dataclass(frozen=True)
@@ -42,35 +47,41 @@ class StepCurve:
 
 def step_curves(rows: pd.DataFrame, measure: str) -> list[tuple[dict[str, str], StepCurve]]:
     """Every curve with its coordinates, in order of appearance; a reading taken twice counts once, the last time."""
-    chosen = rows.drop_duplicates([*IDENTITY, "seed", "step"], keep="last")
+    if rows.empty:
+        return []
+    # Plain dictionaries: a page asks for thousands of small groups, and each of them costs pandas milliseconds.
+    whole = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", "step", *NUMBERS)]
+    named = [rows[name].tolist() for name in IDENTITY]  # an absent layer is one object, equal to itself in a key
+    groups: dict[tuple[Any, ...], Readings] = {}
+    for identity, seed, step, *numbers in zip(zip(*named, strict=True), *whole, strict=True):
+        group = groups.setdefault(identity, {})
+        group.setdefault(None if isnan(seed) else int(seed), {})[int(step)] = numbers
     found = []
-    for _, group in chosen.groupby(IDENTITY, sort=False, dropna=False):
-        place = {name: str(group[name].iloc[0]) for name in ("task", "model", "other_model", "source", "target")}
-        several = group["seed"].nunique() > 1
+    for identity, group in groups.items():
+        place = {name: str(value) for name, value in zip(IDENTITY, identity, strict=True) if name in PLACE}
+        several = len(group.keys() - {None}) > 1
         found.append((place, _over_seeds(group, measure) if several else _curve(group, measure)))
     return found
 
 
-def _curve(group: pd.DataFrame, measure: str) -> StepCurve:
-    group = group.sort_values("step")
-    numbers: dict[str, Any] = {name: tuple(group[name].to_numpy(dtype="float64").tolist()) for name in BOUNDS}
-    steps, counts = (tuple(group[name].fillna(0).astype("int64").tolist()) for name in ("step", "n"))
-    return StepCurve(measure, steps, n=counts, **numbers)
+def _curve(group: Readings, measure: str) -> StepCurve:
+    read = sorted((step, numbers) for steps in group.values() for step, numbers in steps.items())
+    columns: dict[str, Any] = dict(zip(NUMBERS, zip(*(numbers for _, numbers in read), strict=True), strict=True))
+    counts = tuple(0 if isnan(count) else int(count) for count in columns.pop("n"))
+    return StepCurve(measure, tuple(step for step, _ in read), n=counts, **columns)
 
 
-def _over_seeds(group: pd.DataFrame, measure: str) -> StepCurve:
+def _over_seeds(group: Readings, measure: str) -> StepCurve:
     """The mean over seeds at each step that all were read at, and its interval; `n` the fewest items of a seed.
 
     Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
     """
-    counted = group.groupby("step")["seed"].nunique()
-    shared = counted.index[counted == group["seed"].nunique()]
-    group = group[group["step"].isin(shared)] if len(shared) else group
-    steps, column = np.unique(group["step"].to_numpy(dtype="int64"), return_inverse=True)
-    seeds, line = np.unique(group["seed"].to_numpy(dtype="int64"), return_inverse=True)
-    values, floors, counts = (np.full((len(seeds), len(steps)), np.nan) for _ in range(3))
-    for table, name in ((values, "value"), (floors, "floor"), (counts, "n")):
-        table[line, column] = group[name].to_numpy(dtype="float64", na_value=np.nan)
+    seeds = sorted(seed for seed in group if seed is not None)
+    every = [set(group[seed]) for seed in seeds]
+    steps = sorted(set.intersection(*every) or set.union(*every))
+    absent = [float("nan")] * len(NUMBERS)
+    table = np.array([[group[seed].get(step, absent) for step in steps] for seed in seeds])  # (seeds, steps, numbers)
+    values, floors, counts = (table[:, :, NUMBERS.index(name)] for name in ("value", "floor", "n"))
     found = band(values, scale="log" if meaning(measure).log and not (values <= 0).any() else "linear")
     least, most = _range(measure)
     fewest = np.where(np.isnan(counts), np.inf, counts).min(axis=0)
@@ -81,7 +92,7 @@ def _over_seeds(group: pd.DataFrame, measure: str) -> StepCurve:
         "floor": tuple(band(floors).mean.tolist()),
         "n": tuple(int(count) if count < np.inf else 0 for count in fewest),
     }
-    return StepCurve(measure, tuple(steps.tolist()), seeds=len(seeds), **columns)
+    return StepCurve(measure, tuple(steps), seeds=len(seeds), **columns)
 
 
 def _range(measure: str) -> tuple[float, float]:

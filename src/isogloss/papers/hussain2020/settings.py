@@ -62,7 +62,7 @@ class Scale:
 
 
 TINY = {
-    "architecture": "modernbert", "depth": DEPTH, "width": 32, "heads": 2, "length": 32, "batch": 32, "rate": 1e-2,
+    "architecture": "modernbert", "depth": DEPTH, "width": 32, "heads": 2, "length": 32, "batch": 16, "rate": 1e-2,
     "warm_up": 10, "report": 20, "probe": 1000, "checkpoint": 1000, "held_out": 0.05,
 }  # fmt: skip
 SCALES = {
