@@ -88,9 +88,9 @@ def type_vectors(
 ) -> TypeVectors:
     """Average the vectors of these types over all their uses, in one pass.
 
-    folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total: how
-    many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut, has
-    no vector: nan, and a count of 0.
+    folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total:
+    how many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut,
+    has no vector: nan, and a count of 0.
     """
     wanted = list(stack.cuts if layers is None else layers)
     numbers = {word: place for place, word in enumerate(types)}
