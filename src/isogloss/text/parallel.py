@@ -97,18 +97,19 @@ def _read(entry: Any, option: str) -> Iterator[Pairs]:
         )
     if named[0] == named[1]:
         raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
-    yield from _aligned(paths[0], paths[1], named) if len(paths) == 2 else _table(paths[0], named, option)
+    both = (named[0], named[1])
+    yield from _aligned(paths[0], paths[1], both) if len(paths) == 2 else _table(paths[0], both, option)
 
 
-def _aligned(first: Path, second: Path, languages: tuple[str, ...]) -> Iterator[Pairs]:
+def _aligned(first: Path, second: Path, languages: tuple[str, str]) -> Iterator[Pairs]:
     name = f"{first.name} {second.name}"
-    yield Pairs((languages[0], languages[1]), name, partial(stream_aligned, first, second), (first, second))
+    yield Pairs(languages, name, partial(stream_aligned, first, second), (first, second))
 
 
-def _table(path: Path, languages: tuple[str, ...] | None, option: str) -> Iterator[Pairs]:
+def _table(path: Path, languages: tuple[str, str] | None, option: str) -> Iterator[Pairs]:
     columns, has_header = table_columns(path, languages)
     there = pick(languages, [one for one in columns if one is not None], where=path)
-    for source, target in _with_centre(there, str(path), option):
+    for source, target in [languages] if languages else _with_centre(there, str(path), option):
         places = columns.index(source), columns.index(target)
 
         def read(places: tuple[int, int] = places) -> Iterator[Pair]:

@@ -5,7 +5,7 @@ allows, `row_states` takes the padding out again and runs the rows end to end, a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,13 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 
 def runs_packed(stack: Stack, device: torch.device, *, half: bool) -> bool:
-    """Whether rows run end to end: in half precision on a GPU, where the family allows and attention drops nothing."""
-    return device.type == "cuda" and half and replace(stack, pack=True).packs and not drops_attention(stack)
+    """Whether rows run end to end, where the family allows: on a CPU, and in half precision on a GPU.
+
+    The kernel of a GPU knows no dropout of attention, without which lengths would be read back in every layer.
+    """
+    if device.type == "cpu":
+        return stack.family.packs
+    return device.type == "cuda" and half and stack.family.packs and not drops_attention(stack)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,333 @@
+"""Alignment against transformers' own outputs and explicit loops: rows, TLM, contrast, momentum, coins, pieces."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from torch.nn.functional import normalize
+
+from isogloss.stack.load import load_masked_lm
+from isogloss.text.invented import invented
+from isogloss.text.masking import IGNORE
+from isogloss.text.pairstreams import Borders, borders_of, pack_pairs
+from isogloss.training.alignment import Aligner, Alignment, align_pairs, coins, loss_probe
+from isogloss.training.loop import Settings, Training
+from isogloss.training.optimisation import Optimisation
+from isogloss.training.pairbatches import fill_pairs, fill_single, fitting, row_states
+from isogloss.training.sentences import masking_of
+from tiny_drift import write_model
+from tiny_training import ALONE
+
+CPU = torch.device("cpu")
+BATCH, LONGEST = 6, 64
+SMALL = Alignment(layer=2, size=16, width=8, temperature=0.2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("alignment")
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    depths = {"bert": 2, "modernbert": 3, "roberta": 3}
+    return {family: write_model(folder / family, family=family, depth=depth) for family, depth in depths.items()}
+
+
+@pytest.fixture(scope="module")
+def pairs(folder, models):
+    _, stack = load_masked_lm(models["bert"], device="cpu")
+    found = {}
+    for languages in (("qaa", "qab"), ("qaa", "qac")):
+        text = invented(languages, sentences=24, seed=1)
+        some = zip(*(one.sentences for one in text), strict=True)
+        title = "-".join(languages)
+        path = folder / f"{title}.npy"
+        found[title] = pack_pairs(stack.tokenizer, some, path, languages=languages, longest=LONGEST)
+    return found
+
+
+def made(models, pairs, how=SMALL, *, family="bert", seed=0, batch=BATCH, **settings):
+    """An aligner, its objective, and a training of it."""
+    model, stack = load_masked_lm(models[family], device="cpu")
+    aligner = Aligner(model, stack, how, seed=seed)
+    objective = align_pairs(
+        aligner, pairs, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=seed, device=CPU,
+        **masking_of(stack.tokenizer),
+    )  # fmt: skip
+    way = Optimisation(rate=1e-2, warm_up=0, clip=0.0)
+    return (
+        aligner,
+        objective,
+        Training(aligner, objective, Settings(**{"steps": 4, "seed": seed} | settings, optimisation=way), ALONE),
+    )
+
+
+def weights(module):
+    return {name: one.detach().clone() for name, one in module.named_parameters()}
+
+
+def rows_of(objective, step=0):
+    (part,) = objective.draw(step)
+    return part.rows
+
+
+def hidden(encoder, ids, length, layer, **more):
+    """Transformers' own states of one row without its padding."""
+    with torch.no_grad():
+        out = encoder(input_ids=ids[None, :length], output_hidden_states=True, **more)
+    return out.hidden_states[layer][0]
+
+
+BORDERS = Borders((2,), (3,), (2,), (3,), (3,))
+DOUBLE = Borders((2,), (3,), (2,), (3, 3), (3,))
+
+
+def test_rows_are_laid_out_by_hand():
+    one, two = np.array([7, 8, 9]), np.array([5])
+    filled = fill_single([one, two], BORDERS, 0)
+    assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
+    assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
+    both = fill_pairs([(one, two), (two, two)], BORDERS, 0, longest=20)
+    assert both.ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
+    assert both.lengths.tolist() == [7, 5] and both.second.tolist() == [5, 3]
+    assert both.content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
+    two_marks = fill_pairs([(one, two)], DOUBLE, 0, longest=20)
+    assert two_marks.ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and two_marks.second.tolist() == [5]
+    assert fill_pairs([(one, one)], BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
+
+
+def test_sentences_that_fit_stay_and_others_share_the_room():
+    for first in range(1, 12):
+        for second in range(1, 12):
+            a, b = fitting(first, second, 9)
+            assert a <= first and b <= second and a + b == min(9, first + second)
+            assert a >= min(first, 4) and b >= min(second, 4)
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
+def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pairs, family):
+    model, stack = load_masked_lm(models[family], device="cpu")
+    sides = [pairs["qaa-qab"].sides(number) for number in range(4)]
+    filled = fill_pairs(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
+    ids, lengths, second = (torch.from_numpy(one) for one in (filled.ids, filled.lengths, filled.second))
+    for reset in (False, True):
+        for end_to_end in (False, True):
+            with torch.no_grad():
+                found = row_states(stack[:1], ids, lengths, end_to_end=end_to_end, second=second, reset=reset)
+            for row, length in enumerate(lengths.tolist()):
+                places = torch.arange(length)
+                later = places >= second[row]
+                positions = torch.where(later & reset, places - second[row], places) + stack.first_position
+                more = {"position_ids": positions[None]}
+                if stack.tells_types:
+                    more["token_type_ids"] = later.long()[None]
+                expected = hidden(stack.model, ids[row], length, 1, **more)
+                torch.testing.assert_close(found.at(places[None].expand(4, -1))[row], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(models, pairs):
+    aligner, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0))
+    stack = aligner.stack
+    special = set(masking_of(stack.tokenizer)["marks"])
+    seen = [0, 0]
+    for step in range(12):
+        rows = rows_of(objective, step)
+        total, used = 0.0, 0
+        for row in range(BATCH):
+            length, second = int(rows["lengths"][row]), int(rows["second"][row])
+            chosen = rows["labels"][row] != IGNORE
+            places, labels = rows["places"][row][chosen], rows["labels"][row][chosen]
+            original = rows["inputs"][row].clone()
+            original[places] = labels
+            assert not special & set(labels.tolist()) and int(places.max()) < length
+            content = sum(int(one) not in special for one in original[:length])
+            assert len(labels) == max(1, round(0.15 * content)) and len(set(places.tolist())) == len(places)
+            assert original[0] == 2 and original[second - 1] == 3 and original[length - 1] == 3
+            seen[0] += int((places < second).sum())
+            seen[1] += int((places >= second).sum())
+            wanted = torch.full((length,), IGNORE)
+            wanted[places] = labels
+            types = (torch.arange(length) >= second).long()[None]
+            with torch.no_grad():
+                ids = rows["inputs"][row][None, :length]
+                mean = aligner.model(input_ids=ids, token_type_ids=types, labels=wanted[None]).loss
+            total, used = total + float(mean) * len(labels), used + len(labels)
+        with torch.no_grad():
+            found = float(objective.loss(rows, ""))
+        assert found / BATCH == pytest.approx(total / used, rel=1e-5)
+    assert min(seen) > 0.3 * sum(seen), "both sides are masked"
+
+
+@pytest.mark.parametrize("pool", ["first", "mean"])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_contrast_is_an_explicit_loop_over_transformers_own_states(models, pairs, pool, layer):
+    how = replace(SMALL, tlm=0.0, pool=pool, layer=layer)
+    aligner, objective, _ = made(models, pairs, how)
+    with torch.no_grad():
+        for one in aligner.key.parameters():
+            one.mul_(1.1)  # so that the two encoders differ
+    rows = rows_of(objective)
+
+    def vector(encoder, projection, side, row):
+        length = int(rows[f"{side}_lengths"][row])
+        states = hidden(encoder, rows[side][row], length, layer)
+        pooled = states[0] if pool == "first" else states[1 : length - 1].mean(dim=0)
+        with torch.no_grad():
+            return normalize(projection(pooled), dim=0).double().numpy()
+
+    whole = copy.deepcopy(aligner.stack.model)
+    slow = copy.deepcopy(whole)
+    slow.load_state_dict(aligner.key.state_dict(), strict=False)
+    total = 0.0
+    for row in range(BATCH):
+        query = vector(whole, aligner.projection, "query", row)
+        key = vector(slow, aligner.key_projection, "key", row)
+        own = query @ key / 0.2
+        total -= own - logsumexp([own, *(aligner.queue.double().numpy() @ query / 0.2)])
+    assert float(objective.loss(rows, "").detach()) == pytest.approx(total, rel=1e-5)
+
+
+def test_gradients_reach_the_query_encoder_only(models, pairs):
+    aligner, objective, _ = made(models, pairs, replace(SMALL, tlm=0.0))
+    objective.loss(rows_of(objective), "").backward()
+    assert all(one.grad is None for module in (aligner.key, aligner.key_projection) for one in module.parameters())
+    reached = [name for name, one in aligner.stack.model.named_parameters() if one.grad is not None and one.grad.any()]
+    assert any("embeddings" in name for name in reached) and any("layer.1" in name for name in reached)
+    assert all(one.grad is not None for one in aligner.projection.parameters())
+    assert not aligner.queue.requires_grad and not aligner.pending[0].requires_grad
+
+
+def test_after_a_step_the_key_encoder_follows_the_moved_weights_and_keys_enter_the_queue_in_order(models, pairs):
+    aligner, objective, training = made(models, pairs, replace(SMALL, momentum=0.75))
+    queue = aligner.queue.clone()
+    for step in range(3):
+        slow, slower = weights(aligner.key), weights(aligner.key_projection)
+        objective.loss(rows_of(objective, step), "")
+        keys = aligner.pending.pop()
+        training.update()
+        fast = dict(aligner.stack.model.named_parameters())
+        for name, one in aligner.key.named_parameters():
+            torch.testing.assert_close(one, 0.75 * slow[name] + 0.25 * fast[name].detach())
+        for name, one in aligner.key_projection.named_parameters():
+            other = dict(aligner.projection.named_parameters())[name].detach()
+            torch.testing.assert_close(one, 0.75 * slower[name] + 0.25 * other)
+        for number, key in enumerate(keys):
+            queue[(step * BATCH + number) % 16] = key  # 18 keys into 16 places: the last two at the beginning
+        torch.testing.assert_close(aligner.queue, queue)
+        assert int(aligner.pointer) == (step + 1) * BATCH % 16 and not aligner.pending
+    assert any(not torch.equal(weights(aligner.key)[name], slow[name]) for name in slow)
+
+
+def test_in_batch_contrast_has_no_second_encoder_and_reaches_both_sides(models, pairs):
+    how = replace(SMALL, tlm=0.0, negatives="batch", projection="none", pool="mean")
+    aligner, objective, training = made(models, pairs, how)
+    assert not hasattr(aligner, "key") and not list(aligner.projection.parameters())
+    rows = rows_of(objective)
+    vectors = []
+    for side in ("query", "key"):
+        lengths = rows[f"{side}_lengths"].tolist()
+        states = [hidden(aligner.stack.model, rows[side][row], size, 2) for row, size in enumerate(lengths)]
+        vectors.append(normalize(torch.stack([one[1:-1].mean(dim=0) for one in states])).double().numpy())
+    table = vectors[0] @ vectors[1].T / 0.2
+    both = [table[i, i] - (logsumexp(table[i]) + logsumexp(table[:, i])) / 2 for i in range(BATCH)]
+    assert float(objective.loss(rows, "").detach()) == pytest.approx(-sum(both), rel=1e-5)
+    before = weights(aligner.model)
+    training.update()
+    assert any(not torch.equal(one, before[name]) for name, one in aligner.model.named_parameters())
+
+
+def test_coins_hang_on_seed_and_step_and_decide_which_side_is_first(models, pairs):
+    assert np.array_equal(coins(3, 5, 64), coins(3, 5, 64))
+    assert not np.array_equal(coins(3, 5, 64), coins(3, 6, 64)) and not np.array_equal(coins(3, 5, 64), coins(4, 5, 64))
+    assert abs(np.mean([coins(0, step, 64).mean() for step in range(50)]) - 0.5) < 0.03
+    _, plain, _ = made(models, pairs, replace(SMALL, shuffle=False))
+    _, mixed, _ = made(models, pairs)
+    for step in range(3):
+        left, right, swapped = rows_of(plain, step), rows_of(mixed, step), coins(0, step, BATCH)
+
+        def sentence(rows, side, row):
+            return rows[side][row][: int(rows[f"{side}_lengths"][row])].tolist()
+
+        for row in range(BATCH):
+            sides = ("key", "query") if swapped[row] else ("query", "key")
+            assert sentence(right, "query", row) == sentence(left, sides[0], row)
+            assert sentence(right, "key", row) == sentence(left, sides[1], row)
+            original = right["inputs"][row].clone()
+            used = right["labels"][row] != IGNORE
+            original[right["places"][row][used]] = right["labels"][row][used]
+            second = int(right["second"][row])
+            assert original[:second].tolist() == sentence(right, "query", row), "the query comes first in TLM, too"
+
+
+def test_terms_add_up_and_pieces_change_nothing_but_rounding(models, pairs):
+    rows = rows_of(made(models, pairs)[1])
+    loss = {}
+    terms = {"both": {"tlm": 2.0, "contrastive": 0.5}, "tlm": {"contrastive": 0.0}, "contrast": {"tlm": 0.0}}
+    for name, change in terms.items():
+        aligner, objective, _ = made(models, pairs, replace(SMALL, **change))
+        loss[name] = float(objective.loss(rows, "").detach())
+    assert loss["both"] == pytest.approx(2 * loss["tlm"] + 0.5 * loss["contrast"], rel=1e-5)
+    whole, parts = made(models, pairs)[2], made(models, pairs, piece=4)[2]
+    for one in (whole, parts):
+        one.update(), one.update()
+    for (name, one), other in zip(weights(whole.model).items(), weights(parts.model).values(), strict=True):
+        torch.testing.assert_close(one, other, atol=2e-4, rtol=1e-3, msg=name)
+    torch.testing.assert_close(whole.model.queue, parts.model.queue, atol=1e-3, rtol=1e-3)
+    assert whole.losses()[0] == pytest.approx(parts.losses()[0], rel=1e-4)
+
+
+def test_the_pull_adds_its_gradient_whatever_the_number_of_rows(models, pairs):
+    plain, _, _ = made(models, pairs, replace(SMALL, contrastive=0.0))
+    pulled, _, _ = made(models, pairs, replace(SMALL, contrastive=0.0, pull=0.5))
+    grads, moved = [], 0.1
+    for aligner in (plain, pulled):
+        first = next(aligner.model.parameters())
+        with torch.no_grad():
+            first[0, 0] += moved
+        objective = made_objective(aligner, pairs)
+        total = objective.loss(rows_of(objective), "") / BATCH
+        total.backward()
+        grads.append({name: one.grad.clone() for name, one in aligner.model.named_parameters() if one.grad is not None})
+    name = next(name for name, _ in plain.model.named_parameters())
+    difference = grads[1][name] - grads[0][name]
+    assert float(difference[0, 0]) == pytest.approx(0.5, rel=1e-3), "the only weight that moved has all of the gradient"
+    assert float(difference.abs().sum()) == pytest.approx(0.5, rel=1e-2)
+
+
+def made_objective(aligner, pairs):
+    tokenizer = aligner.stack.tokenizer
+    return align_pairs(
+        aligner, pairs, borders=borders_of(tokenizer), batch=BATCH, longest=LONGEST, seed=0, device=CPU,
+        **masking_of(tokenizer),
+    )  # fmt: skip
+
+
+def test_one_seed_is_one_training_and_the_global_state_is_left_alone(models, pairs):
+    before = torch.get_rng_state()
+    found = []
+    for seed in (0, 0, 1):
+        aligner, _, training = made(models, pairs, seed=seed)
+        training.update(), training.update()
+        found.append((weights(aligner), aligner.queue.clone()))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(found[0][0][name], found[1][0][name]) for name in found[0][0])
+    assert torch.equal(found[0][1], found[1][1]) and not torch.equal(found[0][1], found[2][1])
+    assert any(not torch.equal(found[0][0][name], found[2][0][name]) for name in found[0][0])
+
+
+def test_losses_of_both_terms_are_read_and_cleared(models, pairs):
+    aligner, _, training = made(models, pairs)
+    probe = loss_probe(aligner, every=2)
+    assert list(probe.take()) == []
+    training.update(), training.update()
+    tlm, contrast = probe.take()
+    assert (tlm["task"], tlm["unit"], contrast["task"], contrast["unit"], contrast["n"]) == (
+        "tlm", "token", "contrastive", "pair", 2 * BATCH
+    )  # fmt: skip
+    total, count = training.losses()
+    assert total / count == pytest.approx(tlm["value"] + contrast["value"], rel=0.05)  # batches differ in tokens
+    assert list(probe.take()) == []
