@@ -18,7 +18,7 @@ from tiny_pretraining import command_line, write_lexicons, write_texts
 
 @pytest.fixture
 def files(tmp_path):
-    return write_texts(tmp_path / "text", sentences=60)
+    return write_texts(tmp_path / "text", sentences=40)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
     alive = []
 
     def endless():
-        for number in range(1500):
+        for number in range(700):
             alive.append(number)
             yield f"the cat number {number} sleeps"
 
@@ -76,7 +76,7 @@ def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
         assert len(alive) <= done + 1, "sentences are drawn only when they are needed"
 
     found = type_vectors(stack, endless(), "en", types=["cat"], folder=tmp_path, layers=[0, 1], progress=watch)
-    assert found.counts.tolist() == [1500]
+    assert found.counts.tolist() == [700]
 
 
 def test_no_words_is_a_mistake(stack, tmp_path):

@@ -15,6 +15,7 @@ from isogloss.report.phrases import number
 from isogloss.report.transferpart import embedded
 
 NAME = "lookup"
+FEW = 3  # ways that have room for their intervals
 METHODS = {"csls": "CSLS", "cosine": "cosine"}
 
 
@@ -68,13 +69,14 @@ def _line(way: str, rows: list[Record], hue: int, *, band: bool) -> Line:
 def _table(one: Lookup) -> Table:
     names = display_names([one.source, one.target])
     ways, lines = one.ways, []
+    wide = [way for way in ways if len(ways) <= FEW or way == one.way(one.best)]
     for layer in sorted({int(row["layer"]) for row in one.layered}):
         cells = {one.way(row): row for row in one.layered if int(row["layer"]) == layer}
-        lines.append([f"layer {layer}", *(_cell(cells, way) for way in ways)])
+        lines.append([f"layer {layer}", *(_cell(cells, way, interval=way in wide) for way in ways)])
     for name in dict.fromkeys(flat_name(row) for row in one.flat):
         cells = {one.way(row): row for row in one.flat if flat_name(row) == name}
         count = int(next(iter(cells.values()))["n"])
-        lines.append([f"{name} (n = {count:,})", *(_cell(cells, way) for way in ways)])
+        lines.append([f"{name} (n = {count:,})", *(_cell(cells, way, interval=way in wide) for way in ways)])
     notes = [
         f"{one.data}; n = {int(one.best['n']):,} at the layers. Brackets hold 95% intervals. By "
         f"{METHODS[one.method]}; the rows have P@5, P@10 and the other method, too."
@@ -82,8 +84,8 @@ def _table(one: Lookup) -> Table:
     return Table(f"P@1, {names[one.source]} to {names[one.target]}", ["", *ways], lines, notes)
 
 
-def _cell(cells: Mapping[str, Record], way: str) -> str:
+def _cell(cells: Mapping[str, Record], way: str, *, interval: bool) -> str:
     if way not in cells:
         return NOTHING
     one = cells[way]
-    return f"{number(one['value'])} [{number(one['low'])}, {number(one['high'])}]"
+    return number(one["value"]) + (f" [{number(one['low'])}, {number(one['high'])}]" if interval else "")

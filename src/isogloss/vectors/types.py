@@ -154,7 +154,7 @@ def _add(
         here = values[inside.to(values.device)]
         # Within a chunk single precision loses nothing that matters; over the whole text it would.
         added = here.new_zeros((len(found), here.shape[1])).index_add_(0, place.to(here.device), here)
-        sums[number, rows] += added.double().cpu().numpy() if here.device.type != "mps" else added.cpu().numpy()
+        sums[number, rows] += added.cpu().double().numpy()
 
 
 def _write_means(path: Path, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
