@@ -109,7 +109,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     assert drawn == {"figure-1", "figure-2"}
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count('class="judged not-judged"') == 10
+    assert page.count('class="judged not-judged"') == 11
     assert page.count("data:image/png;base64,") == 2
     assert "Table 2: test perplexity of qaa" in page
     assert (folder / "summary.txt").read_text(encoding="utf-8").startswith("Table 1")

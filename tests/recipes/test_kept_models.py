@@ -209,6 +209,8 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
         with_kept([str(tmp_path / "run")])
     assert with_kept(["mini", str(tmp_path)]) == ["mini", str(tmp_path)]
     assert len(with_kept([str(tuned), str(tuned)])) == 5
+    with pytest.raises(InputError, match="is no model, but the folders checkpoints/.* and 5 more in it are"):
+        ig.load(tuned)
     assert model_name(tuned / "models" / TRAININGS[0] / "step-4") == f"tuned/{TRAININGS[0]}/step-4"
 
 

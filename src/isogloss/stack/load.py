@@ -130,11 +130,10 @@ def locate(name: str | Path) -> str:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            sides = [one.parent.name for one in sorted(folder.glob("*/config.json"))]
+            inside = [one for depth in ("*", "*/*", "*/*/*") for one in sorted(folder.glob(f"{depth}/config.json"))]
+            sides = [one.parent.relative_to(folder).as_posix() for one in inside]
             if sides:
-                raise InputError(
-                    f"{folder} is no model, but the folders {', '.join(sides)} in it are: name one of these"
-                )
+                raise InputError(f"{folder} is no model, but the folders {_few(sides)} in it are: name one of these")
             raise InputError(f"{folder} is no model: it has no config.json")
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
@@ -144,6 +143,10 @@ def locate(name: str | Path) -> str:
     if str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
         raise InputError(f"there is no folder {name}")
     return str(name)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _broken_file(source: str) -> str:
