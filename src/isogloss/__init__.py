@@ -30,7 +30,7 @@ from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.papers import reproduce
 from isogloss.progress import bar
-from isogloss.recipes import drift, lexicon, pretrain, rotate, sweep, transfer
+from isogloss.recipes import align_model, drift, lexicon, pretrain, rotate, sweep, transfer
 from isogloss.recipes import map_layers as map
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
@@ -47,6 +47,7 @@ __all__ = [
     "Mapping",
     "Stack",
     "align",
+    "align_model",
     "alignment_error_rate",
     "anisotropy",
     "argmax_links",

@@ -35,6 +35,7 @@ EXAMPLES = {
     "map": "isogloss sweep map --grid model=mini,./mine --bitext en.txt --bitext nl.txt --languages en,nl",
     "pretrain": "isogloss sweep pretrain --text en=en.txt --text nl=nl.txt --grid depth=3,6,12 --steps 2000",
     "drift": "isogloss sweep drift mini --target nl=nl.txt --others en=en.txt --grid plans=last:1,last:6",
+    "align": "isogloss sweep align mini --train en-nl=en.txt,nl.txt --grid negatives=queue,batch --grid seed=0..2",
     "lexicon": "isogloss sweep lexicon --grid model=mini,./mine --text en=en.txt --text nl=nl.txt --data data",
     "rotate": "isogloss sweep rotate --grid model=mini,./mine --bitext tatoeba/ --languages nl,de --train europarl.tsv",
     "transfer": "isogloss sweep transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv "

@@ -11,7 +11,8 @@ from isogloss.cli import RECIPES, app
 from isogloss.recipes import execute
 from isogloss.recipes.registry import find_recipe
 from isogloss.text.invented import invented
-from tiny_drift import given, write_tuning
+from tiny_alignment import SMALL as SMALL_ALIGNMENT
+from tiny_drift import given, write_model, write_tuning
 from tiny_pretraining import SMALL, write_lexicons, write_texts
 from tiny_tasks import SMALL as SMALL_TRANSFER
 from tiny_tasks import write_sets
@@ -57,10 +58,15 @@ def small_rotation(tiny, folder):
     return (tiny("bert"), text.take(range(20))), options
 
 
+def small_alignment(tiny, folder):
+    options = {"train": invented(("qaa", "qab"), sentences=120, seed=5), **SMALL_ALIGNMENT, "steps": 2}
+    return (str(write_model(folder / "model")),), options
+
+
 # What each recipe is given here: a new one adds a line.
 ARGUMENTS = {
     "map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer,
-    "lexicon": small_lexicon, "rotate": small_rotation,
+    "lexicon": small_lexicon, "rotate": small_rotation, "align": small_alignment,
 }  # fmt: skip
 
 

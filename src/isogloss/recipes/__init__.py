@@ -1,5 +1,6 @@
 """Recipes: one file a command."""
 
+from isogloss.recipes.align import align_job, align_model
 from isogloss.recipes.drift import drift, drift_job
 from isogloss.recipes.lexicon import lexicon, lexicon_job
 from isogloss.recipes.map import map_job, map_layers
@@ -11,6 +12,8 @@ from isogloss.recipes.transfer import transfer, transfer_job
 
 __all__ = [
     "Job",
+    "align_job",
+    "align_model",
     "drift",
     "drift_job",
     "execute",

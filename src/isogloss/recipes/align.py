@@ -51,7 +51,7 @@ def align_job(
     *bitext: Bitext | Corpus,
     train: Annotated[list[str], "pairs to learn from: SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table, a folder"],
     evaluate: Annotated[list[str] | None, "text to measure perplexity on, LANG=FILE; default: what is held out"] = None,
-    held_out: Annotated[float, "share of the sentences, by their hash, that no pair is trained on"] = 0.02,
+    held_out: Annotated[float, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
     tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights)"] = 1.0,
     contrastive: Annotated[float, "weight of the contrastive loss; 0 for none (the paper gives no weights)"] = 1.0,
     negatives: Annotated[

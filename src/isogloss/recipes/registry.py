@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
+from isogloss.recipes.align import align_job, align_model
 from isogloss.recipes.drift import drift, drift_job
 from isogloss.recipes.lexicon import lexicon, lexicon_job
 from isogloss.recipes.map import map_job, map_layers
@@ -53,6 +54,7 @@ RECIPES = {
         Recipe("transfer", transfer_job, transfer),
         Recipe("lexicon", lexicon_job, lexicon),
         Recipe("rotate", rotate_job, rotate),
+        Recipe("align", align_job, align_model),
     )
 }
 

@@ -5,7 +5,7 @@
 | `en-nl=en.txt,nl.txt` | two line-aligned files |
 | `en-nl=table.tsv` | two columns of a table, by its header, its name or their order |
 | `table.en-de-nl.tsv` | every language of a table with English, or with its first language |
-| a folder | its tables, line-aligned sets or Tatoeba files, by their names, as `--bitext` reads them |
+| a folder, or the name of a data set | its tables, line-aligned sets or Tatoeba files, by their names |
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
+from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext
 from isogloss.text.languages import code
 from isogloss.text.readers.folders import aligned_sets, pair_tables, tatoeba_files
@@ -86,7 +87,7 @@ def _read(entry: Any, option: str) -> Iterator[Pairs]:
         return
     languages, equals, files = str(entry).partition("=")
     if not equals:
-        path = Path(str(entry))
+        path = Path(resolve(str(entry)))
         yield from _folder(path, option) if path.is_dir() else _table(file_path(path), None, option)
         return
     named = tuple(code(one.strip()) for one in languages.split("-"))

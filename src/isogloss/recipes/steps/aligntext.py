@@ -1,12 +1,13 @@
 """The text of an alignment: pairs packed into token ids, and what is set aside to measure on.
 
-A sentence is set aside by its own hash (`isogloss.text.split`), whichever pair it stands in, and a pair of which
-either side is set aside is not trained on: English that is measured with Dutch is not learned with German. Nor is a
-pair that has a sentence of the text given to measure on.
+Pairs are set aside by the hash of their first sentence (`isogloss.text.split`), so that neither a seed nor the order of
+a file decides. A pair that has any sentence of those is not trained on, whatever languages it is of: English that is
+measured with Dutch is not learned with German. Nor is a pair that has a sentence of the text given to measure on.
 """
 
+import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,10 +96,12 @@ def pack_aligned(
     done = folder / "pairs.json"
     if not done.is_file():
         clear_leftovers(folder)
-        places = {place(one) for one in known}
+        aside = {title: _held(some, share) if share else [] for title, some in _by_title(sources).items()}
+        places = {place(side) for pairs in aside.values() for pair in pairs for side in pair}
+        given = {place(one) for one in known}
         facts = {}
         for title, some in _by_title(sources).items():
-            sift = _Sift(share, places)
+            sift = _Sift(places, given)
             pairs = sift.kept(one for source in some for one in source.open())
             how: dict[str, Any] = {"languages": some[0].languages, "longest": longest, "progress": progress}
             stream = pack_pairs(stack.tokenizer, pairs, folder / f"{title}.npy", **how)
@@ -106,7 +109,7 @@ def pack_aligned(
                 raise InputError(
                     f"--train {title}: no pair is left to train on; give more text or a smaller --held-out"
                 )
-            facts[title] = {"held": sift.held, "measured": sift.measured}
+            facts[title] = {"held": aside[title], "measured": sift.measured}
         write_text(done, json.dumps(facts, ensure_ascii=False))
     found = json.loads(done.read_text(encoding="utf-8"))
     held = {title: [(one, other) for one, other in facts["held"]] for title, facts in found.items()}
@@ -114,25 +117,27 @@ def pack_aligned(
     return Aligned({title: open_pairs(folder / f"{title}.npy") for title in found}, held, measured)
 
 
+def _held(sources: Sequence[Pairs], share: float) -> list[Pair]:
+    """The pairs whose first sentence has the lowest places, below the share, at most MOST of them."""
+    pairs = ((place(pair[0]), pair) for one in sources for pair in one.open() if all(side.strip() for side in pair))
+    return [pair for _, pair in heapq.nsmallest(MOST, (one for one in pairs if one[0] < share))]
+
+
 class _Sift:
-    """Lets pairs through that may be trained on, keeps some of those set aside, and counts."""
+    """Lets pairs through that may be trained on, and counts those that have a sentence in `known`."""
 
-    def __init__(self, share: float, places: set[float]) -> None:
-        self.share, self.places = share, places
-        self.held: list[Pair] = []
-        self.measured = 0
+    def __init__(self, held: set[float], known: set[float]) -> None:
+        self.held, self.known, self.measured = held, known, 0
 
-    def kept(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
+    def kept(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs to train on, one at a time."""
         for pair in pairs:
             sides = [place(side) for side in pair]
             if not all(side.strip() for side in pair):
                 yield "", ""  # packing counts what is empty
-            elif any(one in self.places for one in sides):
+            elif any(one in self.known for one in sides):
                 self.measured += 1
-            elif any(one < self.share for one in sides):
-                self.held += [pair] if len(self.held) < MOST else []
-            else:
+            elif not any(one in self.held for one in sides):
                 yield pair
 
 

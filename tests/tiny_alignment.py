@@ -1,0 +1,27 @@
+"""Options for an alignment that takes a second, and pairs of invented languages in files."""
+
+from isogloss.text.invented import invented
+
+SMALL = {
+    "batch": 6, "queue": 16, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
+    "checkpoint": 2, "held_out": 0.2, "device": "cpu",
+}  # fmt: skip
+
+
+def write_pairs(folder, languages=("qaa", "qab"), sentences=120, seed=1):
+    """Two line-aligned files; returns what `--train` is given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for corpus in invented(languages, sentences=sentences, seed=seed):
+        files.append(folder / f"{'-'.join(languages)}.{corpus.language}.txt")
+        files[-1].write_text("".join(f"{one}\n" for one in corpus.sentences), encoding="utf-8")
+    return f"{'-'.join(languages)}={files[0]},{files[1]}"
+
+
+def words(model, train, **changes):
+    """The same as words of a command: an option that is None is left out, a list is given several times."""
+    shown = [str(model)]
+    for name, value in {**SMALL, "train": train, **changes}.items():
+        for one in value if isinstance(value, list) else [] if value is None else [value]:
+            shown += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
+    return shown
