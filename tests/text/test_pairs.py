@@ -34,6 +34,8 @@ def test_pairs_are_found_in_files_tables_folders_and_memory(tmp_path):
     assert [(each.title, list(each.open())) for each in find_pairs(str(table))] == [
         ("en-de", [("a", "b"), ("d", "e")]), ("en-nl", [("a", "c"), ("d", "f")])
     ]  # fmt: skip
+    bars = write(tmp_path / "bars.txt", ["the cat ||| de kat", "yes ||| ja"])
+    assert list(find_pairs(f"en-nl={bars}")[0].open()) == expected
     folder = tmp_path / "sets"
     folder.mkdir()
     for language, line in {"en": "yes", "nl": "ja", "de": "ja"}.items():
@@ -54,6 +56,7 @@ def test_mistakes_are_sentences(tmp_path):
         f"en-en={en},{nl}": "en is named twice",
         f"en={en}": "SOURCE-TARGET=FILE,FILE",
         f"en-nl={en},{tmp_path / 'c.txt'}": "c.txt does not exist",
+        str(write(tmp_path / "bars.txt", ["yes ||| ja"])): "say of which languages its sides are",
         str(tmp_path): "holds no parallel text by the names",
         str(write(tmp_path / "one.tsv", ["en", "yes"])): "one language only",
     }.items():

@@ -204,11 +204,18 @@ def align_model(
     >>> align_model("mini", train={"en-nl": ("en.txt", "nl.txt")}, out="runs/aligned")  # doctest: +SKIP
     """
     job = align_job(model, *bitext, train=train, **options)
-    arguments = {"model": str(model), "train": str(train), **options}
+    arguments = {"model": str(model), "train": _told(train), **options}
     return execute(
         job, command="align", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
         progress=progress,
     )  # fmt: skip
+
+
+def _told(train: Any) -> Any:
+    """What a run records as its `train`: text in memory by its hash, everything else as it was given."""
+    if isinstance(train, Bitext):
+        return train.fingerprint
+    return [_told(one) for one in train] if isinstance(train, list | tuple) else str(train)
 
 
 def _layer(layer: int | None, stack: Stack) -> int:

@@ -80,6 +80,12 @@ MEANINGS = {
         "reading before.",
         better=LOWER,
     ),
+    "loss of pairs": Meaning(
+        "Training loss of sentences",
+        "How surprised the model is that a sentence belongs to its translation and to none of the others it is "
+        "compared with, on the text it learns from: the mean since the reading before.",
+        better=LOWER,
+    ),
     "loss of a task": Meaning(
         "Training loss",
         "How surprised the model is by the right answers to the examples it learns from: the mean since the reading "
@@ -188,7 +194,9 @@ MEANINGS = {
         "languages finds these for nothing.",
         "",
     ),
-    "learned_from": Meaning("Learned from", "How many parallel sentences the maps were learned from.", ""),
+    "learned_from": Meaning(
+        "Learned from", "How many parallel sentences, or pairs of words, maps are from.", ""
+    ),
     "vocabulary": Meaning("Vocabulary", "How many words of a language there are to choose from.", ""),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""

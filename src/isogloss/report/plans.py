@@ -22,6 +22,14 @@ def plan_and_kind(variant: str) -> tuple[str, str]:
     return (plan, kind) if kind in KINDS else (variant, "")
 
 
+def without_plan(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a single plan, with how readings were taken as their only variant; those of several are as before."""
+    parts = {one: plan_and_kind(one) for one in rows["variant"].unique()}
+    if len({plan for plan, _ in parts.values()}) != 1:
+        return rows
+    return rows.assign(variant=rows["variant"].map({one: kind for one, (_, kind) in parts.items()}))
+
+
 def with_places(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with two more columns: `plan`, and `place`, which tells panels of one measure apart."""
     variants = {one: plan_and_kind(one) for one in rows["variant"].unique()}

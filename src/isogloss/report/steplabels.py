@@ -9,12 +9,13 @@ from isogloss.report.meanings import Meaning, meaning, variant_title
 from isogloss.report.steps import POOLED, Line, Panel
 
 DASHES = 3
+LOSSES = {"answer": "loss of a task", "pair": "loss of pairs"}  # by what they are counted in, where that is no token
 
 
 def about(panel: Panel) -> Meaning:
     """What the panel's measure means there: between models CKA is of other things, and a task has a loss of its own."""
-    if panel.measure == "loss" and panel.unit == "answer":
-        return meaning("loss of a task")
+    if panel.measure == "loss" and panel.unit in LOSSES:
+        return meaning(LOSSES[panel.unit])
     return meaning("cka to another model" if panel.measure == "cka" and panel.other else panel.measure)
 
 
@@ -46,7 +47,7 @@ def basis(panel: Panel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
     counts = [count for line in panel.lines for count in line.curve.n if count]
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
-    items = " answers a reading" if panel.measure == "loss" and panel.unit == "answer" else items
+    items = f" {panel.unit}s a reading" if panel.measure == "loss" and panel.unit in LOSSES else items
     items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
     low, high = (min(counts), max(counts)) if counts else (0, 0)
     count = f"n = {low:,}" if low == high else f"n = {low:,} to {high:,}"

@@ -11,6 +11,7 @@ import pandas as pd
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import meaning
 from isogloss.report.phrases import ASKS, capitalise, measure_name, name_layers, name_partners, number, say_value
+from isogloss.report.plans import without_plan
 from isogloss.report.stepcurves import StepCurve, apart
 from isogloss.report.steps import Line, Panel, at_step, best_panel, panels
 from isogloss.report.summary import (
@@ -32,6 +33,7 @@ def step_verdict(rows: pd.DataFrame) -> list[str]:
 
     Each with the step it was read at, its interval where there is one, and the number of items.
     """
+    rows = without_plan(rows)
     found = panels(rows)
     if not found:
         return ["These rows hold steps but no value, so nothing can be said of the training."]
@@ -41,6 +43,7 @@ def step_verdict(rows: pd.DataFrame) -> list[str]:
 
 def step_facts(rows: pd.DataFrame, *, depth: int | None) -> list[tuple[str, str, str]]:
     """The few numbers a reader takes away from a training: label, value, what stands small behind it."""
+    rows = without_plan(rows)
     found = panels(rows)
     facts = [("steps", f"{int(rows['step'].max()):,}", "")]
     for measure, label in (("loss", "training loss"), ("perplexity", "held-out perplexity")):
@@ -61,6 +64,7 @@ def step_facts(rows: pd.DataFrame, *, depth: int | None) -> list[tuple[str, str,
 
 def last_layer_curve(rows: pd.DataFrame) -> Curve | None:
     """The leading measure over the layers at its last step; None where nothing is taken by layer."""
+    rows = without_plan(rows)
     lead = leading(rows)
     return None if lead is None else layer_curve(at_step(rows, _span(rows, *lead)[1]), *lead)
 

@@ -3,7 +3,7 @@
 | given | read as |
 |---|---|
 | `en-nl=en.txt,nl.txt` | two line-aligned files |
-| `en-nl=table.tsv` | two columns of a table, by its header, its name or their order |
+| `en-nl=table.tsv` | two columns of a table, by its header, its name or their order; or `a ||| b` lines |
 | `table.en-de-nl.tsv` | every language of a table with English, or with its first language |
 | a folder, or the name of a data set | its tables, line-aligned sets or Tatoeba files, by their names |
 """
@@ -20,9 +20,9 @@ from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext
 from isogloss.text.languages import code
 from isogloss.text.readers.folders import aligned_sets, pair_tables, tatoeba_files
-from isogloss.text.readers.lines import file_path, stream_lines
-from isogloss.text.readers.names import pick
-from isogloss.text.readers.tables import stream_table, table_columns
+from isogloss.text.readers.lines import file_path, first_line, stream_lines
+from isogloss.text.readers.names import languages_of, pick
+from isogloss.text.readers.tables import BARS, stream_bars, stream_table, table_columns
 
 Pair = tuple[str, str]
 Given = str | Path | Bitext | Mapping[str, Any] | Sequence[Any]
@@ -108,6 +108,10 @@ def _aligned(first: Path, second: Path, languages: tuple[str, str]) -> Iterator[
 
 
 def _table(path: Path, languages: tuple[str, str] | None, option: str) -> Iterator[Pairs]:
+    line = first_line(path)
+    if BARS in line and "\t" not in line:
+        yield _bars(path, languages or languages_of(path), option)
+        return
     columns, has_header = table_columns(path, languages)
     there = pick(languages, [one for one in columns if one is not None], where=path)
     for source, target in [languages] if languages else _with_centre(there, str(path), option):
@@ -118,6 +122,18 @@ def _table(path: Path, languages: tuple[str, str] | None, option: str) -> Iterat
                 yield cells[places[0]], cells[places[1]]
 
         yield Pairs((source, target), path.name, read, (path,))
+
+
+def _bars(path: Path, languages: Sequence[str] | None, option: str) -> Pairs:
+    """The sides of `a ||| b` lines."""
+    if languages is None or len(languages) != 2:
+        raise InputError(f"--{option} {path}: say of which languages its sides are, as in en-nl={path.name}")
+
+    def read() -> Iterator[Pair]:
+        for _, cells in stream_bars(path, 2):
+            yield cells[0], cells[1]
+
+    return Pairs((languages[0], languages[1]), path.name, read, (path,))
 
 
 def _folder(folder: Path, option: str) -> Iterator[Pairs]:
