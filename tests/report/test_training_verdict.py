@@ -10,6 +10,7 @@ from training_runs import Course, training_rows, write_training
 from isogloss.report import verdict, write_figures
 from isogloss.report.folder import read_run
 from isogloss.report.stepcurves import StepCurve, apart, average, thin
+from isogloss.report.steplabels import about
 from isogloss.report.steps import best_panel, panels
 from isogloss.report.stepverdict import digits
 from isogloss.runs import table
@@ -200,3 +201,16 @@ def test_an_infinite_perplexity_is_drawn_as_a_gap(tmp_path):
     rows.to_parquet(folder / "rows.parquet")
     assert len(write_figures(folder, tmp_path / "figures")) == 8
     assert "from infinite" in verdict(rows)[1]
+
+
+def test_what_was_trained_does_not_change_what_is_said_of_retrieval():
+    plain = [*retrieval(0, [0.1, 0.2]), *retrieval(100, [0.2, 0.6])]
+    named = [{**one, "variant": "tlm+queue centred"} for one in plain]
+    assert say(plain) == say(named) and "Languages meet best at layer 1" in " ".join(say(named))
+
+
+def test_a_loss_of_pairs_is_told_apart_from_that_of_tokens():
+    both = [over("loss", values, unit=unit, n=9) for unit, values in {"token": [3, 2], "pair": [5, 4]}.items()]
+    assert [sentence.split(" nats ")[1].split(" at")[0] for sentence in say(*both)] == ["a token", "a pair"]
+    titles = [about(panel).title for panel in panels(table.frame([one for rows in both for one in rows]))]
+    assert titles == ["Training loss", "Training loss of sentences"]
