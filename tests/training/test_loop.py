@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -344,3 +345,16 @@ def test_weights_spoiled_after_a_last_good_loss_are_not_kept(tmp_path):
     with pytest.raises(InputError, match="at step 3"):
         run(one, checkpoints=exported(one, tmp_path, every=1))
     assert kept.latest(tmp_path).name == "step-0000002"
+
+
+def test_after_is_called_once_a_step_when_the_weights_have_moved():
+    model = Tower()
+    plain, seen = squares(model), []
+    before = model.lower.weight.detach().clone()
+
+    def after():
+        seen.append((not torch.equal(model.lower.weight, before), model.lower.weight.grad))
+
+    one = training(model, objective=replace(plain, after=after), piece=3)
+    one.update(), one.update()
+    assert seen == [(True, None)] * 2

@@ -77,7 +77,7 @@ def languages_of(sources: Sequence[Pairs]) -> list[str]:
 def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[str, Any]:
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
     files = {title: [path for one in some for path in one.files] for title, some in _by_title(sources).items()}
-    marks = {one.title: one.mark for one in sources if one.mark}
+    marks = [(one.title, one.mark) for one in sources if one.mark]
     return {**describe(files, progress), **({"in memory": marks} if marks else {})}
 
 
