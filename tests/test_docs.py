@@ -34,6 +34,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "transfer.md",
         "lexicon.md",
         "rotate.md",
+        "stitch.md",
         "align.md",
         "mappings.md",
         "sweep.md",
@@ -87,7 +88,7 @@ def test_a_sweep_has_the_options_of_its_recipe_and_those_in_its_table(name):
     assert options(commands["sweep"].commands[name]) == options(commands[name]) | listed
 
 
-@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer", "lexicon", "rotate", "align"])
+@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer", "lexicon", "rotate", "stitch", "align"])
 def test_defaults_in_a_table_are_those_of_the_signature(name):
     written = dict(options_table(name))
     for one in inspect.signature(RECIPES[name]).parameters.values():

@@ -30,7 +30,7 @@ from isogloss.measures.aligner import align
 from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
 from isogloss.papers import reproduce
 from isogloss.progress import bar
-from isogloss.recipes import align_model, drift, lexicon, pretrain, rotate, sweep, transfer
+from isogloss.recipes import align_model, drift, lexicon, pretrain, rotate, stitch, sweep, transfer
 from isogloss.recipes import map_layers as map
 from isogloss.runs import read_rows
 from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
@@ -84,6 +84,7 @@ __all__ = [
     "ridge",
     "rotate",
     "save",
+    "stitch",
     "stream",
     "sweep",
     "transfer",

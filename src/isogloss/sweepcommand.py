@@ -38,6 +38,8 @@ EXAMPLES = {
     "align": "isogloss sweep align mini --train en-nl=en.txt,nl.txt --grid negatives=queue,batch --grid seed=0..2",
     "lexicon": "isogloss sweep lexicon --grid model=mini,./mine --text en=en.txt --text nl=nl.txt --data data",
     "rotate": "isogloss sweep rotate --grid model=mini,./mine --bitext tatoeba/ --languages nl,de --train europarl.tsv",
+    "stitch": "isogloss sweep stitch ./english --other ./dutch --task ner --train en=train.tsv --dev en=dev.tsv "
+    "--test en=en.tsv --test nl=nl.tsv --bitext europarl.tsv --languages en,nl --grid restore=raw,recentred",
     "transfer": "isogloss sweep transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv "
     "--test nl=nl.tsv --grid plans=freeze:-1..11 --grid seed=0..2",
 }

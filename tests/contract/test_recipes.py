@@ -14,6 +14,8 @@ from isogloss.text.invented import invented
 from tiny_alignment import SMALL as SMALL_ALIGNMENT
 from tiny_drift import given, write_model, write_tuning
 from tiny_pretraining import SMALL, write_lexicons, write_texts
+from tiny_stitching import SMALL as SMALL_STITCHING
+from tiny_stitching import parallel_text, turned_model, write_stitching
 from tiny_tasks import SMALL as SMALL_TRANSFER
 from tiny_tasks import write_sets
 
@@ -63,10 +65,16 @@ def small_alignment(tiny, folder):
     return (str(write_model(folder / "model")),), options
 
 
+def small_stitching(tiny, folder):
+    other, _ = turned_model(tiny("bert"), folder / "turned")
+    options = {**write_stitching(folder, count=8), **SMALL_STITCHING, "epochs": 1, "other": other, "layers": "1"}
+    return (tiny("bert"), parallel_text(12)), options
+
+
 # What each recipe is given here: a new one adds a line.
 ARGUMENTS = {
     "map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer,
-    "lexicon": small_lexicon, "rotate": small_rotation, "align": small_alignment,
+    "lexicon": small_lexicon, "rotate": small_rotation, "align": small_alignment, "stitch": small_stitching,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.rotate import rotate, rotate_job
+from isogloss.recipes.stitch import stitch, stitch_job
 from isogloss.recipes.sweep import sweep
 from isogloss.recipes.transfer import transfer, transfer_job
 
@@ -25,6 +26,8 @@ __all__ = [
     "pretrain_job",
     "rotate",
     "rotate_job",
+    "stitch",
+    "stitch_job",
     "sweep",
     "transfer",
     "transfer_job",

@@ -15,6 +15,7 @@ from isogloss.recipes.map import map_job, map_layers
 from isogloss.recipes.pretrain import pretrain, pretrain_job
 from isogloss.recipes.recipe import Job
 from isogloss.recipes.rotate import rotate, rotate_job
+from isogloss.recipes.stitch import stitch, stitch_job
 from isogloss.recipes.transfer import transfer, transfer_job
 
 TEXT = ("bitext", "languages", "links", "data")  # options that say which parallel text to read
@@ -54,6 +55,7 @@ RECIPES = {
         Recipe("transfer", transfer_job, transfer),
         Recipe("lexicon", lexicon_job, lexicon),
         Recipe("rotate", rotate_job, rotate),
+        Recipe("stitch", stitch_job, stitch),
         Recipe("align", align_job, align_model),
     )
 }

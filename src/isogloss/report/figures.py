@@ -20,6 +20,7 @@ from isogloss.report.payload import drawn
 from isogloss.report.points import word_map
 from isogloss.report.similarityfigure import write_similarity_figures
 from isogloss.report.stepfigures import write_step_figures
+from isogloss.report.stitchpart import write_stitch_figures
 from isogloss.report.summary import Curve, best_layer, central_language, curves, leading, overall
 from isogloss.report.transferfigure import write_transfer_figures
 from isogloss.report.wordfigure import picture, write_map, write_sheet
@@ -36,8 +37,8 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
     `curve-*.png` and `.svg` (one a measure), `heat-map`, `language-matrix`, `word-map`, `word-map-layers`, and
     `layers.gif`, the word map moving through the layers. A training gives `steps-*` instead: loss, perplexity and
     retrieval over the steps; a task `transfer-*`, scores by plan, and `languages-*` where languages were compared;
-    words and sentences looked up `lookup-*`, P@1 by layer; a reproduction the paper's own figures. What a run does not
-    hold is not drawn.
+    words and sentences looked up `lookup-*`, P@1 by layer; stitched models `stitch-*`, scores by layer; a reproduction
+    the paper's own figures. What a run does not hold is not drawn.
     """
     folder, out = read_run(Path(run)), Path(out_dir)
     names = display_names(folder.languages)
@@ -48,7 +49,7 @@ def write_figures(run: Path, out_dir: Path) -> list[Path]:
         written += write_step_figures(folder, names, out=out)
         if paper_of(folder) is None:
             written += write_transfer_figures(folder, names, out=out) + write_similarity_figures(folder, out=out)
-            written += write_lookup_figures(folder, out=out)
+            written += write_lookup_figures(folder, out=out) + write_stitch_figures(folder.rows, out=out)
         written += _write_curves(folder, out) + write_grids(folder, names, out=out)
     return written + _write_word_maps(folder, out)
 

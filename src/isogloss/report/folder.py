@@ -16,6 +16,7 @@ from isogloss.errors import InputError
 from isogloss.report.lookup import is_lookup
 from isogloss.report.plans import OTHERS
 from isogloss.report.steps import POOLED, Panel, panels, with_steps, without_steps
+from isogloss.report.stitchpart import is_stitch
 from isogloss.report.transferverdict import is_transfer
 from isogloss.runs import table
 
@@ -62,7 +63,7 @@ class RunFolder:
     @cached_property
     def has_map(self) -> bool:
         """Whether there is anything of a map: every run that trained nothing, and learned no task, counts as one."""
-        nothing = self.trained.empty and not is_transfer(self.rows) and not is_lookup(self.rows)
+        nothing = self.trained.empty and not any(kind(self.rows) for kind in (is_transfer, is_lookup, is_stitch))
         return nothing or self.points is not None or bool(self.mapped["layer"].notna().any())
 
     @property

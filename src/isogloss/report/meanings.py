@@ -194,9 +194,7 @@ MEANINGS = {
         "languages finds these for nothing.",
         "",
     ),
-    "learned_from": Meaning(
-        "Learned from", "How many parallel sentences, or pairs of words, maps are from.", ""
-    ),
+    "learned_from": Meaning("Learned from", "How many pairs of sentences, or words, maps were learned from.", ""),
     "vocabulary": Meaning("Vocabulary", "How many words of a language there are to choose from.", ""),
     "duplicates": Meaning(
         "Duplicates", "Sentences that occur more than once, so that no search can tell them apart.", ""

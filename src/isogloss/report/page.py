@@ -23,6 +23,7 @@ from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
 from isogloss.report.phrases import measure_name, number
 from isogloss.report.plans import is_drift
 from isogloss.report.stepverdict import last_layer_curve, step_facts
+from isogloss.report.stitchpart import is_stitch, stitch_facts, stitch_part
 from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
 from isogloss.report.taskcurves import is_task_curve
 from isogloss.report.transferpart import transfer_part
@@ -141,7 +142,7 @@ def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
 
 
 def _has_own_text(run: RunFolder) -> bool:
-    return is_lookup(run.rows) or is_drift(run.rows) or is_transfer(run.rows) or is_task_curve(run.rows)
+    return any(kind(run.rows) for kind in (is_stitch, is_lookup, is_drift, is_transfer, is_task_curve))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -165,10 +166,10 @@ def _run_text(run: RunFolder) -> dict[str, Any]:
         "name": run.name,
         "model": run.model,
         "paper": (paper := paper_part(run)),
-        "scores": None if paper else transfer_part(run) or lookup_part(run),
+        "scores": None if paper else transfer_part(run) or lookup_part(run) or stitch_part(run.rows, run.path),
         "verdict": [*unfinished(run.record, run.rows), *([] if paper and is_transfer(run.rows) else verdict(run.rows))],
         "facts": _facts(run),
-        "caution": run.trained.empty and not is_lookup(run.rows)
+        "caution": run.trained.empty and not is_lookup(run.rows) and not is_stitch(run.rows)
         if lead is None
         else above_floor(lead, best_layer(lead)) is False,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
@@ -195,6 +196,8 @@ def _facts(run: RunFolder) -> list[dict[str, str]]:
         return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
     if is_lookup(run.rows):
         return [{"label": label, "value": value, "rest": rest} for label, value, rest in lookup_facts(run.rows)]
+    if is_stitch(run.rows):
+        return [{"label": label, "value": value, "rest": rest} for label, value, rest in stitch_facts(run.rows)]
     lead = _lead(run)
     if lead is None:
         return []

@@ -24,6 +24,7 @@ from isogloss.report.phrases import (
 from isogloss.report.plans import is_drift
 from isogloss.report.steps import with_steps, without_steps
 from isogloss.report.stepverdict import step_verdict
+from isogloss.report.stitchpart import is_stitch, stitch_verdict
 from isogloss.report.summary import (
     LEADING,
     Curve,
@@ -54,6 +55,8 @@ def verdict(frame: pd.DataFrame) -> list[str]:
         return drift_verdict(frame)
     if is_lookup(frame):
         return lookup_verdict(frame)
+    if is_stitch(frame):
+        return stitch_verdict(frame)
     if is_transfer(frame):
         return transfer_verdict(frame)
     if is_task_curve(frame):

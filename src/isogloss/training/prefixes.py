@@ -12,7 +12,7 @@ Several runs can share them, too: `shared_prefix` keeps them in a folder, where 
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,18 +32,23 @@ SHARE = 0.5  # of the memory that is free, for one prefix
 
 @dataclass(frozen=True)
 class Prefix:
-    """States of one cut: kept (tokens, width) of the items end to end, whose lengths these are."""
+    """States of one cut: kept (tokens, width) of the items end to end, whose lengths these are.
+
+    turn: what is done to states, (tokens, width), before they are handed out: a map into another model's space.
+    """
 
     cut: int
     kept: Tensor
     lengths: np.ndarray
     starts: np.ndarray
+    turn: Callable[[Tensor], Tensor] | None = None
 
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
         tokens = torch.from_numpy(_tokens(self.starts, self.lengths, np.asarray(chosen)))
         found = self.kept[tokens.to(self.kept.device, non_blocking=True)]
-        return found.to(device, non_blocking=True).float()
+        found = found.to(device, non_blocking=True).float()
+        return found if self.turn is None else self.turn(found)
 
 
 def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:

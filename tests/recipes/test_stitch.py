@@ -1,0 +1,325 @@
+"""`isogloss stitch`: a planted rotation, word pairs, frozen layers, rows, resuming, the report, mistakes."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.linalg import orthogonal_procrustes
+
+import isogloss as ig
+from isogloss.errors import InputError
+from isogloss.recipes import execute, stitch_job
+from isogloss.recipes.steps import stitching
+from isogloss.recipes.steps.stitching import random_rotation, ways_of
+from isogloss.recipes.steps.wordpairs import word_file, word_pairs
+from isogloss.report.figures import write_figures
+from isogloss.report.folder import read_run
+from isogloss.report.page import write_report
+from isogloss.runs import read_facts
+from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.training import loop
+from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
+from tiny_pretraining import command_line
+from tiny_stitching import SMALL, parallel_text, turned_model, write_stitching
+
+
+@pytest.fixture(scope="module")
+def planted(tiny, tmp_path_factory):
+    """A model, the same turned, and the rotation."""
+    folder = tmp_path_factory.mktemp("planted")
+    return tiny("bert"), *turned_model(tiny("bert"), folder / "turned")
+
+
+def scores(table, measure):
+    """Values of a measure by (layer, target, variant)."""
+    some = table[(table.measure == measure) & table.seed.notna()]
+    return {(one.layer, one.target, one.variant): one.value for one in some.itertuples()}
+
+
+def test_the_planted_models_have_one_shape(planted):
+    """What every other test here stands on: cut k of one is cut k of the other, turned."""
+    first, other, turn = planted
+    text = parallel_text(5)
+    x, y = (ig.vectors(ig.load(one), text[lang], unit="word") for one, lang in ((first, "qaa"), (other, "qab")))
+    torch.testing.assert_close(y, x @ turn.T, atol=1e-5, rtol=0)
+    assert (y - x).abs().max() > 1
+
+
+@pytest.mark.parametrize(
+    ("task", "main", "restore", "layers"),
+    [
+        ("parsing", "las", "recentred", (2,)),
+        ("parsing", "las", "raw", (0,)),
+        ("ner", "span_f1", "normalised", (0,)),
+    ],
+)
+def test_a_planted_rotation_gives_the_sources_scores_and_nothing_else_does(
+    planted, tmp_path, task, main, restore, layers
+):
+    first, other, _ = planted
+    epochs = 12 if task == "ner" else 4
+    given = {**write_stitching(tmp_path, task, count=16), **SMALL, "epochs": epochs}
+    options = {**given, "restore": restore, "layers": layers}
+    found = scores(ig.stitch(first, parallel_text(), other=other, **options), main)
+    for layer in layers:
+        home = found[layer, "qaa", "stitched"]
+        assert home > 0.5, "or nothing was learned that could be lost"
+        assert found[layer, "qab", "stitched"] == pytest.approx(home, abs=1e-9)
+        controls = {"unmapped", "random"} | ({"shifted"} if restore == "recentred" else set())
+        assert {way for at, target, way in found if (at, target) == (layer, "qab")} == {"stitched", *controls}
+        assert all(found[layer, "qab", way] < home - 0.3 for way in controls)
+
+
+def test_rows_keep_the_contract_and_means_over_seeds(planted, tmp_path):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "seeds": 2}
+    table = ig.stitch(first, parallel_text(links=False), other=other, **options)
+    assert set(table.layer.dropna()) == {1} and set(table.task) == {"ner"} and set(table.model) == {"bert"}
+    assert set(table.other_model) == {"turned"} and set(table.source) == {"qaa"}
+    result = table[(table.measure == "span_f1") & table.seed.notna()]
+    assert len(result) == 2 * (1 + 4)  # seeds, the source once and each way
+    assert ((result.low <= result.value) & (result.value <= result.high)).all()
+    assert result.floor.notna().all() and (result.n > 0).all()
+    means = table[(table.measure == "span_f1") & table.seed.isna()]
+    assert len(means) == 5 and set(means.n) == {2}
+    one = means[(means.variant == "stitched") & (means.target == "qab")].iloc[0]
+    own = result[(result.variant == "stitched") & (result.target == "qab")].value
+    assert one.value == pytest.approx(own.mean())
+    gaps = table[(table.measure == "gap") & (table.seed == 0)].set_index("variant").value
+    home, away = (
+        result[(result.seed == 0) & (result.target == one)].set_index("variant").value for one in ("qaa", "qab")
+    )
+    assert gaps["random"] == pytest.approx(home["stitched"] - away["random"])
+    learned = table[table.measure == "learned_from"]
+    assert len(learned) == 1 and learned.value.iloc[0] > 32
+    assert not table.duplicated([name for name in table.columns if name not in ("value", "low", "high", "floor")]).any()
+
+
+def test_one_model_can_be_both_and_unmapped_is_then_the_model_itself(tiny, tmp_path):
+    """Appendix A: the first layers of one model, with and without the map."""
+    text = parallel_text()
+    given = write_stitching(tmp_path)
+    given["test"] = {"qaa": given["test"]["qaa"], "qab": given["test"]["qaa"]}
+    found = scores(ig.stitch(tiny("bert"), text, **given, **{**SMALL, "epochs": 1}, layers="1"), "span_f1")
+    assert found[1, "qab", "unmapped"] == found[1, "qaa", "stitched"]
+
+
+def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
+    first, other, _ = planted
+    seen = {}
+
+    def watched(mapping, *, seed):
+        seen["mapping"] = mapping
+        return ways_of(mapping, seed=seed)
+
+    monkeypatch.setattr(sys.modules["isogloss.recipes.stitch"], "ways_of", watched)
+    text = parallel_text(12)
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "2", "way": "procrustes+centred", "cap": 3}
+    ig.stitch(first, text, other=other, **options)
+    seen_words = {"qaa": {}, "qab": {}}
+    pairs = []
+    for one in word_pairs(text, ("qab", "qaa"), most=50_000, cap=3, seed=0):
+        words = {
+            lang: text[lang].sentences[one.row].split()[at] for lang, at in (("qab", one.first), ("qaa", one.other))
+        }
+        for lang, word in words.items():
+            seen_words[lang][word] = seen_words[lang].get(word, 0) + 1
+        assert words["qaa"] != words["qab"]
+        pairs.append((one.row, one.first, one.other))
+    assert max(max(known.values()) for known in seen_words.values()) == 3
+    sides = []
+    for folder, lang, at in ((other, "qab", 1), (first, "qaa", 2)):
+        starts = np.cumsum([0, *(len(sentence.split()) for sentence in text[lang])])
+        vectors = ig.vectors(ig.load(folder), text[lang], unit="word")[2].double().numpy()
+        sides.append(np.stack([vectors[starts[pair[0]] + pair[at]] for pair in pairs]))
+    x, y = (side - side.mean(0) for side in sides)
+    expected, _ = orthogonal_procrustes(x, y)
+    np.testing.assert_allclose(seen["mapping"].weight.numpy(), expected.T, atol=1e-5)
+
+
+def test_pairs_are_one_to_one_differently_written_and_capped():
+    text = ig.Bitext(
+        (ig.Corpus("qaa", ["a b 12 c d", "a a"]), ig.Corpus("qab", ["x b 13 y z", "x x"])),
+        {("qaa", "qab"): [[(0, 0), (1, 1), (2, 2), (3, 3), (3, 4), (4, 4)], [(0, 0), (1, 1)]]},
+    )
+    found = word_pairs(text, ("qaa", "qab"), most=10, cap=9, seed=0)
+    assert [(one.row, one.first, one.other) for one in found] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
+    assert len(word_pairs(text, ("qaa", "qab"), most=10, cap=2, seed=0)) == 2
+    assert len(word_pairs(text, ("qaa", "qab"), most=1, cap=9, seed=0)) == 1
+    backwards = word_pairs(text, ("qab", "qaa"), most=10, cap=9, seed=0)
+    assert [(one.row, one.other, one.first) for one in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
+
+
+def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):
+    corpus = ig.Corpus("qaa", ["cat " * 70])
+    path = word_file(ig.load(tiny("bert")), corpus, [(0, 0), (0, 69), (0, 0)], tmp_path / "words.npy", layers=[0, 2])
+    values = np.load(path)
+    assert values.shape == (2, 3, 32) and np.isfinite(values[:, [0, 2]]).all() and np.isnan(values[:, 1]).all()
+    np.testing.assert_array_equal(values[:, 0], values[:, 2])
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_fresh_blocks_stand_on_a_lower_part_equal_to_the_bit(tiny, family):
+    stack, text = ig.load(tiny(family)), ig.Corpus("qaa", ["the cat sleeps", "yes"])
+    before = torch.random.get_rng_state()
+    made = with_fresh_blocks(stack, 2, count=3, seed=1)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert made.last == 5 and stack.last == 3
+    assert torch.equal(ig.vectors(made, text, layers=[0, 1, 2]), ig.vectors(stack, text, layers=[0, 1, 2]))
+    again, other = (with_fresh_blocks(stack, 2, count=3, seed=seed) for seed in (1, 2))
+    assert made.fingerprint == again.fingerprint != other.fingerprint
+    drawn = [one for one in made.blocks[2].parameters() if one.dim() > 1]
+    assert all(one.std() < 0.1 for one in drawn), "as the class draws them, not the 0.2 of the model below"
+
+
+def test_a_depth_of_another_number_of_blocks_goes_on_as_the_class_has_it(tiny):
+    made = with_fresh_blocks(ig.load(tiny("modernbert")), 1, count=4, seed=0)
+    expected = tiny_config("modernbert", len(tiny_tokenizer()))
+    deep = type(expected)(
+        **{**{k: v for k, v in expected.to_dict().items() if k != "layer_types"}, "num_hidden_layers": 5}
+    )
+    assert made.model.config.layer_types == deep.layer_types
+
+
+def test_frozen_layers_stay_and_fresh_ones_move(planted, tmp_path, monkeypatch):
+    first, other, _ = planted
+    made, begun = [], []
+    real = stitching.with_fresh_blocks
+
+    def watched(*args, **kwargs):
+        made.append(real(*args, **kwargs))
+        begun.append({name: weight.clone() for name, weight in made[-1].model.state_dict().items()})
+        return made[-1]
+
+    monkeypatch.setattr(stitching, "with_fresh_blocks", watched)
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1"}
+    ig.stitch(first, parallel_text(), other=other, **options)
+    now, original = made[0].model.state_dict(), ig.load(first).model.state_dict()
+    moved = {name for name in now if not torch.equal(now[name], begun[0][name])}
+    assert moved and all(name.startswith("encoder.layer.1.") for name in moved)
+    for name in now:
+        if name.startswith(("embeddings.", "encoder.layer.0.")):
+            assert torch.equal(now[name], original[name])
+
+
+def test_a_random_rotation_is_one_and_hangs_on_its_seed():
+    turn = random_rotation(16, seed=0)
+    torch.testing.assert_close(turn @ turn.T, torch.eye(16, dtype=torch.float64))
+    assert not torch.equal(turn, random_rotation(16, seed=1))
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monkeypatch):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 2, "layers": "0,1", "seeds": 2}
+    whole = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "whole", **options)
+    update, count = loop.Training.update, [0]
+
+    def failing(self):
+        count[0] += 1
+        if count[0] == 23:  # layer 1, seed 1, after a checkpoint
+            raise KeyboardInterrupt
+        update(self)
+
+    monkeypatch.setattr(loop.Training, "update", failing)
+    with pytest.raises(KeyboardInterrupt):
+        ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
+    monkeypatch.setattr(loop.Training, "update", update)
+    again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)
+    order = ["measure", "layer", "target", "variant", "seed"]
+    both = [one.sort_values(order).reset_index(drop=True) for one in (whole, again)]
+    pd.testing.assert_frame_equal(*both, check_exact=True)
+    assert not list((tmp_path / "parts").rglob("step-*"))
+
+
+def test_the_report_draws_scores_by_layer(planted, tmp_path):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path, count=12), **SMALL, "epochs": 1, "layers": "0,1"}
+    ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
+    figures = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
+    assert {path.name for path in figures} == {"stitch-ner-qab-test-qab.png", "stitch-ner-qab-test-qab.svg"}
+    page = write_report([tmp_path / "run"], tmp_path / "run").read_text(encoding="utf-8")
+    assert "Scores by layer, stitched" in page and "unmapped" in page and "layer 1" in page
+    assert not read_run(tmp_path / "run").has_map and "no layer can be named" not in page
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"layers": "0,7"}, "has layers 0 to 3; --layers asks for 7"),
+        ({"way": "raw"}, "--way is one map that is fitted"),
+        ({"restore": "back"}, "--restore takes normalised or recentred or raw, not 'back'"),
+        ({"pool": "last"}, "--pool takes mean or first, not 'last'"),
+        ({"fresh": 0}, "--fresh must be at least 1, not 0"),
+        ({"task": "chess"}, "--task 'chess' is not known"),
+    ],
+)
+def test_options_that_cannot_be_used(planted, tmp_path, changed, sentence):
+    options = {**write_stitching(tmp_path), **SMALL, **changed}
+    with pytest.raises(InputError, match=sentence):
+        stitch_job(planted[0], parallel_text(), other=planted[1], **options)
+
+
+def test_text_that_cannot_be_used(planted, tmp_path):
+    first, other, _ = planted
+    given = {**write_stitching(tmp_path), **SMALL}
+    with pytest.raises(InputError, match="--bitext is missing: parallel text of qaa and qab"):
+        stitch_job(first, other=other, **given)
+    strange = ig.Bitext((ig.Corpus("qaa", ["a"]), ig.Corpus("qac", ["b"])))
+    with pytest.raises(InputError, match="no parallel text of qaa and qab; it has qaa-qac"):
+        stitch_job(first, strange, other=other, **given)
+    alone = {**given, "test": {"qaa": given["test"]["qaa"]}}
+    with pytest.raises(InputError, match="sets of one language besides qaa, the one that is stitched; it has none"):
+        stitch_job(first, parallel_text(), other=other, **alone)
+    oracle = {**given, "dev": {**given["dev"], "qab": given["train"]["qaa"]}}
+    with pytest.raises(InputError, match="--dev takes examples of qaa only"):
+        stitch_job(first, parallel_text(), other=other, **oracle)
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("cat\tO\ncat\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"bad\.tsv:2"):
+        stitch_job(first, parallel_text(), other=other, **{**given, "train": {"qaa": bad}})
+
+
+def test_words_that_cannot_be_paired(planted, tmp_path):
+    first, other, _ = planted
+    given = {**write_stitching(tmp_path), **SMALL}
+    same = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["a b"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
+    job = stitch_job(first, same, other=other, **given)
+    with pytest.raises(InputError, match="has no pair of words to learn a map from"):
+        execute(job, command="stitch", arguments={}, seed=0, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    beyond = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 5)]]})
+    with pytest.raises(InputError, match="sentence 1: a link points at word 5 of a sentence of 2 words"):
+        ig.stitch(first, beyond, other=other, **given)
+
+
+def test_models_that_cannot_be_stitched(planted, tiny, tmp_path):
+    given = {**write_stitching(tmp_path), **SMALL}
+    with pytest.raises(InputError, match="is 384 wide and .* 32; layers of one cannot stand on"):
+        stitch_job("mini", parallel_text(), other=planted[1], **given)
+    with pytest.raises(InputError, match="is a decoder; stitch cuts encoders"):
+        stitch_job(planted[0], parallel_text(), other=tiny("gpt2"), **given)
+
+
+def test_few_pairs_are_told(planted, tmp_path):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "pairs": 8}
+    ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
+    assert any("8 pairs for 32 directions" in note for note in read_facts(tmp_path / "run")["notes"])
+
+
+def test_the_command(planted, tmp_path, monkeypatch, capsys):
+    first, other, _ = planted
+    given, text = write_stitching(tmp_path), parallel_text()
+    for corpus in text:
+        (tmp_path / f"text.{corpus.language}").write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
+    code, _, errors = command_line(monkeypatch, capsys)(
+        "stitch", first, "--other", other, "--task", "ner", "--train", f"qaa={given['train']['qaa']}",
+        "--dev", f"qaa={given['dev']['qaa']}", *(f"--test={lang}={path}" for lang, path in given["test"].items()),
+        "--bitext", tmp_path / "text.qaa", "--bitext", tmp_path / "text.qab", "--languages", "qaa,qab",
+        "--layers", "1", "--epochs", "1", "--fresh", "1", "--device", "cpu", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, errors
+    table = ig.read_rows(tmp_path / "run")
+    assert set(table[table.measure == "span_f1"].variant) == {"stitched", "shifted", "unmapped", "random"}
