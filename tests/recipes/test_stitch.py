@@ -226,11 +226,19 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
     with pytest.raises(KeyboardInterrupt):
         ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
     monkeypatch.setattr(loop.Training, "update", update)
+    read, layers = stitching.read_prefix, set()
+
+    def counted(stack, items, cut, **how):
+        layers.add(cut)
+        return read(stack, items, cut, **how)
+
+    monkeypatch.setattr(stitching, "read_prefix", counted)
     again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)
     order = ["measure", "layer", "target", "variant", "seed"]
     both = [one.sort_values(order).reset_index(drop=True) for one in (whole, again)]
     pd.testing.assert_frame_equal(*both, check_exact=True)
     assert not list((tmp_path / "parts").rglob("step-*"))
+    assert layers == {1}, "nothing is read again of a layer that is done"
 
 
 def test_the_report_draws_scores_by_layer(planted, tmp_path):

@@ -7,6 +7,7 @@ context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Every layer 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -122,8 +123,8 @@ def stitch_job(
             mapping = mapped.fit(x, y, spaces=(x, y), refine=0, strength=1.0).restored(restore)
             if mapping.underdetermined:
                 run.note(underdetermined_note(way, mapping.pairs, x.shape[1], "the parallel text"))
-            states = read_states((source, second), text, mapping, cut=cut, dtype=fitting.dtype,
-                                 file=run.scratch / f"cut-{cut}", progress=progress)  # fmt: skip
+            states = cache(partial(read_states, (source, second), text, mapping, cut=cut, dtype=fitting.dtype,
+                                   file=run.scratch / f"cut-{cut}", progress=progress))  # fmt: skip
             results: list[Row] = []
             for each in numbers:
                 ways = ways_of(mapping, seed=seed_of(each, "random rotation", cut))

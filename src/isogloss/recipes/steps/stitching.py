@@ -10,7 +10,7 @@ states of the target model at the same cut, by each of these ways:
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,13 +126,14 @@ def fit_stitched(
     source: Stack,
     fresh: int,
     ways: Ways,
-    states: tuple[Sequence[Prefix], Sequence[Prefix]],
+    states: Callable[[], tuple[Sequence[Prefix], Sequence[Prefix]]],
     place: Mapping[str, Any],
     progress: Progress,
 ) -> None:
     """Train fresh blocks and a head on the source's states, every set scored after every epoch; nothing if it is done.
 
-    What was scored is left in the training's folder, for `stitched_rows`.
+    states: what `read_states` gives, asked for only where something is left to train. What was scored is left in the
+    training's folder, for `stitched_rows`.
     """
     folder, cut, seed = stitched_folder(run, place), int(place["layer"]), int(place["seed"])
     if (folder / FINISHED).is_file():
@@ -141,7 +142,7 @@ def fit_stitched(
     freeze(stack, cut)
     model = task_model(stack, fitting.task, text.sets.labels, seed=seed, half=fitting.settings.half)
     model.hold(cut)
-    home, abroad = states
+    home, abroad = states()
     turned = [replace(one, turn=way) for way in ways.values() for one in abroad]
     items = text.items(list(ways))
     objective = task_objective(model, items[0], batch=fitting.batch, seed=seed, prefix=home[0])
