@@ -1,6 +1,5 @@
 """Fresh blocks on a lower part of a model: what is below the cut stays, what is above it begins anew."""
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -45,9 +44,9 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
 def _deep(config: Any, depth: int) -> Any:
     """The configuration of a model of another depth; what it lists by block goes on as its class has it."""
     facts = config.to_dict()
-    for listed in [name for name in facts if name in ("layer_types", "transformers_version", "model_type")]:
-        facts.pop(listed)
+    for listed in ("layer_types", "transformers_version", "model_type"):
+        facts.pop(listed, None)
     own = next(name for name in ("num_hidden_layers", "n_layers") if name in facts)
     made = type(config)(**{**facts, own: depth})
-    made._attn_implementation = copy.copy(config._attn_implementation)
+    made._attn_implementation = config._attn_implementation
     return made
