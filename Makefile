@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test lint bench clean
+.PHONY: install demo test test-cluster lint bench clean
 
 install: $(STAMP)
 
@@ -28,6 +28,9 @@ test: install lint
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  echo "no Chromium with chromedriver on this machine: the browser tests are skipped"
 	$(RUN) pytest -n 2
+
+test-cluster: install
+	$(RUN) pytest -m cluster
 
 bench: install
 	for one in benchmarks/*.py; do $(RUN) benchmarks.$$(basename $$one .py) || exit 1; done

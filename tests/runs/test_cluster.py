@@ -82,6 +82,7 @@ with lease.held(Path(given["path"]), given["owner"], seconds=given["seconds"]):
 """
 
 
+@pytest.mark.cluster
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs ray")
 def test_a_cluster_of_two_machines(tiny, tmp_path, monkeypatch, capsys):
     """One test, since a cluster takes ten seconds to start."""
@@ -295,7 +296,7 @@ def events(folder):
     return sorted(found, key=lambda one: one[2])
 
 
-def wait_for(what, seconds=60):
+def wait_for(what, seconds=180):
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, "it never came"
