@@ -89,4 +89,4 @@ def test_the_gradient_of_the_loss_is_that_of_differences():
     queries, keys, queue = (drawn(3, seed=seed).double() for seed in (0, 1, 2))
     queries.requires_grad_()
     assert torch.autograd.gradcheck(lambda q: queue_loss(q, keys, queue, temperature=0.5), (queries,))
-    assert np.isfinite(float(queue_loss(queries, keys, queue, temperature=0.01)))
+    assert np.isfinite(queue_loss(queries, keys, queue, temperature=0.01).item())
