@@ -34,6 +34,18 @@ def test_jobs_are_chosen_by_any_of_their_coordinates(only, only_seeds, found, tm
     assert [int(job.name) for job in selected(jobs, only, only_seeds)] == found
 
 
+def test_what_a_chosen_job_needs_is_chosen_with_it_in_the_order_of_all(tmp_path):
+    model, tuned, score, other = (tmp_path / name for name in ("model", "tuned", "score", "other"))
+    jobs = [
+        Job("score", "map", "m", {}, score, {"part": "map"}, [tuned]),
+        Job("model", "pretrain", "m", {}, model, {"part": "model"}),
+        Job("tuned", "drift", "m", {}, tuned, {"part": "tune"}, [model]),
+        Job("other", "drift", "m", {}, other, {"part": "tune"}, [model]),
+    ]
+    assert [job.name for job in selected(jobs, "map")] == ["score", "model", "tuned"]
+    assert [job.name for job in selected(jobs, "model")] == ["model"]
+
+
 @pytest.mark.parametrize(
     ("only", "part"),
     [

@@ -91,6 +91,28 @@ facts = {"status": "finished", "seen": os.environ.get("CUDA_VISIBLE_DEVICES")}
 """
 
 
+def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path):
+    order = []
+
+    def call(job, progress):
+        order.append(job.name)
+        if job.first == "gone":
+            raise ig.InputError("there is no gone")
+        job.folder.mkdir()
+        (job.folder / "run.json").write_text('{"status": "finished"}')
+
+    def job(name, *needs, first="here"):
+        return Job(name, "drift", first, {}, tmp_path / name, {}, [tmp_path / one for one in needs])
+
+    jobs = [job("score", "tuned"), job("tuned", "model"), job("model"), job("other", "bad"), job("bad", first="gone")]
+    with pytest.raises(ig.InputError, match="2 of 5 jobs failed, bad first: there is no gone") as error:
+        run_jobs(jobs, executor=one_by_one(call))
+    assert order == ["model", "bad", "tuned", "score"]
+    assert f"also other ({tmp_path / 'other.log'})" in str(error.value)
+    assert (tmp_path / "other.log").read_text() == f"it needs {tmp_path / 'bad'}, which is not finished\n"
+    assert [one.done for one in jobs] == [True, True, True, False, False]
+
+
 def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", SEEING))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")

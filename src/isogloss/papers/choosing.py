@@ -1,6 +1,7 @@
-"""Which jobs of a reproduction a command runs: those that `only` names by any of their coordinates."""
+"""Which jobs of a reproduction a command runs: those that `only` names by their coordinates, and what these need."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.recipes.jobs import Job
@@ -10,7 +11,8 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
     """The jobs that `only` names; all where nothing is said.
 
     only: values with commas, such as `last:6,seed=1`. A value may stand alone where one coordinate alone has it, else
-    it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must agree.
+    it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must agree. Jobs
+    that a chosen one needs, such as the training of its model, are chosen with it.
     only_seeds: numbers with commas, short for `seed=`.
     """
     wanted: dict[str, set[str]] = {}
@@ -21,7 +23,13 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
     found = [job for job in jobs if all(str(job.place.get(name)) in values for name, values in wanted.items())]
     if not found:
         raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
-    return found
+    return [job for job in jobs if job in found or job.folder in _needed(jobs, found)]
+
+
+def _needed(jobs: Sequence[Job], some: Sequence[Job]) -> set[Path]:
+    """The folders of all that these jobs need, and that those need in turn."""
+    folders = {folder for job in some for folder in job.needs}
+    return folders | _needed(jobs, [job for job in jobs if job.folder in folders]) if folders else folders
 
 
 def _named(jobs: Sequence[Job], item: str, told: str) -> tuple[str, str]:

@@ -35,7 +35,8 @@ PAUSE = 0.2  # seconds between looks at processes
 class Job:
     """One call of a recipe: `first` is what stands before the options (a model, or text), `folder` its run.
 
-    place: what tells the job from others, such as its plan and seed.
+    place: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
+    before it, such as that of the model it reads.
     """
 
     name: str
@@ -44,11 +45,17 @@ class Job:
     options: Mapping[str, Any]
     folder: Path
     place: Mapping[str, Any]
+    needs: Sequence[Path] = ()
 
     @property
     def done(self) -> bool:
         """Whether its run is finished."""
-        return (self.folder / "run.json").is_file() and read_facts(self.folder).get("status") == "finished"
+        return _finished(self.folder)
+
+    @property
+    def missing(self) -> list[Path]:
+        """What it needs and is not finished."""
+        return [folder for folder in self.needs if not _finished(folder)]
 
     @property
     def log(self) -> Path:
@@ -96,7 +103,7 @@ progress is told of the stage `jobs`. A job's folder is filled by `isogloss.reci
 
 
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
-    """Run every job that is not finished; those that fail are named at the end."""
+    """Run every job that is not finished, those that need others after them; those that fail are named at the end."""
     left = [job for job in jobs if not job.done]
     held = still_held([job.lease for job in left])
     if held:
@@ -104,7 +111,7 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
         raise InputError(
             f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end that first, or wait for it"
         )
-    failed = executor(left, progress) if left else ()
+    failed = _in_order(left, executor, progress)
     if failed:
         first, others = failed[0], failed[1:]
         also = f"; also {', '.join(f'{one.job.name} ({one.job.log})' for one in others)}" if others else ""
@@ -112,6 +119,18 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
             f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
             f"{first.job.log}, and --resume goes on with what is left{also}"
         )
+
+
+def _in_order(jobs: Sequence[Job], executor: Executor, progress: Progress) -> list[Failure]:
+    """Run all that can be run, then what waited for that, and so on; what is left waits for something that failed."""
+    left, failed = list(jobs), list[Failure]()
+    while ready := [job for job in left if not job.missing]:
+        failed += executor(ready, progress)
+        left = [job for job in left if job not in ready]
+    for job in left:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        job.log.write_text(f"it needs {job.missing[0]}, which is not finished\n", encoding="utf-8")
+    return failed + [Failure(job, _last_line(job.log)) for job in left]
 
 
 def one_by_one(call: Callable[[Job, Progress], None]) -> Executor:
@@ -184,6 +203,10 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [f"{key}={file if isinstance(file, str | Path) else ','.join(file)}" for key, file in value.items()]
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
 def _interrupted_by(number: int) -> Any:
