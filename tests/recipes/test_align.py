@@ -118,6 +118,23 @@ def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_model(iso
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
+def test_runs_share_packed_pairs_which_only_the_first_packs(model, train, tmp_path, monkeypatch):
+    alone = aligned(model, train, tmp_path / "alone")
+    first = aligned(model, train, tmp_path / "first", packed=str(tmp_path / "packed"))
+    pd.testing.assert_frame_equal(first, alone, check_exact=True)
+    kept = [path for path in (tmp_path / "packed").iterdir() if path.is_dir()]
+    other = aligned(model, train, tmp_path / "other", packed=str(tmp_path / "packed"), held_out=0.1)
+    assert len(other) and sum(path.is_dir() for path in (tmp_path / "packed").iterdir()) == 2, "other pairs are left"
+
+    def refuse(*_, **__):
+        raise AssertionError("these pairs are packed already")
+
+    monkeypatch.setattr("isogloss.recipes.steps.aligntext.pack_pairs", refuse)
+    second = aligned(model, train, tmp_path / "second", packed=str(tmp_path / "packed"))
+    pd.testing.assert_frame_equal(second, alone, check_exact=True)
+    assert len(kept) == 1 and "packed" not in read_facts(tmp_path / "second")["arguments"]
+
+
 def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path):
     aligned(model, train, tmp_path / "run")
     held = load_file(tmp_path / "run" / "checkpoints" / "step-0000002" / "training.safetensors")

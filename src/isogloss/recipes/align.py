@@ -20,7 +20,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, half_precision, model_name, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.aligning import BestRetrieval, align_card, align_row, make_probes, variant_of
-from isogloss.recipes.steps.aligntext import languages_of, pack_aligned, pair_facts
+from isogloss.recipes.steps.aligntext import languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.texts import read_texts
@@ -82,6 +82,7 @@ def align_job(
     report: Annotated[int, "updates between readings of the losses"] = 50,
     probe: Annotated[int, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
+    packed: Annotated[str | None, "folder where runs share packed pairs; they stay there"] = None,
     checkpoint: Annotated[int, "updates between checkpoints"] = 500,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     seed: Annotated[int, "decides order, coins, masks, projection and dropout"] = 0,
@@ -132,9 +133,11 @@ def align_job(
     known = [one for text in (*(side for each in given for side in each), *texts) for one in text]
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        folder = run.scratch / "pairs"
         fits: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "known": known}
-        text = pack_aligned(sources, folder, progress=progress, **fits)
+        if packed is None:
+            text = pack_aligned(sources, run.scratch / "pairs", progress=progress, **fits)
+        else:
+            text = pack_shared(sources, Path(packed), progress=progress, **fits)
         for sentence in text.notes:
             run.note(sentence)
         if not dropout:
@@ -205,6 +208,7 @@ def align_model(
     """
     job = align_job(model, *bitext, train=train, **options)
     arguments = {"model": str(model), "train": _told(train), **options}
+    arguments.pop("packed", None)  # where they lie changes no row
     return execute(
         job, command="align", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
         progress=progress,

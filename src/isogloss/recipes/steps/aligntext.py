@@ -5,6 +5,7 @@ a file decides. A pair that has any sentence of those is not trained on, whateve
 measured with Dutch is not learned with German. Nor is a pair that has a sentence of the text given to measure on.
 """
 
+import hashlib
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.files import clear_leftovers, write_text
+from isogloss.files import clear_leftovers, one_at_a_time, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.texts import describe
 from isogloss.stack.stack import Stack
@@ -115,6 +116,32 @@ def pack_aligned(
     held = {title: [(one, other) for one, other in facts["held"]] for title, facts in found.items()}
     measured = {title: facts["measured"] for title, facts in found.items()}
     return Aligned({title: open_pairs(folder / f"{title}.npy") for title in found}, held, measured)
+
+
+def pack_shared(
+    sources: Sequence[Pairs],
+    folder: Path,
+    *,
+    stack: Stack,
+    longest: int,
+    share: float,
+    known: Sequence[str],
+    progress: Progress = silent,
+) -> Aligned:
+    """The same in a folder that runs share, in which everything that decides the packed pairs names their own folder.
+
+    Of several processes that need the same pairs at once, one packs while the others wait.
+    """
+    facts = {
+        "pairs": pair_facts(sources, progress),
+        "tokenizer": stack.tokenizer.backend_tokenizer.to_str(),
+        "longest": longest,
+        "share": share,
+        "known": sorted(place(one) for one in known),
+    }
+    own = folder / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    with one_at_a_time(own):
+        return pack_aligned(sources, own, stack=stack, longest=longest, share=share, known=known, progress=progress)
 
 
 def _held(sources: Sequence[Pairs], share: float) -> list[Pair]:
