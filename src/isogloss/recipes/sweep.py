@@ -31,7 +31,7 @@ from isogloss.runs.table import frame
 
 LEAVE_STATES = (
     "seed", "seeds", "epochs", "batch", "rates", "warm_up", "decay", "weight_decay", "clip", "probe", "keep",
-    "checkpoint",
+    "checkpoint", "switch", "switch_to", "switch_words",
 )  # fmt: skip
 """Arguments that change nothing in the states of frozen layers."""
 

@@ -3,7 +3,8 @@
 The model is given a head and trained on examples of the source language; then source and targets are tested, none of
 which it has seen an answer of. What is frozen or re-initialised is a plan: with `freeze:n` for every n this is the
 experiment of Jexus (2020), with `reinit:a-b` the RANDOM-INIT of Muller et al. (2021). Every plan is trained with every
-seed and learning rate; the epoch and the rate are chosen on the source's development set.
+seed and learning rate; the epoch and the rate are chosen on the source's development set. Translations of the training
+examples may join them, and code-switching mixes languages within an example (Pan et al. 2021).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +21,12 @@ from isogloss.progress import Progress, named, silent
 from isogloss.recipes.arguments import at_least, half_precision, model_name, plan_list, share_of
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.seedmeans import mean_rows
-from isogloss.recipes.steps.taskfitting import Fitting, Text, fit, scored_models, training_folder
+from isogloss.recipes.steps.switched import known_share, read_switching, training_text
+from isogloss.recipes.steps.taskfitting import Fitting, fit, scored_models, training_folder
 from isogloss.recipes.steps.taskscores import result_rows
 from isogloss.recipes.steps.tasksimilarity import DEFECTS, comparing, tokenise_parallel
 from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
+from isogloss.recipes.steps.translations import with_translated
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import choose_device, load
@@ -42,6 +45,15 @@ def transfer_job(
     train: Annotated[str, "examples to train on, LANG=FILE[,FILE]"],
     dev: Annotated[list[str], "examples to choose by, LANG=FILE; other languages' are the oracle's, once a language"],
     test: Annotated[list[str], "examples to test on, LANG=FILE[,FILE], once a set, the source's too"],
+    translated: Annotated[
+        list[str] | None, "row by row translations of --train, trained on, too, LANG=FILE[,FILE], once a language"
+    ] = None,
+    switch: Annotated[
+        float, "probability that a segment (premise, hypothesis, question) is taken from a translation"
+    ] = 0.0,
+    switch_to: Annotated[str, "the language it is taken from: source, as Pan et al., or any other"] = "source",
+    lexicon: Annotated[list[str] | None, "dictionary from the language of --train, LANG=FILE, once a language"] = None,
+    switch_words: Annotated[float, "probability that a word of a --lexicon is replaced by a translation"] = 0.0,
     plans: Annotated[str, "what trains: freeze:8, reinit:1-2, ...; several with commas"] = "freeze:-1",
     seeds: Annotated[int, "how many seeds each plan is run with"] = 1,
     epochs: Annotated[int, "times the training examples are seen"] = 3,
@@ -73,7 +85,8 @@ def transfer_job(
         raise InputError("transfer trains in one process; start it without torchrun or accelerate")
     place, kind = choose_device(device), find_task(task)
     chosen, grid = plan_list(plans), _rates(rates)
-    sets = read_sets(kind, train, dev, test, skip_bad=skip_bad)
+    sets = with_translated(kind, read_sets(kind, train, dev, test, skip_bad=skip_bad), translated, skip_bad=skip_bad)
+    switching = read_switching(kind, sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
     stack = load(model, revision, dtype="float32", device=place)
     if stack.family.kind != "encoder":
         raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
@@ -97,13 +110,16 @@ def transfer_job(
     name, weights = model_name(model), stack.fingerprint
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        every = [sets.train, *sets.read_each_time]
-        items = [
+        if switching.words:
+            run.note(known_share(kind, sets, switching))
+        found = [
             tokenise_set(kind, one, sets.labels, tokenizer=stack.tokenizer, length=size, progress=progress)
-            for one in every
+            for one in sets.all
         ]
-        for sentence in [*sets.notes, *lost_notes(every, items)]:
+        for sentence in [*sets.notes, *lost_notes(sets.all, found)]:
             run.note(sentence)
+        text = training_text(kind, sets, found, switching, tokenizer=stack.tokenizer, length=size)
+        items = text.items
         steps = epochs * -(-len(items[0]) // batch)
         settings = Settings(
             steps, seed, replace(optimisation, warm_up=round(warm_up * steps)), report=max(1, steps // 50), half=half
@@ -124,32 +140,36 @@ def transfer_job(
             None if states is None else Path(states),
             weights,
         )
-        text = Text(items)
         where = {"model": name, "task": kind.name, "source": sets.source}
         alike = None if compared is None else tokenise_parallel(stack, compared)
         if alike is not None:
             begun = replace(stack, pack=half) if place.type == "cuda" else stack
             yield alike.at_start(begun, where, progress)
-        yield [row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in every if one.skipped]
+        yield [
+            row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in sets.all if one.skipped
+        ]
         done, total = 0, len(chosen) * len(numbers) * len(grid)
         for plan in chosen:
+            called = f"{plan} {switching.variant}".strip()
             results: list[Row] = []
             for each in numbers:
                 models = []
                 for rate in grid:
                     done += 1
-                    variant = f"{plan} rate:{rate:g}" if len(grid) > 1 else str(plan)
+                    variant = f"{called} rate:{rate:g}" if len(grid) > 1 else called
                     at = {**where, "variant": variant, "seed": each}
                     told = named(progress, f"training {variant}, seed {each} ({done} of {total})")
                     after = None if alike is None else partial(alike.now, place=at, progress=told)
                     yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told, at_end=after)
                     models += scored_models(training_folder(run, at), rate)
-                rows = result_rows(models, sets, kind, place={**where, "variant": str(plan), "seed": each})
+                rows = result_rows(models, sets, kind, place={**where, "variant": called, "seed": each})
                 results += rows
                 yield rows
             yield mean_rows(results)
 
     hashes: dict[str, Any] = {"model": weights, "data": sets.hashes}
+    if switching.lexicons:
+        hashes["dictionaries"] = switching.hashes
     if compared is not None:
         hashes["parallel text"] = compared.bitext.fingerprint
     return Job(name, work, hashes, () if compared is None else compared.notes, depth)
@@ -169,12 +189,14 @@ def transfer(
 ) -> pd.DataFrame:
     """Train a task in one language and test it in others, from Python: `transfer_job` says what the options are.
 
-    train, dev, test: files by language. bitext: parallel text to compare languages on. Returns the rows.
+    train, dev, test: files by language, as are `translated` and `lexicon` among the options. bitext: parallel text to
+    compare languages on. Returns the rows.
 
     >>> transfer("mini", task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...          test={"en": "en.tsv", "nl": "nl.tsv"}, plans="freeze:8")  # doctest: +SKIP
     """
     given = {"task": task, "train": train, "dev": dev, "test": test}
+    given |= {name: options.pop(name) for name in ("translated", "lexicon") if name in options}
     job = transfer_job(model, *bitext, **cast(Any, given), **options)
     arguments = {"model": str(model), **{name: str(value) for name, value in given.items()}, **options}
     arguments.pop("states", None)  # where they lie changes no row

@@ -4,7 +4,8 @@ The pair is one item, `[CLS] premise [SEP] hypothesis [SEP]`, its head on the fi
 Conneau et al. 2018). Chance is a third where the labels are equally many, as they are in XNLI.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from torch import nn
 
 from isogloss.measures.counts import Score
 from isogloss.tasks.heads import LabelHead, label_guess, label_loss
+from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Found, Item, Labels, Task
+from isogloss.text.corpora import Span
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.pairs import NLI as LABELS
-from isogloss.text.readers.pairs import SentencePair, read_pairs
+from isogloss.text.readers.pairs import NO_GOLD, SentencePair, every_row, read_pairs
+from isogloss.text.switching import Switched
 
 
 def read(source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail) -> list[SentencePair]:
@@ -58,7 +62,35 @@ def score(examples: Sequence[SentencePair], answers: Sequence[str], language: st
     return {"accuracy": Score(np.array([[one, 1] for one in right], dtype=np.float64))}
 
 
+def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
+    """Every row of a file; a pair without a gold label is passed over."""
+    for line, pair in every_row(source, problem):
+        passed = pair is not None and pair.label == NO_GOLD
+        yield FileRow(f"{source}:{line}", None if passed else pair, bad=pair is None)
+
+
+def texts(example: SentencePair) -> list[tuple[str, Sequence[Span]]]:
+    """Premise and hypothesis, of which every word may be replaced."""
+    return [(example.first, ()), (example.second, ())]
+
+
+def rebuild(example: SentencePair, now: Sequence[Switched]) -> SentencePair:
+    """The pair in other words."""
+    return replace(example, first=now[0].text, second=now[1].text)
+
+
+def swap(example: SentencePair, translation: SentencePair, segment: int) -> SentencePair:
+    """The premise (0) or the hypothesis (1) of the translation."""
+    return replace(example, **{("first", "second")[segment]: (translation.first, translation.second)[segment]})
+
+
+def differ(example: SentencePair, translation: SentencePair) -> str:
+    """Translations have one label."""
+    same = example.label == translation.label
+    return "" if same else f"the label is {translation.label!r}, and {example.label!r}"
+
+
 NLI = Task(
     "nli", "accuracy", read, lambda _: LABELS, encode, head, label_loss, label_guess, decode,
-    gold=lambda one: one.label, score=score,
+    gold=lambda one: one.label, score=score, segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
 )  # fmt: skip

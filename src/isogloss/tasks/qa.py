@@ -14,6 +14,7 @@ Scored by exact match and F1 with the normalisation of the language (`isogloss.m
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,12 @@ from isogloss.errors import InputError
 from isogloss.measures.answers import answer_f1, exact_match
 from isogloss.measures.counts import Score
 from isogloss.tasks.heads import LabelHead
+from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
+from isogloss.text.corpora import Span
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.questions import Question, read_questions
+from isogloss.text.readers.questions import Question, every_question, read_questions
+from isogloss.text.switching import Switched
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
 QUESTION = 64  # tokens of a question, at most a third of the item
@@ -163,7 +167,32 @@ def score(examples: Sequence[Question], answers: Sequence[str], language: str) -
     return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
 
 
+def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
+    """Every question of a file, by its id."""
+    for where, name, question in every_question(source, problem):
+        yield FileRow(where, question, name, bad=question is None)
+
+
+def texts(example: Question) -> list[tuple[str, Sequence[Span]]]:
+    """The question, and the context, whose answers must stay word for word."""
+    answers = [(start, start + len(text)) for start, text in zip(example.starts, example.answers, strict=True)]
+    return [(example.question, ()), (example.context, answers)]
+
+
+def rebuild(example: Question, now: Sequence[Switched]) -> Question:
+    """The question and the context in other words; the answers move with the text before them."""
+    question, context = now
+    starts = tuple(context.moved(start) for start in example.starts)
+    return replace(example, question=question.text, context=context.text, starts=starts)
+
+
+def swap(example: Question, translation: Question, segment: int) -> Question:
+    """The question of the translation, about the same context."""
+    return replace(example, question=translation.question)
+
+
 QA = Task(
     "qa", "answer_f1", read, lambda _: ("begin", "end"), encode, lambda width, _: LabelHead(width, 2), loss, guess,
     decode, gold=lambda one: one.answers[0], score=score, length=384,
+    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda one, other: ""),
 )  # fmt: skip

@@ -36,10 +36,11 @@ from isogloss.errors import InputError
 from isogloss.measures.counts import Score
 from isogloss.measures.registry import MEASURES
 from isogloss.tasks.chance import Shuffle, shuffle_answers
+from isogloss.tasks.segments import Segments
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
 
-__all__ = ["IGNORE", "Example", "Found", "Item", "Items", "Score", "Task", "join_items"]
+__all__ = ["IGNORE", "Example", "Found", "Item", "Items", "Score", "Task", "chain_items", "join_items"]
 
 Example = Any
 """What a task reads and scores: a frozen record of its own."""
@@ -93,6 +94,14 @@ class Items:
         """Number of items."""
         return len(self.lengths)
 
+    def take(self, numbers: np.ndarray) -> "Items":
+        """The items of these numbers, in this order; what was lost is what was lost of all."""
+        tokens, places = _numbers_within(self.lengths, numbers), _numbers_within(self.counts, numbers)
+        return Items(
+            self.ids[tokens], self.types[tokens], self.lengths[numbers], self.places[places], self.counts[numbers],
+            self.gold[places], self.units[places], self.targets[numbers], self.owners[numbers], self.lost,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Found:
@@ -140,7 +149,8 @@ class Task:
     summed over targets; gold is `IGNORE` where not present. guess(scores, present): what decoding needs of the scores,
     tensors (rows, k, ...), without gradients. decode(example, found of its items, labels): the answer. gold(example):
     the right answer, of the same kind. score(examples, answers, language): scores by name; given the gold answers each
-    is perfect. shuffle: see `isogloss.tasks.chance`; what shuffled answers score is the task's floor.
+    is perfect. shuffle: see `isogloss.tasks.chance`; what shuffled answers score is the task's floor. segments: see
+    `isogloss.tasks.segments`, None where an example has no two.
     """
 
     name: str
@@ -156,6 +166,7 @@ class Task:
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
     length: int = 128
     shuffle: Shuffle = shuffle_answers
+    segments: Segments | None = None
 
     @property
     def higher_is_better(self) -> bool:
@@ -195,3 +206,17 @@ def join_items(items: Sequence[Item]) -> Items:
         owners=each([one.owner for one in items]),
         lost=sum(one.lost for one in items),
     )
+
+
+def chain_items(parts: Sequence[Items]) -> Items:
+    """Items of several sets one after the other; owners are as they are."""
+    columns = ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return Items(**joined, lost=sum(part.lost for part in parts))
+
+
+def _numbers_within(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Numbers of the rows that belong to some items, end to end; sizes: how many rows each item has."""
+    starts, some = np.cumsum(sizes) - sizes, sizes[chosen]
+    before = np.cumsum(some) - some
+    return np.asarray(np.repeat(starts[chosen] - before, some) + np.arange(int(some.sum())))

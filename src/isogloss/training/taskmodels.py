@@ -10,7 +10,7 @@ A frozen layer is in evaluation mode while the rest trains, so that it is the sa
 layer that trains, computed once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -138,32 +138,63 @@ def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.devic
     return Asked(batch_of(items, numbers, device=device), *moved)
 
 
-def task_objective(model: TaskModel, items: Items, *, batch: int, seed: int, prefix: Prefix | None = None) -> Objective:
+def task_objective(
+    model: TaskModel,
+    items: Items,
+    *,
+    batch: int,
+    seed: int,
+    prefix: Prefix | None = None,
+    changing: Callable[[int], Items] | None = None,
+    longest: int | None = None,
+) -> Objective:
     """Learn a task: `batch` items a step, every one of them once an epoch, in an order drawn from seed and epoch.
 
     The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
+    changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
+    epoch has as many steps as `items` make; where an epoch has more windows or fewer, its steps do.
     """
     device, steps = model.stack.device, steps_of(items, batch)
     if device.type == "cuda" and model.stack.packs:
-        model.captured = Captured(model.stack, rows=batch, longest=int(items.lengths.max()))
+        model.captured = Captured(model.stack, rows=batch, longest=longest or int(items.lengths.max()))
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> np.ndarray:
-        return np.random.default_rng(seed_of(seed, "order", epoch)).permutation(len(items))
+        return np.random.default_rng(seed_of(seed, "order", epoch)).permutation(len(now(epoch)))
+
+    @lru_cache(maxsize=1)
+    def now(epoch: int) -> Items:
+        return items if changing is None else changing(epoch)
 
     def draw(step: int) -> list[Part]:
         epoch, number = divmod(step, steps)
-        chosen = order(epoch)[number * batch : (number + 1) * batch]
-        chosen = chosen[np.argsort(-items.lengths[chosen], kind="stable")]  # attention takes one length at a time
-        return [Part({"items": torch.from_numpy(chosen)})]
+        chosen = order(epoch)[_step_rows(len(now(epoch)), number, steps=steps, batch=batch)]
+        # Attention takes one length at a time.
+        chosen = chosen[np.argsort(-now(epoch).lengths[chosen], kind="stable")]
+        return [Part({"items": torch.from_numpy(chosen), "epoch": torch.full((len(chosen),), epoch)})]
 
     def loss(rows: Rows, name: str) -> Tensor:
         numbers = rows["items"].numpy()
-        asked = ask(items, numbers, device=device)
+        asked = ask(now(int(rows["epoch"][0])), numbers, device=device)
         scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
         return model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
 
-    return Objective(draw, loss, lambda rows: int(items.targets[rows["items"].numpy()].sum()))
+    def count(rows: Rows) -> int:
+        return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
+
+    return Objective(draw, loss, count)
+
+
+def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
+    """Which of an epoch's items are those of a step: `batch` of them, or an even share where that is not all.
+
+    >>> _step_rows(10, 2, steps=3, batch=4), _step_rows(14, 2, steps=3, batch=4)
+    (slice(8, 12, None), slice(9, 14, None))
+    """
+    if -(-count // batch) == steps:
+        return slice(number * batch, (number + 1) * batch)
+    first = number * count // steps
+    return slice(first, max(first + 1, (number + 1) * count // steps))
 
 
 def steps_of(items: Items, batch: int) -> int:

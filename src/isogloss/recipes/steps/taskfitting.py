@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,13 @@ class Fitting:
 class Text:
     """The sets as items, and the states of frozen layers that are kept of them; it has identity over time.
 
-    items: training first, then every set that is scored. key: which frozen layers the states are of.
+    items: training first, then every set that is scored. changing(seed, epoch): the training items of an epoch, where
+    they are others each time, `longest` the most tokens of one. key: which frozen layers the states are of.
     """
 
     items: Sequence[Items]
+    changing: Callable[[int, int], Items] | None = None
+    longest: int | None = None
     key: tuple[Any, ...] | None = None
     prefixes: list[Prefix | None] = field(default_factory=list)
 
@@ -104,7 +108,10 @@ def fit(
         planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
         lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
         prefixes = _prefixes(run, fitting, text, model.still, plan=plan, cut=lowest, seed=settings.seed, told=progress)
-        objective = task_objective(model, text.items[0], batch=fitting.batch, seed=settings.seed, prefix=prefixes[0])
+        objective = task_objective(
+            model, text.items[0], batch=fitting.batch, seed=settings.seed, prefix=prefixes[0], longest=text.longest,
+            changing=None if text.changing is None else partial(text.changing, settings.seed),
+        )  # fmt: skip
         training = Training(model, objective, settings, join(fitting.device))
         clear_leftovers(folder)
         if (last := kept.latest(folder)) is not None:
@@ -186,9 +193,9 @@ def _prefixes(
 ) -> list[Prefix | None]:
     """The states of frozen layers of every set; none below block 1, where there is nothing to save.
 
-    Training text has them in memory or in a file, and not at all where dropout makes them differ from step to step;
-    scored sets have theirs where memory has room, and are run from their text otherwise. Where runs share them, all
-    sets have them in files.
+    Training text has them in memory or in a file, and not at all where dropout makes them differ from step to step, or
+    code-switching from epoch to epoch; scored sets have theirs where memory has room, and are run from their text
+    otherwise. Where runs share them, all sets have them in files.
     """
     if cut < 1 or not fitting.cache:
         return [None] * len(text.items)
@@ -200,7 +207,7 @@ def _prefixes(
         name = f"cut-{cut}{drawn}"
         how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
         for number, items in enumerate(text.items):
-            if number == 0 and fitting.frozen_dropout:
+            if number == 0 and (fitting.frozen_dropout or text.changing is not None):
                 text.prefixes.append(None)
             elif fitting.states is not None:
                 told_by = f"{fitting.weights} {name}"

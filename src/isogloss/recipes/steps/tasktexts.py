@@ -29,12 +29,16 @@ class Set:
 
 @dataclass(frozen=True)
 class Sets:
-    """All a run reads: `train` of the source, `dev` by language (the source's chooses), `tests` in the order given."""
+    """All a run reads: `train` of the source, `dev` by language (the source's chooses), `tests` in the order given.
+
+    translated: row by row translations of `train`, trained on, too.
+    """
 
     train: Set
     dev: Mapping[str, Set]
     tests: Sequence[Set]
     labels: Labels
+    translated: Sequence[Set] = ()
 
     @property
     def source(self) -> str:
@@ -49,7 +53,12 @@ class Sets:
     @property
     def all(self) -> list[Set]:
         """Every set, training first."""
-        return [self.train, *self.dev.values(), *self.tests]
+        return [*self.trained, *self.read_each_time]
+
+    @property
+    def trained(self) -> list[Set]:
+        """The sets that are trained on: the source's, then its translations."""
+        return [self.train, *self.translated]
 
     @property
     def read_each_time(self) -> list[Set]:
@@ -59,16 +68,24 @@ class Sets:
     @property
     def hashes(self) -> dict[str, list[str]]:
         """A hash of every file."""
-        return {f"{one.language} {one.name}": [_digest(path) for path in one.files] for one in self.all}
+        found = {f"{one.language} {one.name}": one for one in [self.train, *self.read_each_time]}
+        found |= {f"translated {one.language} {one.name}": one for one in self.translated}
+        return {name: [_digest(path) for path in one.files] for name, one in found.items()}
 
     @property
     def notes(self) -> list[str]:
         """What was left out."""
-        return [
+        alone = self.read_each_time if self.translated else self.all
+        found = [
             f"{one.skipped:,} bad rows of {one.name} ({one.language}) were left out, the first: {one.first_problem}"
-            for one in self.all
+            for one in alone
             if one.skipped
         ]
+        if self.translated and self.train.skipped:
+            names = ", ".join(f"{one.name} ({one.language})" for one in self.trained)
+            left = f"{self.train.skipped:,} rows that are bad in one of {names} were left out of all of them"
+            found.insert(0, f"{left}, the first: {self.train.first_problem}")
+        return found
 
 
 def read_sets(task: Task, train: Any, dev: Any, tests: Any, *, skip_bad: bool = False) -> Sets:
@@ -124,7 +141,7 @@ def _read(task: Task, language: str, files: Sequence[Path], *, labels: Labels | 
     if not paths:
         raise InputError(f"no file is named for {language}; give {language}=FILE")
     examples = [one for path in paths for one in task.read(path, language, labels=labels, problem=problem)]
-    name = "+".join(_stem(path) for path in paths)
+    name = set_name(paths)
     if not examples:
         why = f" but bad ones, the first: {problems[0]}" if problems else ""
         raise InputError(f"{', '.join(map(str, paths))} has no example of the task {task.name}{why}")
@@ -145,6 +162,11 @@ def _refuse_unclear(source: str, dev: Sequence[tuple[str, Any]], tests: Sequence
     strange = [one for one in languages if one not in [language for language, _ in tests]]
     if strange:
         raise InputError(f"--dev has a set of {strange[0]}, which --test has not; give its test set or leave it out")
+
+
+def set_name(paths: Sequence[Path]) -> str:
+    """What tables call a set: its files without what they end with."""
+    return "+".join(_stem(path) for path in paths)
 
 
 def _moved(item: Item, start: int) -> Item:

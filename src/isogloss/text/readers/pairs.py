@@ -28,7 +28,7 @@ COLUMNS = {
     "language": ("language",),
 }
 _NEEDED = ("first", "second", "label")
-_NO_GOLD = "-"
+NO_GOLD = "-"
 Cells = Mapping[str, str]  # what each column of COLUMNS holds in one row
 
 
@@ -58,22 +58,33 @@ def read_pairs(
     path = file_path(source)
     found = []
     for number, cells in _rows(path, problem):
+        if cells is None:
+            continue
         if split is not None and cells.get("split", split).lower() != split.lower():
             continue
         if language is not None and cells.get("language", language).lower() != language.lower():
             continue
-        pair = _pair(cells)
-        if pair.label == _NO_GOLD:
-            continue
-        wrong = _wrong(pair, labels)
-        if wrong:
-            problem(f"{path}:{number}: {wrong}")
-        else:
+        pair = _sound(_pair(cells), labels, f"{path}:{number}", problem)
+        if pair is not None and pair.label != NO_GOLD:
             found.append(pair)
     if not found:
         part = "" if split is None else f" in the split {split!r}"
         raise InputError(f"{path} has no pair of sentences with a label{part} that can be used")
     return found
+
+
+def every_row(source: Source, problem: Problem = fail) -> Iterator[tuple[int, SentencePair | None]]:
+    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too."""
+    path = file_path(source)
+    for number, cells in _rows(path, problem):
+        yield number, None if cells is None else _sound(_pair(cells), NLI, f"{path}:{number}", problem)
+
+
+def _sound(pair: SentencePair, labels: Sequence[str] | None, where: str, problem: Problem) -> SentencePair | None:
+    wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
+    if wrong:
+        problem(f"{where}: {wrong}")
+    return None if wrong else pair
 
 
 def _pair(cells: Cells) -> SentencePair:
@@ -91,7 +102,8 @@ def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
     return "" if pair.label in labels else f"the label {pair.label!r} is not one of {', '.join(labels)}"
 
 
-def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
+def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
+    """Line and cells of every row; None in the place of one that has no such cells, whose problem was told."""
     first = first_line(path)
     if first.lstrip().startswith("{"):
         yield from _json_rows(path, problem)
@@ -99,7 +111,10 @@ def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
     names = _header([cell.strip() for cell in first.split("\t")])
     columns = names or list(_NEEDED)
     for number, line in sound_lines(path, problem):
-        if line is None or (number == 1 and names):
+        if number == 1 and names:
+            continue
+        if line is None:
+            yield number, None
             continue
         cells = line.split("\t")
         if len(cells) != len(columns):
@@ -107,6 +122,7 @@ def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
             problem(
                 f"{path}:{number}: {len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
             )
+            yield number, None
             continue
         yield number, {name: cell for name, cell in zip(columns, cells, strict=True) if name}
 
@@ -127,19 +143,24 @@ def _meaning(name: str, names: Sequence[str]) -> str:
     return ""
 
 
-def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells]]:
+def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
     for number, line in sound_lines(path, problem):
-        if line is None or not line.strip():
+        if line is None:
+            yield number, None
+            continue
+        if not line.strip():
             continue
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             problem(f"{path}:{number}: this line is not JSON ({error.msg})")
+            yield number, None
             continue
         texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
         cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
         missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
         if missing:
             problem(f"{path}:{number}: there is no {' and no '.join(missing)} in this line")
+            yield number, None
             continue
         yield number, cells

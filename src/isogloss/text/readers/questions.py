@@ -35,19 +35,23 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     One without a question or an answer, with an answer that is not where it should be in its context, or with an id
     that was there before is a problem, and left out.
     """
-    path = file_path(source)
-    found: dict[str, Question] = {}
-    for where, context, entry in _entries(_parsed(source), str(path)):
-        made = _question(context, entry)
-        if isinstance(made, str):
-            problem(f"{where}: {made}")
-        elif made.identifier in found:
-            problem(f"{where}: this id was there before")
-        else:
-            found[made.identifier] = made
+    found = [one for _, _, one in every_question(source, problem) if one is not None]
     if not found:
-        raise InputError(f"{path} has no question with an answer that can be used")
-    return list(found.values())
+        raise InputError(f"{file_path(source)} has no question with an answer that can be used")
+    return found
+
+
+def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:
+    """Where each question of a file stands, its id, and the question; None in the place of a bad one."""
+    seen: set[str] = set()
+    for where, context, entry in _entries(_parsed(source), str(file_path(source))):
+        made = _question(context, entry)
+        wrong = made if isinstance(made, str) else "this id was there before" if made.identifier in seen else ""
+        if wrong:
+            problem(f"{where}: {wrong}")
+        else:
+            seen.add(str(entry["id"]))
+        yield where, str(entry["id"]), None if wrong or isinstance(made, str) else made
 
 
 def _parsed(source: Source) -> Any:
