@@ -1,5 +1,6 @@
-"""`isogloss data list` and `isogloss data check`: what a folder of data sets holds, and what is wrong in it."""
+"""`isogloss data`: what a folder of data sets holds, what is wrong in it, and pairs of sentences that say the same."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from isogloss.errors import InputError
 from isogloss.progress import bar
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets in a folder (--data or ISOGLOSS_DATA).")
@@ -47,3 +49,27 @@ def data_check(data: DataFolder = None) -> None:
         typer.echo("not checked: " + ", ".join(str(one) for one in found.unchecked))
     typer.echo(f"{len(found.problems)} problems in {len(found.checked)} files")
     raise typer.Exit(1 if found.problems else 0)
+
+
+@data_app.command("paraphrases")
+def data_paraphrases(
+    text: Annotated[list[str], typer.Argument(help="parallel text: a folder, a table, or the name of a data set")],
+    out: Annotated[Path, typer.Option(help="the table to write")],
+    language: Annotated[str, typer.Option(help="the language whose sentences are paired")] = "en",
+    data: DataFolder = None,
+) -> None:
+    """Write pairs of different sentences of one language that share a translation, as a table of en and en2.
+
+    Example: isogloss data paraphrases tatoeba_train --out en-en2.tsv
+    """
+    from isogloss.files import write_text
+    from isogloss.text import read_bitexts, resolve
+    from isogloss.text.paraphrases import paraphrases
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")
+    found = paraphrases((bitext for one in text for bitext in read_bitexts(resolve(one, data))), language)
+    rows = zip(*(corpus.sentences for corpus in found), strict=True)
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (found.languages, *rows))
+    write_text(out, "".join(lines))
+    typer.echo(f"{found.rows:,} pairs in {out}")

@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 from scipy.linalg import orthogonal_procrustes
+from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.measures import MEASURES
 from isogloss.recipes.steps import turning
 from isogloss.runs import read_facts
+from isogloss.seeds import seed_of
+from isogloss.stack.change import reinitialise
 from isogloss.text.invented import invented
+from tiny_models import tiny_config, tiny_tokenizer
 from tiny_pretraining import command_line
+from tiny_stitching import said_otherwise, turned_model
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +82,71 @@ def test_each_of_two_models_reads_its_language(tiny, text):
     assert len(p) == 4 * 2 * 2 * 3 and set(p.model) == {"bert"}
     table = ig.rotate(stack, test, train=train, ways="raw,procrustes", device="cpu")
     assert (table[table.measure == "p@1"].value == 1).all()
+
+
+def test_cka_of_two_models_equals_the_measures_on_their_vectors(tiny, text):
+    test, train = text.take([*range(30), 3, 4]), text.take(range(30, 120))  # two rows come twice
+    table = ig.rotate(tiny("bert"), test, train=train, other=tiny("roberta"), ways="none", layers="0,2", device="cpu")
+    assert set(table.measure) == {"cka", "cka_biased", "cka_uncentred", "learned_from"}
+    stacks = [ig.load(tiny(name), device="cpu") for name in ("bert", "roberta")]
+    for variant, some in (("test", test.take(range(30))), ("train", train)):
+        once = some.take(some.distinct_rows)
+        x, y = (ig.vectors(stack, corpus)[2] for stack, corpus in zip(stacks, once, strict=True))
+        for measure in ("cka", "cka_biased", "cka_uncentred"):
+            rows = table[(table.measure == measure) & (table.variant == variant) & (table.layer == 2)]
+            (one,) = rows.to_dict("records")
+            assert one["value"] == pytest.approx(MEASURES[measure].function(x, y), rel=1e-5), measure
+            assert (one["source"], one["target"], one["n"]) == ("qaa", "qab", once.rows)
+            assert (one["model"], one["other_model"]) == ("bert", "roberta")
+            assert one["low"] <= one["value"] <= one["high"] and one["floor"] < 1
+
+
+def test_random_weights_read_the_other_language_alone(tiny, parts):
+    test, train = parts
+    given = {"train": train, "ways": "procrustes", "layers": "0,3", "device": "cpu"}
+    tables = [ig.rotate(tiny("bert"), test, random=random, seed=seed, **given) for random, seed in
+              ((False, 0), (True, 0), (True, 0), (True, 1))]  # fmt: skip
+    trained, fresh, again, drawn = (one[one.measure == "cka"].value.tolist() for one in tables)
+    assert fresh == again and fresh != drawn and fresh != trained
+    assert set(tables[1].other_model) == {"bert random"} and set(tables[0].other_model) == {""}
+    stack = ig.load(tiny("bert"), device="cpu")
+    other = reinitialise(stack, [1, 2, 3], embeddings=True, seed=seed_of(0, "random weights"))
+    x, y = (ig.vectors(one, corpus)[3] for one, corpus in zip((stack, other), test, strict=True))
+    one = tables[1].query("measure == 'cka' and variant == 'test' and layer == 3").iloc[0]
+    assert one.value == pytest.approx(ig.cka(x, y), rel=1e-5)
+
+
+def test_one_language_twice_each_with_a_model_of_its_own(tiny, text, tmp_path):
+    twice = ig.Bitext((ig.Corpus("en", text["qaa"].sentences), ig.Corpus("en2", text["qab"].sentences)), name="twice")
+    lines = ["en\ten2", *("\t".join(pair) for pair in zip(*(c.sentences for c in twice), strict=True))]
+    (tmp_path / "twice.tsv").write_text("\n".join(lines) + "\n")
+    read = ig.read_bitext(tmp_path / "twice.tsv")
+    assert read.languages == ("en", "en2") and read.rows == twice.rows
+    table = ig.rotate(tiny("bert"), read, other=tiny("roberta"), ways="centred", layers="1", device="cpu")
+    assert set(table[table.measure == "cka"].target) == {"en2"}
+
+
+def test_a_model_and_itself_turned_are_alike_at_every_layer(tiny, text, tmp_path):
+    other, _ = turned_model(tiny("bert"), tmp_path / "turned")
+    ciphered = ig.Corpus("qab", [said_otherwise(one) for one in text["qaa"].sentences])
+    both = ig.Bitext((text["qaa"], ciphered))
+    table = ig.rotate(tiny("bert"), both.take(range(40)), other=other, ways="none", device="cpu")
+    alike = table[table.measure.str.startswith("cka")]
+    assert len(alike) == 4 * 3 and alike.value.tolist() == pytest.approx([1.0] * 12, abs=1e-6)
+
+
+def test_widths_may_differ_and_three_sentences_are_too_few(tiny, text, tmp_path):
+    config = tiny_config("bert", len(tiny_tokenizer()))
+    config.hidden_size = 16
+    AutoModel.from_config(config).save_pretrained(tmp_path / "narrow")
+    tiny_tokenizer().save_pretrained(tmp_path / "narrow")
+    given = {"other": str(tmp_path / "narrow"), "layers": "0", "device": "cpu"}
+    table = ig.rotate(tiny("bert"), text.take(range(9)), ways="none", **given)
+    assert set(table.measure) == {"cka", "cka_biased", "cka_uncentred", "learned_from"}
+    table = ig.rotate(tiny("bert"), text.take(range(3)), ways="none", **given)
+    assert set(table.measure) == {"learned_from"}
+    with pytest.raises(InputError, match="bert is 32 wide and .*narrow 16; raw needs equal widths"):
+        ig.rotate(tiny("bert"), text.take(range(9)), ways="raw", **given)
 
 
 def test_sentences_that_are_looked_up_are_not_learned_from(tiny, text, tmp_path):

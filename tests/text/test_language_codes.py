@@ -3,7 +3,7 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.languages import code, is_code, known, name, script
+from isogloss.text.languages import code, is_code, known, name, plain, script
 
 TATOEBA = """
     afr amh ang ara arq arz ast awa aze bel ben ber bos bre bul cat cbk ceb ces cha cmn cor csb cym dan deu
@@ -35,13 +35,14 @@ def test_two_letter_codes_stay(each):
         ("zho", "zh"), ("arb", "ar"), ("ara", "ar"), ("pes", "fa"), ("swh", "sw"), ("lvs", "lv"),
         ("zsm", "ms"), ("nob", "nb"), ("arz", "arz"), ("yue", "yue"), ("EN", "en"), ("zh_CN", "zh"),
         ("pt-BR", "pt"), ("nld_Latn", "nl"), ("qaa", "qaa"), ("qtz", "qtz"),
+        ("en2", "en2"), ("eng3", "en3"), ("qaa2", "qaa2"),
     ],
 )  # fmt: skip
 def test_code_of(given, expected):
     assert code(given) == expected
 
 
-@pytest.mark.parametrize("wrong", ["xx", "", "en-nl", "english", "quz", "genre", "key"])
+@pytest.mark.parametrize("wrong", ["xx", "", "en-nl", "english", "quz", "genre", "key", "en1", "en22", "xx2", "2"])
 def test_unknown_codes_are_refused_in_one_sentence(wrong):
     assert not is_code(wrong)
     with pytest.raises(InputError, match=f"unknown language code '{wrong}'.*ISO 639"):
@@ -56,4 +57,5 @@ def test_names_and_scripts():
     ]  # fmt: skip
     assert script("qaa") == "Latin"
     assert name("qaa") == "Local language qaa"
+    assert (name("en2"), script("zh2"), plain("eng2"), plain("nl")) == ("English 2", "Han", "en", "nl")
     assert all(name(each) and script(each) for each in known())

@@ -4,6 +4,7 @@ from isogloss.measures.answers import answer_f1, exact_match, normalise_answer
 from isogloss.measures.blocks import (
     block_gram,
     block_hsic,
+    block_size,
     cka_from_blocks,
     even_blocks,
     gram_hsic,
@@ -24,6 +25,7 @@ from isogloss.measures.curves import (
     crossing_interval,
     crossings,
 )
+from isogloss.measures.forms import FORMS, cka_forms
 from isogloss.measures.geometry import (
     anisotropy,
     cosine_distances,
@@ -41,7 +43,7 @@ from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
 from isogloss.measures.registry import MEASURES, Measure, measure
 from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
 from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
-from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled
+from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled, cka_uncentred
 from isogloss.measures.stream import CkaStream, Estimate
 from isogloss.measures.streaming import (
     PairSums,
@@ -55,6 +57,7 @@ from isogloss.measures.streaming import (
 from isogloss.measures.trees import Attachment, attachment, best_tree, las, uas
 
 __all__ = [
+    "FORMS",
     "MEASURES",
     "METHODS",
     "Attachment",
@@ -80,8 +83,10 @@ __all__ = [
     "best_tree",
     "block_gram",
     "block_hsic",
+    "block_size",
     "cka",
     "cka_floor",
+    "cka_forms",
     "cka_from_blocks",
     "cka_from_sums",
     "cka_minibatch",
@@ -89,6 +94,7 @@ __all__ = [
     "cka_rbf",
     "cka_rbf_of_pairs",
     "cka_shuffled",
+    "cka_uncentred",
     "correlation",
     "cosine_distances",
     "cosine_drift",

@@ -119,6 +119,15 @@ def jackknife_interval(value: float, without: Tensor, *, confidence: float = 0.9
     return value - reach, value + reach
 
 
+def block_size(n: int) -> tuple[int, int]:
+    """Items of a block, and shuffles of each: at most 128 items, at least ten blocks where n allows.
+
+    Few blocks need more shuffles for as steady a floor.
+    """
+    block = max(4, min(128, n // 10))
+    return block, max(4, 400 // max(1, n // block))
+
+
 def even_blocks(n: int, size: int, *, at_least: int = 4) -> list[slice]:
     """Consecutive slices of at most `size` items that visit each of `n` items once and differ by one item at most.
 

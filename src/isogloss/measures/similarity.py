@@ -62,6 +62,30 @@ register(
 )
 
 
+@measure(
+    "cka_uncentred",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    invariances=("rotation", "scale", "permutation of items", "symmetric"),
+    paper="Conneau, Wu et al. 2020, Emerging Cross-lingual Structure in Pretrained Language Models",
+)
+def cka_uncentred(x: Tensor, y: Tensor) -> float:
+    """The formula as Conneau, Wu et al. (2020) print it, |Y'X|^2 / (|X'X| |Y'Y|), on vectors as they are: no centring.
+
+    x (n, dx), y (n, dy), in float64. Two independent clouds off the origin score near 1, so it says little of vectors
+    that share a direction; it is here to stand beside printed numbers. NaN where a side is zero throughout.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
+    (1.0, 0.707107)
+    """
+    x, y = (double(side) for side in paired(x, y))
+    if _tall(x, y):
+        return float(ratio(*((a.T @ b).square().sum() for a, b in ((x, y), (x, x), (y, y)))))
+    gram_x, gram_y = x @ x.T, y @ y.T
+    return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
+
+
 @measure("cka_rbf", higher_is_better=True, range=(-1.0, 1.0), invariances=INVARIANT, paper=KORNBLITH)
 def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True) -> float:
     """CKA with Gaussian kernels exp(-|x_i - x_j|^2 / (2 sigma^2)), sigma^2 = bandwidth^2 * median of |x_i - x_j|^2.

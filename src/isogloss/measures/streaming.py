@@ -67,6 +67,17 @@ class SideSums:
             self.quartic + other.quartic,
         )
 
+    def __sub__(self, other: "SideSums") -> "SideSums":
+        """The sums without the items of the other, which are among these."""
+        return SideSums(
+            self.n - other.n,
+            self.total - other.total,
+            self.gram - other.gram,
+            self.square - other.square,
+            self.square_rows - other.square_rows,
+            self.quartic - other.quartic,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class PairSums:
@@ -87,6 +98,15 @@ class PairSums:
             self.x_rows + other.x_rows,
             self.y_rows + other.y_rows,
             self.squares + other.squares,
+        )
+
+    def __sub__(self, other: "PairSums") -> "PairSums":
+        """The sums without the items of the other."""
+        return PairSums(
+            self.cross - other.cross,
+            self.x_rows - other.x_rows,
+            self.y_rows - other.y_rows,
+            self.squares - other.squares,
         )
 
 

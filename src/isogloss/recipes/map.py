@@ -262,12 +262,10 @@ def _bitexts(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
 
 
 def _without_repeats(bitext: Bitext) -> Bitext:
-    """Rows that repeat an earlier one in every language are left out: a repeat is perfectly similar to itself."""
-    seen: dict[tuple[str, ...], int] = {}
-    for number, sentences in enumerate(zip(*(corpus.sentences for corpus in bitext), strict=True)):
-        seen.setdefault(sentences, number)
-    repeats = bitext.rows - len(seen)
-    return replace(bitext.take(list(seen.values())), dropped=bitext.dropped + repeats) if repeats else bitext
+    """Rows that repeat an earlier one in every language are left out, and counted."""
+    kept = bitext.distinct_rows
+    repeats = bitext.rows - len(kept)
+    return replace(bitext.take(kept), dropped=bitext.dropped + repeats) if repeats else bitext
 
 
 def _pool(pool: int | str) -> int | None:

@@ -1,7 +1,8 @@
 """`isogloss rotate`: a rotation learned from parallel sentences, and how many translations of others it finds.
 
 At every layer, a map is fitted on one parallel text and tried on another (Conneau, Wu et al. 2020, 5.1.3: learned on
-XNLI's sentences, tried on Tatoeba's). The two languages may be read by two models that never saw each other's.
+XNLI's sentences, tried on Tatoeba's). The two languages may be read by two models that never saw each other's. CKA says
+how alike the two spaces are before any map (5.2), from the same vectors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +20,19 @@ from isogloss.recipes.arguments import at_least, model_name
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.inducing import Fits, Found, behind_rows, check_widths, shared_layers
 from isogloss.recipes.steps.layers import layer_list
+from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows
 from isogloss.recipes.steps.turning import layer_of, sentence_file, turned_rows
 from isogloss.recipes.steps.ways import parse_ways
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
+from isogloss.stack.change import reinitialise
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.text import read_bitexts, resolve
 from isogloss.text.corpora import Bitext, Corpus
 
+WAYS = "raw,centred,procrustes,procrustes+iterative"
 Learned = Sequence[str] | Bitext | Sequence[Bitext] | None
 
 
@@ -56,7 +60,8 @@ def rotate_job(
     *bitext: Bitext | Corpus,
     train: Annotated[list[str] | None, "parallel text to learn from, named as --bitext is"] = None,
     other: Annotated[str | None, "a second model, which reads the other languages; default the same"] = None,
-    ways: Annotated[str, "maps to compare, with commas"] = "raw,centred,procrustes,procrustes+iterative",
+    random: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
+    ways: Annotated[str, "maps to compare, with commas; 'none' for CKA alone"] = WAYS,
     pairs: Annotated[int, "most parallel sentences to learn from, drawn by seed"] = 10_000,
     pool: Annotated[int, "most sentences to look up, drawn by seed"] = 2000,
     refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
@@ -71,7 +76,7 @@ def rotate_job(
 
     Example: isogloss rotate mini --bitext tatoeba/ --languages nl,de --train europarl.tsv --out runs/rotated
     """
-    chosen = parse_ways(ways)
+    chosen = [] if ways == "none" else parse_ways(ways)
     texts = _asked(bitext)
     for name, value in (("pairs", pairs), ("pool", pool)):
         at_least(name, value, 2)
@@ -82,10 +87,14 @@ def rotate_job(
     trials = [one for text in texts for one in _trials(text, train, most=pairs, pool=pool, seed=seed)]
     first = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
     second = first if other is None else load(other, dtype=dtype, device=device)
+    if random:
+        every = range(1, second.last + 1)
+        second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
     check_widths((first.name, second.name), (first.width, second.width), chosen)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
-    names = {"model": model_name(first.name), "other_model": None if other is None else model_name(second.name)}
+    read = None if second is first else model_name(second.name) + (" random" if random else "")
+    names = {"model": model_name(first.name), "other_model": read}
     fits = Fits(chosen, refine, strength, first.device if first.device.type == "cuda" else torch.device("cpu"))
 
     def steps(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -95,7 +104,7 @@ def rotate_job(
             yield from _trial_rows(trial, (first, second), cuts, fits, base, folder, run, progress)
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
-    hashes |= {} if other is None else {"other": second.fingerprint}
+    hashes |= {} if second is first else {"other": second.fingerprint}
     for one in trials:
         known = {"test": one.asked.fingerprint, "train": None if one.learned is None else one.learned.fingerprint}
         hashes[f"{one.name} {'-'.join(one.languages)}"] = known
@@ -146,28 +155,29 @@ def _trial_rows(
         return
     if trial.kept_out:
         run.note(f"{trial.kept_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
+    texts = {"test": trial.asked} | ({} if trial.learned is None else {"train": trial.learned})
+    distinct = distinct_rows(texts)
     files = {
         (part, language): sentence_file(stack, text[language], folder / f"{part}.{language}.npy", layers=layers,
                                         note=run.note, progress=progress)
-        for part, text in (("learned", trial.learned), ("asked", trial.asked)) if text is not None
+        for part, text in texts.items()
         for language, stack in zip((source, target), stacks, strict=True)
     }  # fmt: skip
     keys = tuple(list(corpus.sentences) for corpus in trial.asked)
     found: dict[tuple[str, str], dict[int, Found]] = {(source, target): {}, (target, source): {}}
     for place, layer in enumerate(layers):
         here = {direction: Found() for direction in found}
-        sides = {
-            part: tuple(layer_of(files[part, one], place).to(fits.device) for one in (source, target))
-            for part in ("learned", "asked") if (part, source) in files
-        }  # fmt: skip
-        learned: Any = sides.get("learned")
-        asked: Any = sides["asked"]
+        x, y = ({part: layer_of(files[part, one], place).to(fits.device) for part in texts} for one in (source, target))
+        sides = {part: (x[part], y[part]) for part in texts}
+        at = {**base, "layer": layer}
         yield list(
             turned_rows(
-                learned, asked, fits, keys=(keys[0], keys[1]), ways=(source, target), place={**base, "layer": layer},
+                sides.get("train"), sides["test"], fits, keys=(keys[0], keys[1]), ways=(source, target), place=at,
                 found=here,
             )
         )  # fmt: skip
+        where = {**at, "source": source, "target": target}
+        yield list(likeness_rows(sides, distinct, seed=base["seed"], place=where))
         for direction, one in here.items():
             found[direction][layer] = one
             for sentence in one.notes:

@@ -88,6 +88,14 @@ class Bitext:
         return len(self.corpora[0])
 
     @property
+    def distinct_rows(self) -> list[int]:
+        """The rows that repeat no earlier one in every language: a repeat is perfectly similar to itself."""
+        seen: dict[tuple[str, ...], int] = {}
+        for number, sentences in enumerate(zip(*(corpus.sentences for corpus in self.corpora), strict=True)):
+            seen.setdefault(sentences, number)
+        return list(seen.values())
+
+    @property
     def fingerprint(self) -> str:
         """A hash of all sides and links."""
         digest = hashlib.sha256("".join(corpus.fingerprint for corpus in self.corpora).encode())

@@ -93,6 +93,8 @@ _TABLE = {
 _LOCAL = re.compile(r"q[a-t][a-z]")
 # A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair.
 _TAGGED = re.compile(r"([A-Za-z]{2,3})[-_](?:[A-Z]{2}|[A-Z][a-z]{3})")
+# en2 is English a second time, beside en in one text: paraphrases, or what a second model reads.
+_AGAIN = re.compile(r"([A-Za-z]{2,3})([2-9])")
 
 
 @cache
@@ -118,15 +120,22 @@ def is_code(text: str) -> bool:
 
 
 def _lookup(text: str) -> str | None:
+    again = _AGAIN.fullmatch(text)
+    if again:
+        found = _lookup(again.group(1))
+        return None if found is None else found + again.group(2)
     tagged = _TAGGED.fullmatch(text)
-    plain = (tagged.group(1) if tagged else text).lower()
-    if _LOCAL.fullmatch(plain):
-        return plain
-    return _records()[0].get(plain)
+    short = (tagged.group(1) if tagged else text).lower()
+    if _LOCAL.fullmatch(short):
+        return short
+    return _records()[0].get(short)
 
 
 def code(text: str) -> str:
-    """The canonical short code: `code("nld")` and `code("nl")` are `"nl"`, `code("zh_CN")` is `"zh"`."""
+    """The canonical short code: `code("nld")` and `code("nl")` are `"nl"`, `code("zh_CN")` is `"zh"`.
+
+    A number behind it names the same language again: `code("eng2")` is `"en2"`, which a text can have beside `en`.
+    """
     found = _lookup(text)
     if found is None:
         raise InputError(
@@ -136,15 +145,21 @@ def code(text: str) -> str:
     return found
 
 
+def plain(text: str) -> str:
+    """The code without a number behind it, for what is known of the language: `plain("en2")` is `"en"`."""
+    return code(text).rstrip("23456789")
+
+
 def name(text: str) -> str:
-    """The English name: `name("nld")` is `"Dutch"`."""
-    short = code(text)
-    return f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short][0]
+    """The English name: `name("nld")` is `"Dutch"`, `name("en2")` is `"English 2"`."""
+    short = plain(text)
+    found = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short][0]
+    return " ".join((found, *code(text)[len(short) :]))
 
 
 def script(text: str) -> str:
     """The script the language is mostly written in: `script("ru")` is `"Cyrillic"`."""
-    short = code(text)
+    short = plain(text)
     return "Latin" if _LOCAL.fullmatch(short) else _records()[1][short][1]
 
 

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from isogloss.text.corpora import Span
-from isogloss.text.languages import code
+from isogloss.text.languages import plain
 
 NO_WORD = -1
 
@@ -90,7 +90,7 @@ def spans(text: str, language: str) -> list[Span]:
     >>> spans("l'eau bout.", "fr")
     [(0, 2), (2, 5), (6, 10), (10, 11)]
     """
-    short = code(language)
+    short = plain(language)
     return [match.span() for match in _pattern(short in _ELISION, _CLITIC.get(short, "")).finditer(text)]
 
 

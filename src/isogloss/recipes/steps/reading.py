@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isogloss.measures import CkaStream
 from isogloss.measures.aligner import align
+from isogloss.measures.blocks import block_size
 from isogloss.measures.links import AER, alignment_error_rate, itermax_links
 from isogloss.progress import Progress
 from isogloss.recipes.steps.layers import LayerMean, compared
@@ -70,9 +71,7 @@ def _one_pass(
     base: Mapping[str, Any],
     progress: Progress,
 ) -> Iterator[Row]:
-    # Blocks of at most 128 sentences, and at least ten of them where the text allows.
-    block = max(4, min(128, len(order) // 10))
-    shuffles = max(4, 400 // max(1, len(order) // block))  # few blocks need more shuffles for as steady a floor
+    block, shuffles = block_size(len(order))
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     found: dict[tuple[Pair, int], AER] = {}
     pool, rest = order[: store.pool], order[store.pool :]
