@@ -6,9 +6,10 @@ import pytest
 import isogloss as ig
 from isogloss.report import verdict, write_figures, write_report
 from isogloss.report.folder import read_run
-from isogloss.report.lookup import lookups
+from isogloss.report.lookup import lookup_facts, lookups
 from isogloss.report.page import render
 from isogloss.runs.table import frame, row
+from isogloss.text.invented import invented
 from tiny_pretraining import write_lexicons, write_texts
 
 BASE = {"task": "lexicon", "data": "en-nl.test.txt", "source": "en", "target": "nl", "seed": 0, "model": "mini"}
@@ -81,3 +82,36 @@ def test_a_run_has_its_figure_table_and_page(run):
     assert "layer 3" in page and "static: PPMI, words" in page and "data:image/png;base64," in page
     assert 'id="word-map"' not in page
     assert write_report([run], run / "report.html").is_file()
+
+
+def alike(form, layer, value, text="train", **more):
+    ends = {"low": value - 0.02, "high": value + 0.02, "floor": 0.05, "n": 900}
+    base = {"task": "rotate", "data": "t.tsv", "source": "en", "target": "en2", "model": "one", "other_model": "two"}
+    return row(form, value, layer=layer, variant=text, seed=0, **{**base, **ends, **more})
+
+
+def likeness():
+    values = {"cka": (0.3, 0.6, 0.5), "cka_biased": (0.4, 0.7, 0.6), "cka_uncentred": (0.9, 0.9, 0.9)}
+    both = [("test", -0.1), ("train", 0.0)]
+    return frame([alike(form, layer, value + move, text) for text, move in both for form, some in values.items()
+                  for layer, value in enumerate(some)])  # fmt: skip
+
+
+def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
+    assert verdict(likeness()) == [
+        "Before any map the two spaces are most alike at layer 1: CKA 0.600 [0.580, 0.620], where chance gives 0.050; "
+        "at layer 2, the last read, 0.500 [0.480, 0.520] (n = 900, the text learned from)."
+    ]
+    several = pd.concat([likeness(), likeness().assign(target="fr")])
+    assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
+    assert lookup_facts(likeness()) == [("best layer", "1", ""), ("CKA", "0.600", ""), ("by chance", "0.050", "")]
+
+
+def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
+    text = invented(("qaa", "qab"), sentences=24, seed=3)
+    ig.rotate(tiny("bert"), text, ways="none", layers="0,2", device="cpu", out=tmp_path / "run")
+    names = {path.stem for path in write_figures(tmp_path / "run", tmp_path / "run" / "figures")}
+    assert {name.rpartition("-")[0].partition("-qaa-qab")[0] for name in names} == {"alike"} and len(names) == 1
+    page = render([read_run(tmp_path / "run")])
+    assert "How alike the two spaces are, by layer" in page and "as printed, not centred" in page
+    assert "Before any map the two spaces" in page and "data:image/png;base64," in page

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.report.languages import display_names
+from isogloss.report.likeness import likeness_facts, likeness_verdict
 from isogloss.report.phrases import name_layers, number
 
 TASKS = {"lexicon": "word", "rotate": "sentence"}
@@ -81,14 +82,15 @@ def lookup_verdict(frame: pd.DataFrame) -> list[str]:
     """A few sentences for each source and target: the best layer and way, what no map gives, baselines, coverage."""
     found = lookups(frame)
     sentences = [line for one in found[:MOST_PAIRS] for line in _sentences(one, several=len(found) > 1)]
-    return sentences + ([f"{len(found) - MOST_PAIRS} more pairs are in the rows."] if len(found) > MOST_PAIRS else [])
+    more = [f"{len(found) - MOST_PAIRS} more pairs are in the rows."] if len(found) > MOST_PAIRS else []
+    return sentences + more + likeness_verdict(frame)
 
 
 def lookup_facts(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
     """The few numbers a reader takes away: of the pair that does best."""
     found = lookups(frame)
     if not found:
-        return []
+        return likeness_facts(frame)
     best = max((one.best for one in found), key=lambda one: float(one["value"]))
     facts = [("P@1", number(best["value"]), ""), ("by chance", number(best["floor"]), "")]
     if not pd.isna(best["layer"]):

@@ -8,6 +8,8 @@ from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.papers.tables import NOTHING, Table
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import display_names
+from isogloss.report.likeness import NAME as ALIKE
+from isogloss.report.likeness import likeness_tables, write_likeness_figures
 from isogloss.report.look import file_name
 from isogloss.report.lookup import MOST_PAIRS, TASKS, Lookup, Record, flat_name, is_lookup, lookups
 from isogloss.report.paperfigures import write_picture
@@ -16,6 +18,11 @@ from isogloss.report.transferpart import embedded
 
 NAME = "lookup"
 FEW = 3  # ways that have room for their intervals
+FOUND = "The share whose nearest neighbour in the other language is a translation (P@1)."
+ALIKE_WORDS = (
+    "CKA says how alike two models arrange the same sentences before any map: 1 is the same arrangement up to a turn "
+    "and a change of size. Read the debiased form; what is printed stands beside it, each form with its chance."
+)
 METHODS = {"csls": "CSLS", "cosine": "cosine"}
 
 
@@ -23,19 +30,21 @@ def lookup_part(run: RunFolder) -> dict[str, Any] | None:
     """The tables and figures of a lookup for the page; None for any other run."""
     if not is_lookup(run.rows):
         return None
-    found = lookups(run.rows)
+    found, alike = lookups(run.rows), likeness_tables(run.rows)
+    drawn = [path for name in (NAME, ALIKE) for path in sorted((run.path / "figures").glob(f"{name}-*.png"))]
     unit = TASKS[found[0].task] if found else "word"
-    return {
-        "title": f"Translations found, by layer and way ({unit}s)",
-        "lede": "The share whose nearest neighbour in the other language is a translation (P@1).",
-        "tables": [_table(one) for one in found[:MOST_PAIRS]],
-        "pictures": [embedded(path) for path in sorted((run.path / "figures").glob(f"{NAME}-*.png"))],
-    }
+    title, lede = f"Translations found, by layer and way ({unit}s)", FOUND
+    if alike and not found:
+        title, lede = "How alike the two spaces are, by layer", ALIKE_WORDS
+    elif alike:
+        lede = f"{FOUND} {ALIKE_WORDS}"
+    tables = [_table(one) for one in found[:MOST_PAIRS]] + alike
+    return {"title": title, "lede": lede, "tables": tables, "pictures": [embedded(path) for path in drawn]}
 
 
 def write_lookup_figures(run: RunFolder, *, out: Path) -> list[Path]:
-    """`lookup-SOURCE-TARGET`: P@1 by layer, a line a way; what has no layer as a level line."""
-    written: list[Path] = []
+    """`lookup-SOURCE-TARGET`: P@1 by layer, a line a way; what has no layer as a level line; `alike-*`: CKA."""
+    written: list[Path] = write_likeness_figures(run.rows, out=out)
     for one in lookups(run.rows)[:MOST_PAIRS] if is_lookup(run.rows) else ():
         if one.layered:
             written += write_picture(_picture(one), out)

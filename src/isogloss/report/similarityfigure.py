@@ -11,6 +11,7 @@ import pandas as pd
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.report.folder import RunFolder
 from isogloss.report.look import file_name
+from isogloss.report.lookup import TASKS
 from isogloss.report.paperfigures import write_picture
 from isogloss.report.transferverdict import OTHERS
 
@@ -18,7 +19,7 @@ from isogloss.report.transferverdict import OTHERS
 def compared_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Debiased CKA at the layers of models that learned a task, a language at a time."""
     rows = frame[(frame["measure"] == "cka") & frame["layer"].notna() & frame["task"].ne("") & frame["step"].isna()]
-    return rows[rows["target"] != OTHERS]
+    return rows[(rows["target"] != OTHERS) & ~rows["task"].isin(list(TASKS))]
 
 
 def write_similarity_figures(run: RunFolder, *, out: Path) -> list[Path]:
