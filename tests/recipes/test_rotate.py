@@ -14,7 +14,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.change import reinitialise
 from isogloss.text.invented import invented
 from tiny_models import tiny_config, tiny_tokenizer
-from tiny_pretraining import command_line
+from tiny_pretraining import SMALL, command_line, write_texts
 from tiny_stitching import said_otherwise, turned_model
 
 
@@ -124,6 +124,18 @@ def test_one_language_twice_each_with_a_model_of_its_own(tiny, text, tmp_path):
     assert read.languages == ("en", "en2") and read.rows == twice.rows
     table = ig.rotate(tiny("bert"), read, other=tiny("roberta"), ways="centred", layers="1", device="cpu")
     assert set(table[table.measure == "cka"].target) == {"en2"}
+
+
+def test_each_side_of_a_model_with_parts_of_its_own_reads_its_language(text, tmp_path):
+    files = write_texts(tmp_path / "text")
+    twice = {"en": files["qaa"], "en2": files["qab"]}
+    ig.pretrain(twice, **{**SMALL, "separate": "embeddings"}, out=tmp_path / "both")
+    sides = [ig.Corpus(name, corpus.sentences) for name, corpus in zip(twice, text, strict=True)]
+    given = {"other": str(tmp_path / "both" / "model" / "en2"), "ways": "none", "device": "cpu"}
+    table = ig.rotate(tmp_path / "both" / "model" / "en", *sides, **given)
+    alike = table[table.measure == "cka"]
+    assert len(alike) == 3 and set(alike.model) == {"both/en"} and set(alike.other_model) == {"both/en2"}
+    assert alike.value.notna().all()
 
 
 def test_a_model_and_itself_turned_are_alike_at_every_layer(tiny, text, tmp_path):
