@@ -20,6 +20,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.arguments import at_least, half_precision, model_name, plan_list, share_of
 from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.steps.ownmodels import read_own
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.switched import known_share, read_switching, training_text
 from isogloss.recipes.steps.taskfitting import Fitting, fit, scored_models, training_folder
@@ -54,6 +55,7 @@ def transfer_job(
     switch_to: Annotated[str, "the language it is taken from: source, as Pan et al., or any other"] = "source",
     lexicon: Annotated[list[str] | None, "dictionary from the language of --train, LANG=FILE, once a language"] = None,
     switch_words: Annotated[float, "probability that a word of a --lexicon is replaced by a translation"] = 0.0,
+    own: Annotated[list[str] | None, "LANG=FOLDER: a target's own model, for what the plan freezes"] = None,
     plans: Annotated[str, "what trains: freeze:8, reinit:1-2, ...; several with commas"] = "freeze:-1",
     seeds: Annotated[int, "how many seeds each plan is run with"] = 1,
     epochs: Annotated[int, "times the training examples are seen"] = 3,
@@ -104,6 +106,9 @@ def transfer_job(
     at_least("checkpoint", checkpoint, 1)
     if probe is not None:
         at_least("probe", probe, 1)
+    owns = read_own(own, sets, stack, plans=chosen, device=place, half=half)
+    if owns and bitext:
+        raise InputError("--bitext compares languages in one model, and --own gives a language one of its own")
     compared = comparing(bitext, legacy, source=sets.source, seed=0, dtype=torch.bfloat16 if half else None)
     if states is not None and not cache:
         raise InputError("--states is where states of frozen layers are kept, and --no-cache keeps none; leave one out")
@@ -113,9 +118,10 @@ def transfer_job(
         if switching.words:
             run.note(known_share(kind, sets, switching))
         found = [
-            tokenise_set(kind, one, sets.labels, tokenizer=stack.tokenizer, length=size, progress=progress)
+            tokenise_set(kind, one, sets.labels, tokenizer=owns.get(one.language, stack).tokenizer, length=size,
+                         progress=progress)
             for one in sets.all
-        ]
+        ]  # fmt: skip
         for sentence in [*sets.notes, *lost_notes(sets.all, found)]:
             run.note(sentence)
         text = training_text(kind, sets, found, switching, tokenizer=stack.tokenizer, length=size)
@@ -139,6 +145,7 @@ def transfer_job(
             keep,
             None if states is None else Path(states),
             weights,
+            owns,
         )
         where = {"model": name, "task": kind.name, "source": sets.source}
         alike = None if compared is None else tokenise_parallel(stack, compared)
@@ -168,6 +175,8 @@ def transfer_job(
             yield mean_rows(results)
 
     hashes: dict[str, Any] = {"model": weights, "data": sets.hashes}
+    if owns:
+        hashes["own"] = {language: one.fingerprint for language, one in owns.items()}
     if switching.lexicons:
         hashes["dictionaries"] = switching.hashes
     if compared is not None:
@@ -189,14 +198,14 @@ def transfer(
 ) -> pd.DataFrame:
     """Train a task in one language and test it in others, from Python: `transfer_job` says what the options are.
 
-    train, dev, test: files by language, as are `translated` and `lexicon` among the options. bitext: parallel text to
-    compare languages on. Returns the rows.
+    train, dev, test: files by language, as are `translated` and `lexicon` among the options; `own` has folders. bitext:
+    parallel text to compare languages on. Returns the rows.
 
     >>> transfer("mini", task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...          test={"en": "en.tsv", "nl": "nl.tsv"}, plans="freeze:8")  # doctest: +SKIP
     """
     given = {"task": task, "train": train, "dev": dev, "test": test}
-    given |= {name: options.pop(name) for name in ("translated", "lexicon") if name in options}
+    given |= {name: options.pop(name) for name in ("translated", "lexicon", "own") if name in options}
     job = transfer_job(model, *bitext, **cast(Any, given), **options)
     arguments = {"model": str(model), **{name: str(value) for name, value in given.items()}, **options}
     arguments.pop("states", None)  # where they lie changes no row

@@ -39,7 +39,8 @@ class Fitting:
 
     warm_up: share of the steps. probe: updates between scores, None for an epoch. frozen_dropout: frozen layers keep
     their dropout. cache: frozen layers are computed once. keep: the best model of each training is written. states: a
-    folder in which runs share what frozen layers give. weights: a hash of the model as it begins.
+    folder in which runs share what frozen layers give. weights: a hash of the model as it begins. own: models of target
+    languages, whose frozen layers stand in for this one's.
     """
 
     model: str | Path
@@ -56,6 +57,7 @@ class Fitting:
     keep: bool = False
     states: Path | None = None
     weights: str = ""
+    own: Mapping[str, Stack] = field(default_factory=dict)
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -195,10 +197,13 @@ def _prefixes(
 
     Training text has them in memory or in a file, and not at all where dropout makes them differ from step to step, or
     code-switching from epoch to epoch; scored sets have theirs where memory has room, and are run from their text
-    otherwise. Where runs share them, all sets have them in files.
+    otherwise. Where runs share them, all sets have them in files. A language with a model of its own has the states of
+    that model, the embeddings' too.
     """
-    if cut < 1 or not fitting.cache:
+    saves = cut >= 1 and fitting.cache
+    if not saves and not fitting.own:
         return [None] * len(text.items)
+    owns = [None, *(fitting.own.get(one.language) for one in fitting.sets.read_each_time)]
     fresh = tuple(block for block in plan.reinit if block <= cut)
     key = (cut, fresh, (seed, plan.initialiser) if fresh else None)
     if key != text.key:
@@ -207,7 +212,9 @@ def _prefixes(
         name = f"cut-{cut}{drawn}"
         how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
         for number, items in enumerate(text.items):
-            if number == 0 and (fitting.frozen_dropout or text.changing is not None):
+            if (own := owns[number]) is not None:
+                text.prefixes.append(read_prefix(own, items, cut, **how) if cut >= 0 else None)
+            elif not saves or (number == 0 and (fitting.frozen_dropout or text.changing is not None)):
                 text.prefixes.append(None)
             elif fitting.states is not None:
                 told_by = f"{fitting.weights} {name}"
