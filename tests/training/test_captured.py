@@ -161,7 +161,7 @@ def test_masked_sentences_end_to_end_have_the_loss_and_gradients_of_padded_ones(
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli):
-    stack, task, items, labels = nli("modernbert", "cuda")
+    stack, task, items, labels = nli("modernbert", torch.device("cuda"))
     batches = [[0, 3, 5, 1], [2, 4, 6, 7], [1, 2, 3, 4]]
     plain = without_dropout(task_model(stack, task, labels, seed=1, half=True))
     assert plain.stack.packs
