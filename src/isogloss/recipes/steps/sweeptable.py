@@ -12,8 +12,8 @@ from isogloss.runs.jobs import Job
 from isogloss.runs.run import Run, read_facts, read_rows
 from isogloss.runs.table import Row, key, there
 
-CARRIED = ("model", "seed", "task", "plans")
-"""Arguments whose value the rows have in a column: plans in `variant`, the others in their own."""
+CARRIED = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
+"""Arguments whose value the rows have in a column: plans and what is switched in `variant`, the others in their own."""
 
 
 def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
