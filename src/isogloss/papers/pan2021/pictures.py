@@ -1,0 +1,97 @@
+"""Before and after by layer, and by the amount of parallel text."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from isogloss.papers.evidence import LEAST
+from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
+from isogloss.papers.pan2021.reading import Results, Seeds, over
+from isogloss.papers.pictures import Line, Panel, Picture
+
+
+def pictures(rows: pd.DataFrame) -> list[Picture]:
+    """Every figure the rows allow."""
+    found = Results(rows)
+    made = [_retrieval(found), _similarity(found), _amounts(found)]
+    return [one for one in made if one is not None]
+
+
+def _retrieval(found: Results) -> Picture | None:
+    panels = [Panel(", ".join(group), _lines(found, "p@1", "tatoeba", group)) for group in found.groups()]
+    if not any(panel.lines for panel in panels):
+        return None
+    caption = (
+        f"{found.model}: how often the nearest sentence of the other language is the translation, among the Tatoeba "
+        f"test of each language with {found.source}; centred, both directions, means over languages{_bands(found)}"
+    )
+    return Picture("tatoeba-by-layer", "Retrieval before and after alignment", caption, panels, "P@1", xlabel="layer")
+
+
+def _similarity(found: Results) -> Picture | None:
+    languages = found.languages("xnli")
+    panels = [
+        Panel("CKA", _lines(found, "cka", "xnli", languages)),
+        Panel("P@1", _lines(found, "p@1", "xnli", languages)),
+    ]
+    if not panels[0].lines:
+        return None
+    caption = (
+        f"{found.model}: sentences of XNLI in {found.source} and in {', '.join(languages)}, means over languages; CKA "
+        f"is debiased{_bands(found)}"
+    )
+    return Picture("xnli-by-layer", "The map before and after alignment", caption, panels, "", xlabel="layer")
+
+
+def _amounts(found: Results) -> Picture | None:
+    """Both losses on ever more of the text; 0 is the model as it was."""
+    some = [one for one in found.alignments if one not in TITLES]
+    if not some or BOTH not in found.alignments:
+        return None
+    places = {BEFORE: 0.0, **{name: 10.0 * (1 + number) for number, name in enumerate(some)}}
+    shares = {name: float(name.rstrip("%")) for name in some if name.endswith("%")}
+    places = (
+        {BEFORE: 0.0, **shares, BOTH: 100.0} if len(shares) == len(some) else {**places, BOTH: 10.0 * (1 + len(some))}
+    )
+    tatoeba = found.languages("tatoeba")
+    measured = {
+        "zero-shot XNLI, accuracy": {name: found.score("accuracy", "xnli", name) for name in places},
+        "Tatoeba P@1, best layer": {name: found.retrieval(name, tatoeba) for name in places},
+    }
+    panels = []
+    for what, values in measured.items():
+        points = {places[name]: seeds for name, seeds in values.items() if seeds}
+        if len(points) > 1:
+            panels.append(Panel(what, [_line("both losses", points)]))
+    if not panels:
+        return None
+    caption = (
+        f"{found.model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
+        f"each{_bands(found)}"
+    )
+    return Picture("by-amount-of-text", "How much parallel text", caption, panels, "", xlabel="share of the text, %")
+
+
+def _lines(found: Results, measure: str, data: str, languages: list[str]) -> list[Line]:
+    """A line for each alignment, amounts of text apart; the model as it was is thick."""
+    made = []
+    for number, name in enumerate(one for one in found.alignments if one in TITLES):
+        curve = found.curve(measure, data, name, languages)
+        if curve:
+            made.append(_line(titled(name), curve, hue=number, thick=name == BEFORE))
+    return made
+
+
+def _line(label: str, points: Mapping[float, Seeds] | Mapping[int, Seeds], **look: object) -> Line:
+    places = sorted(points)
+    means = [over(points[one]) for one in places]  # type: ignore[index]
+    values = [one.value for one in means]
+    if not all(one.known for one in means):
+        return Line(label, places, values, **look)  # type: ignore[arg-type]
+    return Line(label, places, values, [one.low for one in means], [one.high for one in means], **look)  # type: ignore[arg-type]
+
+
+def _bands(found: Results) -> str:
+    seeds = [len(found.retrieval(name, found.languages("tatoeba"))) for name in found.alignments if name != BEFORE]
+    fewest = min([one for one in seeds if one], default=0)
+    return f"; bands are t intervals over {fewest} seeds." if fewest >= LEAST else "; too few seeds for a band."
