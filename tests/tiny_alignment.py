@@ -3,7 +3,7 @@
 from isogloss.text.invented import invented
 
 SMALL = {
-    "batch": 6, "queue": 16, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
+    "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
     "checkpoint": 2, "held_out": 0.2, "device": "cpu",
 }  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_pa
         "- qaa\n- qab\n",
         "tiny, aligned",
         "| learned | tlm+queue |",
-        "a queue of 16, momentum 0.999",
+        "a queue of 18, momentum 0.999",
         "P@1 after",
     ):
         assert part in card
@@ -138,7 +138,9 @@ def test_runs_share_packed_pairs_which_only_the_first_packs(model, train, tmp_pa
 def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path):
     aligned(model, train, tmp_path / "run")
     held = load_file(tmp_path / "run" / "checkpoints" / "step-0000002" / "training.safetensors")
-    assert held["weight.pointer"].item() == 2 * SMALL["batch"] and held["weight.queue"].shape == (16, 8)
+    assert held["weight.pointer"].item() == 2 * SMALL["batch"] and held["weight.queue"].shape == (18, 8)
+    told = held["weight.names"] != 0
+    assert told.tolist() == [True] * 12 + [False] * 6, "which sentences the queue holds is known after a kill, too"
     source, stack = load_masked_lm(model, device="cpu")
     names = {name for name, _ in Aligner(source, stack, Alignment(2, size=16, width=8), seed=0).named_parameters()}
     assert {name.removeprefix("weight.") for name in held if name.startswith("weight.")} >= names
@@ -195,7 +197,7 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
         ({"contrastive": 0.0}, "tlm"),
         ({"tlm": 0.0, "pool": "mean", "projection": "none", "layer": 1}, "queue"),
         ({"negatives": "batch", "projection": "linear"}, "tlm+batch"),
-        ({"pull": 1.0, "shuffle": False, "piece": 4, "queue": 7}, "tlm+queue+pull+unshuffled"),
+        ({"pull": 1.0, "shuffle": False, "piece": 4, "queue": 6}, "tlm+queue+pull+unshuffled"),
         ({"reset_positions": True, "dropout": False}, "tlm+queue+reset"),
     ],
 )  # fmt: skip
@@ -227,6 +229,7 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
     ("changes", "parts"),
     {
         "queue": ({"queue": 5}, ["--queue 5 holds fewer than a batch of 6"]),
+        "multiple": ({"queue": 20}, ["--queue 20 is not a multiple of --batch 6", "give --queue 18 or 24"]),
         "layer": ({"layer": 3}, ["has layers 0 to 2; --layer asks for 3"]),
         "nothing": ({"tlm": 0, "contrastive": 0}, ["leave nothing to learn"]),
         "negatives": ({"negatives": "some"}, ["--negatives takes queue or batch, not 'some'"]),

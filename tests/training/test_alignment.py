@@ -198,7 +198,7 @@ def test_gradients_reach_the_query_encoder_only(models, pairs):
     reached = [name for name, one in aligner.stack.model.named_parameters() if one.grad is not None and one.grad.any()]
     assert any("embeddings" in name for name in reached) and any("layer.1" in name for name in reached)
     assert all(one.grad is not None for one in aligner.projection.parameters())
-    assert not aligner.queue.requires_grad and not aligner.pending[0].requires_grad
+    assert not aligner.queue.requires_grad and not aligner.pending[0][0].requires_grad
 
 
 def test_after_a_step_the_key_encoder_follows_the_moved_weights_and_keys_enter_the_queue_in_order(models, pairs):
@@ -207,7 +207,7 @@ def test_after_a_step_the_key_encoder_follows_the_moved_weights_and_keys_enter_t
     for step in range(3):
         slow, slower = weights(aligner.key), weights(aligner.key_projection)
         objective.loss(rows_of(objective, step), "")
-        keys = aligner.pending.pop()
+        keys, _ = aligner.pending.pop()
         training.update()
         fast = dict(aligner.stack.model.named_parameters())
         for name, one in aligner.key.named_parameters():
@@ -222,11 +222,82 @@ def test_after_a_step_the_key_encoder_follows_the_moved_weights_and_keys_enter_t
     assert any(not torch.equal(weights(aligner.key)[name], slow[name]) for name in slow)
 
 
+@pytest.fixture(scope="module")
+def repeated(folder, models):
+    """Pairs of so few sentences that every batch and the queue hold some of them again; one is its own translation."""
+    _, stack = load_masked_lm(models["bert"], device="cpu")
+    text = invented(("qaa", "qab"), sentences=5, seed=3)
+    some = list(zip(*(one.sentences for one in text), strict=True))
+    some += [(some[0][0], some[1][1]), (some[2][0], some[2][0])]
+    path = folder / "repeated.npy"
+    return {
+        "qaa-qab": pack_pairs(stack.tokenizer, iter(some), path, languages=("qaa", "qab"), longest=LONGEST)
+    }  # fmt: skip
+
+
+def tokens(rows, side):
+    return [tuple(ids[:size].tolist()) for ids, size in zip(rows[side], rows[f"{side}_lengths"].tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("negatives", ["queue", "batch"])
+def test_a_sentence_that_occurs_again_is_no_negative_of_itself(models, repeated, negatives):
+    how = replace(SMALL, tlm=0.0, negatives=negatives, size=18)
+    aligner, objective, training = made(models, repeated, how)
+    aligner.eval()  # the loop below computes each vector again
+    held, left_out = [None] * 18, 0
+    for step in range(4):
+        rows = rows_of(objective, step)
+        asked, right = tokens(rows, "query"), tokens(rows, "key")
+        with torch.no_grad():
+            run = objective.loss(rows, "")
+            keys = aligner.pending.pop()[0] if negatives == "queue" else None
+        vectors = [side_vectors(aligner, rows, side, own=negatives == "batch" or side == "query") for side in SIDES]
+        table = vectors[0] @ vectors[1].T / how.temperature
+        total = 0.0
+        for i in range(BATCH):
+            own = {asked[i], right[i]}
+            if negatives == "queue":
+                queue = aligner.queue.double().numpy() @ vectors[0][i] / how.temperature
+                rest = [score for score, sentence in zip(queue, held, strict=True) if sentence not in own]
+                left_out += 18 - len(rest)
+                total -= table[i, i] - logsumexp([table[i, i], *rest])
+            else:
+                there = [table[i, j] for j in range(BATCH) if j == i or right[j] not in own]
+                back = [table[j, i] for j in range(BATCH) if j == i or asked[j] not in own]
+                left_out += 2 * BATCH - len(there) - len(back)
+                total -= table[i, i] - (logsumexp(there) + logsumexp(back)) / 2
+        assert float(run) == pytest.approx(total, rel=1e-5)
+        aligner.train()
+        training.update()
+        aligner.eval()
+        for number, sentence in enumerate(right):
+            held[(step * BATCH + number) % 18] = sentence
+        assert keys is None or len(keys) == BATCH
+    assert left_out > 10
+
+
+SIDES = ("query", "key")
+
+
+def side_vectors(aligner, rows, side, *, own):
+    """Vectors of length 1 of one side, by transformers' own model, row by row."""
+    encoder = copy.deepcopy(aligner.stack.model)
+    if not own:
+        encoder.load_state_dict(aligner.key.state_dict(), strict=False)
+    projection = aligner.projection if own else aligner.key_projection
+    found = []
+    for ids, length in zip(rows[side], rows[f"{side}_lengths"].tolist(), strict=True):
+        with torch.no_grad():
+            found.append(normalize(projection(hidden(encoder, ids, length, 2)[0]), dim=0).double().numpy())
+    return np.stack(found)
+
+
 def test_in_batch_contrast_has_no_second_encoder_and_reaches_both_sides(models, pairs):
     how = replace(SMALL, tlm=0.0, negatives="batch", projection="none", pool="mean")
     aligner, objective, training = made(models, pairs, how)
     assert not hasattr(aligner, "key") and not list(aligner.projection.parameters())
-    rows = rows_of(objective)
+    drawn = (rows_of(objective, step) for step in range(50))
+    rows = next(one for one in drawn if len({*tokens(one, "query"), *tokens(one, "key")}) == 2 * BATCH)
     vectors = []
     for side in ("query", "key"):
         lengths = rows[f"{side}_lengths"].tolist()

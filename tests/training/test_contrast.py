@@ -8,7 +8,7 @@ import torch
 from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
-from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss
+from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
 
 
 def drawn(rows, width=5, seed=0):
@@ -38,6 +38,44 @@ def test_the_loss_within_a_batch_is_that_of_an_explicit_loop_both_ways(temperatu
     assert float(batch_loss(y, x, temperature=temperature)) == pytest.approx(total, rel=1e-5)
 
 
+def test_repeated_sentences_of_a_queue_are_left_out_as_in_an_explicit_loop():
+    queries, keys, queue = drawn(4), drawn(4, seed=1), drawn(9, seed=2)
+    asked, right, held = [10, 11, 12, 13], [20, 21, 22, 20], [20, 11, 99, 21, 20, 0, 13, 22, 22]
+    same = repeats(torch.tensor(held), (torch.tensor(asked), torch.tensor(right)))
+    q, k, others = (one.double().numpy() for one in (queries, keys, queue))
+    total = 0.0
+    for i in range(4):
+        rest = [float(q[i] @ others[j]) / 0.2 for j in range(9) if held[j] not in (asked[i], right[i])]
+        assert 9 - len(rest) == int(same[i].sum()) > 0
+        own = float(q[i] @ k[i]) / 0.2
+        total -= own - logsumexp([own, *rest])
+    assert float(queue_loss(queries, keys, queue, temperature=0.2, same=same)) == pytest.approx(total, rel=1e-5)
+    assert float(queue_loss(queries, keys, queue, temperature=0.2)) > total
+    every = torch.ones(4, 9, dtype=torch.bool)
+    assert float(queue_loss(queries, keys, queue, temperature=0.2, same=every)) == 0, (
+        "with no negative, nothing to learn"
+    )
+
+
+def test_repeated_sentences_of_a_batch_are_left_out_as_in_an_explicit_loop_both_ways():
+    x, y = drawn(6).requires_grad_(), drawn(6, seed=1).requires_grad_()
+    left, right = [1, 2, 1, 4, 5, 9], [6, 7, 8, 6, 6, 1]  # 0 and 2 on the left; 0, 3, 4 on the right; 5 translates as 0
+    table = (x @ y.T).detach().double().numpy() / 0.5
+    total = 0.0
+    for i in range(6):
+        own = {left[i], right[i]}
+        there = [table[i, j] for j in range(6) if j == i or right[j] not in own]
+        back = [table[j, i] for j in range(6) if j == i or left[j] not in own]
+        total -= table[i, i] - (logsumexp(there) + logsumexp(back)) / 2
+    names = torch.tensor(left), torch.tensor(right)
+    found = batch_loss(x, y, temperature=0.5, names=names)
+    assert found.item() == pytest.approx(total, rel=1e-5)
+    found.backward()
+    assert torch.isfinite(x.grad).all() and torch.isfinite(y.grad).all()
+    apart = torch.arange(6), torch.arange(10, 16)
+    assert torch.equal(batch_loss(x, y, temperature=0.5, names=apart), batch_loss(x, y, temperature=0.5))
+
+
 def test_angles_checked_by_eye():
     east, north, west = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([[-1.0, 0.0]])
     queue = torch.cat([north, west])
@@ -56,6 +94,12 @@ def test_a_queue_is_first_in_first_out_and_goes_on_at_its_beginning():
         held = (held + keys.flatten().tolist())[-5:]
         order = [queue[(int(pointer) + i) % 5, 0].item() for i in range(5)]
         assert order == held
+
+
+def test_names_enter_a_queue_with_their_keys():
+    queue, pointer, names = torch.zeros(3, 1), torch.tensor(2), torch.tensor([7, 8, 9])
+    enqueue(queue, pointer, torch.tensor([[1.0], [2.0]]), names=(names, torch.tensor([1, 2])))
+    assert names.tolist() == [2, 8, 1] and queue.flatten().tolist() == [2.0, 0.0, 1.0]
 
 
 def test_a_batch_that_is_larger_than_what_is_left_is_split():

@@ -57,7 +57,7 @@ def align_job(
     negatives: Annotated[
         str, "queue: momentum contrast, as in the paper; batch: the other pairs of the batch"
     ] = "queue",
-    queue: Annotated[int, "translations in the queue (default: MoCo's)"] = 65_536,
+    queue: Annotated[int, "translations in the queue, a multiple of --batch (default: MoCo's)"] = 65_536,
     momentum: Annotated[float, "of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
     temperature: Annotated[float, "of the contrastive loss (default: MoCo's; Wu & Dredze 0.1)"] = 0.07,
     projection: Annotated[str, "between sentence and loss: none, linear or mlp (default: MoCo v2's)"] = "mlp",
@@ -240,6 +240,12 @@ def _refuse_unfit(how: Alignment, stack: Stack, batch: int, piece: int | None) -
         raise InputError("--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight")
     if how.queued and how.size < batch:
         raise InputError(f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch")
+    if how.queued and how.size % batch:
+        low = how.size // batch * batch
+        raise InputError(
+            f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
+            f"--queue {low} or {low + batch}"
+        )
     if how.contrastive and how.negatives == "batch":
         if batch < 2:
             raise InputError("--negatives batch takes them from the batch, so --batch must be at least 2")

@@ -7,6 +7,8 @@ language. Contrast takes one sentence from the encoder that is trained (the quer
 one that follows it slowly (the key); `isogloss.training.contrast` says why. A coin decides, pair by pair, which of the
 two comes first and is the query.
 
+A sentence that occurs again is no negative of itself: beside each vector the queue holds a hash of its tokens.
+
 All that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of losses.
 """
 
@@ -24,10 +26,18 @@ from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, _module
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.pairstreams import Borders, PairSampler, PairStream
-from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss
+from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
 from isogloss.training.heads import scores
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.pairbatches import Filled, fill_pairs, fill_single, row_states, runs_packed, to_device
+from isogloss.training.pairbatches import (
+    Filled,
+    fill_pairs,
+    fill_single,
+    row_states,
+    runs_packed,
+    sentence_names,
+    to_device,
+)
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.sentencebatches import padding_id
 
@@ -74,6 +84,7 @@ class Aligner(nn.Module):
     """
 
     queue: Tensor
+    names: Tensor
     pointer: Tensor
     sums: Tensor
 
@@ -85,7 +96,7 @@ class Aligner(nn.Module):
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.register_buffer("sums", torch.zeros(4, dtype=wide, device=device))  # nats and counts: TLM, contrast
         self.projection = _projection(how, stack.width, seed).to(device) if how.contrastive else nn.Identity()
-        self.pending: list[Tensor] = []  # keys of the step that is being computed
+        self.pending: list[tuple[Tensor, Tensor]] = []  # keys of the step that is being computed, and their names
         if how.queued:
             self.key, self.key_projection = _lower(stack, how.layer), copy.deepcopy(self.projection)
             self.key.requires_grad_(False), self.key_projection.requires_grad_(False)
@@ -94,6 +105,7 @@ class Aligner(nn.Module):
             width = how.width if how.projection != "none" else stack.width
             first = normalize(torch.randn(how.size, width, generator=draw))  # as MoCo begins
             self.register_buffer("queue", first.to(device))
+            self.register_buffer("names", torch.zeros(how.size, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a run that goes on loads the same model first.
         self.start = [one.detach().clone() for one in model.parameters()] if how.pull else []
@@ -109,7 +121,8 @@ class Aligner(nn.Module):
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
             follow(*self.slow_and_fast(), momentum=self.how.momentum)
-            enqueue(self.queue, self.pointer, torch.cat(self.pending))
+            keys, names = (torch.cat(some) for some in zip(*self.pending, strict=True))
+            enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
 
 
@@ -163,7 +176,9 @@ def align_pairs(
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for side, name in enumerate(("query", "key")):
-                rows |= _tensors(fill_single([pair[side] for pair in sides], borders, padding), name, device)
+                sentences = [pair[side] for pair in sides]
+                rows |= _tensors(fill_single(sentences, borders, padding), name, device)
+                rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
     def loss(rows: Rows, name: str) -> Tensor:
@@ -233,17 +248,19 @@ class _Runner:
     def contrast(self, rows: Rows) -> Tensor:
         """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
         aligner, how = self.aligner, self.aligner.how
+        names = rows["query_names"], rows["key_names"]
         query = self.vectors(aligner.sentences, aligner.projection, rows, "query")
         if how.negatives == "batch":
             keys = self.vectors(aligner.sentences, aligner.projection, rows, "key")
         else:
             with torch.no_grad():
                 keys = self.vectors(aligner.keys, aligner.key_projection, rows, "key")
-            aligner.pending.append(keys)
+            aligner.pending.append((keys, names[1]))
         with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
             if how.negatives == "batch":
-                return batch_loss(query, keys, temperature=how.temperature)
-            return queue_loss(query, keys, aligner.queue, temperature=how.temperature)
+                return batch_loss(query, keys, temperature=how.temperature, names=names)
+            same = repeats(aligner.names, names)
+            return queue_loss(query, keys, aligner.queue, temperature=how.temperature, same=same)
 
     def vectors(self, stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
         """Sentences of one side as vectors of length 1, (rows, width), float32."""
