@@ -36,6 +36,7 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "rotate.md",
         "stitch.md",
         "align.md",
+        "export.md",
         "mappings.md",
         "sweep.md",
         "reproduce.md",
@@ -69,7 +70,7 @@ def options_table(name):
     return re.findall(r"^\| (`--.*?) \| (.*?) ?\|", table, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [*RECIPES, "reproduce"])
+@pytest.mark.parametrize("name", [*RECIPES, "reproduce", "export"])
 def test_every_option_of_a_recipe_is_in_its_table(name):
     listed = [option for options, _ in options_table(name) for option in re.findall(r"`(--[a-z-]+)`", options)]
     parameters = get_command(app).commands[name].params
@@ -88,10 +89,11 @@ def test_a_sweep_has_the_options_of_its_recipe_and_those_in_its_table(name):
     assert options(commands["sweep"].commands[name]) == options(commands[name]) | listed
 
 
-@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer", "lexicon", "rotate", "stitch", "align"])
+@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer", "lexicon", "rotate", "stitch", "align", "export"])
 def test_defaults_in_a_table_are_those_of_the_signature(name):
     written = dict(options_table(name))
-    for one in inspect.signature(RECIPES[name]).parameters.values():
+    function = isogloss.export if name == "export" else RECIPES[name]
+    for one in inspect.signature(function).parameters.values():
         cell = written.get(f"`--{one.name.replace('_', '-')}`")
         if cell is not None:  # text is read from paths, and a flag has two spellings
             assert cell == ("" if one.default in (None, one.empty) else str(one.default)), one.name

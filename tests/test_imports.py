@@ -18,7 +18,7 @@ ORDER = [
     {"recipes"},
     {"papers"},
     {"report", "integrations"},
-    {"datacommands", "sweepcommand", "cli", "__init__", "__main__"},
+    {"datacommands", "exportcommand", "sweepcommand", "cli", "__init__", "__main__"},
 ]
 PURE = [
     "measures",
@@ -29,7 +29,8 @@ PURE = [
     "text/words.py",
     "text/masking.py",
 ]
-HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly"}
+HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly",
+         "onnx", "onnxruntime", "onnxscript"}  # fmt: skip
 RANK = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 
 

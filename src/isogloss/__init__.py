@@ -11,6 +11,7 @@ Layer 0 is the embedding output, layer k the output of block k, everywhere.
 """
 
 from isogloss.errors import InputError
+from isogloss.integrations.exporting import export
 from isogloss.mappings import Mapping, least_squares, load_mapping, procrustes, ridge, save
 from isogloss.measures import (
     CkaStream,
@@ -60,6 +61,7 @@ __all__ = [
     "cosine_drift",
     "drift",
     "embedded",
+    "export",
     "freeze",
     "itermax_links",
     "l2_drift",

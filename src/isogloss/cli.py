@@ -20,6 +20,7 @@ import typer
 from isogloss import progress
 from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
+from isogloss.exportcommand import export_command
 from isogloss.papers import Request, every_option, find, outline_lines, outline_of, reproduce, selected, summary
 from isogloss.recipes import Job, execute, registry, sweep
 from isogloss.recipes.registry import TEXT, read_parallel
@@ -311,3 +312,4 @@ for name, recipe in RECIPES.items():
     app.command(name)(recipe_command(name, recipe))
     sweep_app.command(name)(sweep_command(name))
 app.command("reproduce")(reproduce_command())
+app.command("export")(export_command(_parts))

@@ -1,5 +1,6 @@
 """The callbacks in real runs of transformers' Trainer, against the probes themselves and against runs without them."""
 
+import ast
 import math
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from transformers import (
 )
 
 import isogloss
+from isogloss import integrations
 from isogloss.errors import InputError
 from isogloss.integrations import BalanceStopCallback, DriftCallback, PerplexityCallback, UnfreezeCallback
 from isogloss.integrations.callbacks import FEWEST, SHARE, _drawn
@@ -457,11 +459,17 @@ def test_mistakes_get_a_sentence(tmp_path):
     refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
 
 
-def test_nothing_else_imports_this_room():
+def test_nothing_else_imports_the_callbacks():
     source = Path(isogloss.__file__).parent
+    homes = ("callbacks", "curve", "layers", "trainer", "unfreezing")
     users = {
-        path.relative_to(source).parts[0]
+        path.relative_to(source).as_posix()
         for path in source.rglob("*.py")
-        if "isogloss.integrations" in path.read_text()
+        if any(f"isogloss.integrations.{home}" in path.read_text() for home in homes)
     }
-    assert users == {"integrations"}
+    assert {Path(one).parent.as_posix() for one in users} == {"integrations"}
+    room = ast.parse((source / "integrations" / "__init__.py").read_text())
+    assert {one.module for one in room.body if isinstance(one, ast.ImportFrom)} == {"importlib", "typing"}
+    assert all(hasattr(integrations, name) for name in integrations.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Callback'"):
+        integrations.Callback  # noqa: B018

@@ -115,6 +115,18 @@ def test_token_vectors_are_the_content_tokens_in_order(tiny):
         torch.testing.assert_close(tokens[:, mine].mean(1), means[:, row], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("family", ["xlm-roberta", "mpnet"])  # packed and padded
+def test_the_first_token_of_each_sentence(tiny, family):
+    stack = load(tiny(family))
+    alone = [encode(stack.tokenizer, CORPUS, [row], max_length=64) for row in range(len(CORPUS))]
+    with torch.no_grad():
+        reference = torch.stack([stack.states(one)[2][0] for one in alone])
+    torch.testing.assert_close(vectors(stack, CORPUS, layers=[2], unit="first")[0], reference, atol=1e-5, rtol=0)
+    found = next(stream(stack, CORPUS, units=("first", "sentence")))
+    assert found.items["first"].tolist() == [[row, 0] for row in range(len(CORPUS))]
+    assert not torch.allclose(found.values["first"], found.values["sentence"], atol=1e-2)
+
+
 def test_only_the_layers_asked_for(tiny):
     stack = load(tiny("bert"))
     torch.testing.assert_close(vectors(stack, CORPUS, layers=[2, 0]), vectors(stack, CORPUS)[[2, 0]], atol=1e-6, rtol=0)

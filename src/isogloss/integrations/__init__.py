@@ -1,12 +1,30 @@
-"""isogloss inside other people's tools: callbacks for a `transformers` Trainer of one's own.
+"""isogloss inside other people's tools: callbacks for a `transformers` Trainer, and models taken home by `export`.
 
     from isogloss.integrations import BalanceStopCallback, DriftCallback, PerplexityCallback, UnfreezeCallback
 
-This room is imported by those who use it, never by `import isogloss`.
+The callbacks, and with them transformers' Trainer, are imported by those who use them, never by `import isogloss`.
 """
 
-from isogloss.integrations.callbacks import BalanceStopCallback, PerplexityCallback
-from isogloss.integrations.layers import DriftCallback
-from isogloss.integrations.unfreezing import UnfreezeCallback
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from isogloss.integrations.callbacks import BalanceStopCallback, PerplexityCallback
+    from isogloss.integrations.layers import DriftCallback
+    from isogloss.integrations.unfreezing import UnfreezeCallback
 
 __all__ = ["BalanceStopCallback", "DriftCallback", "PerplexityCallback", "UnfreezeCallback"]
+
+_HOMES = {
+    "BalanceStopCallback": "callbacks",
+    "DriftCallback": "layers",
+    "PerplexityCallback": "callbacks",
+    "UnfreezeCallback": "unfreezing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a callback when it is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

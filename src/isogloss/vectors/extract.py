@@ -27,10 +27,10 @@ from isogloss.text.corpora import Corpus
 from isogloss.vectors.cache import kept
 from isogloss.vectors.pool import first_of_group, mean_by_group
 
-Unit = Literal["sentence", "word", "token"]
+Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
 WORTH_LAYING_OUT = 128  # sentences from which on laying out the weights takes less time than it saves
-UNITS: tuple[Unit, ...] = ("sentence", "word", "token")
+UNITS: tuple[Unit, ...] = ("sentence", "first", "word", "token")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Vectors:
     """What one chunk of sentences gives.
 
     values[unit]: (layers, items, width), float32, on the stack's device. items[unit]: (items, 2), the sentence's row in
-    the corpus and the word's or content token's number in it (0 for sentences). shortened: rows of sentences cut to
+    the corpus and the word's or content token's number in it (0 for whole sentences). shortened: rows of sentences cut to
     the model's length.
     """
 
@@ -112,9 +112,10 @@ def vectors(
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
-    unit: sentence (mean of its content tokens), word (`pool`: mean of its subwords, or the first) or token (content
-    tokens in order). cache: a folder; the same model, text and options are then computed once. A word of which
-    nothing is left after cutting a long sentence has no vector; `stream` says which words its vectors are of.
+    unit: sentence (mean of its content tokens), first (the first token of a sentence, as [CLS] is in many models), word
+    (`pool`: mean of its subwords, or the first) or token (content tokens in order). cache: a folder; the same model,
+    text and options are then computed once. A word of which nothing is left after cutting a long sentence has no
+    vector; `stream` says which words its vectors are of.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
@@ -177,8 +178,11 @@ def _pooled(
     items: dict[Unit, Tensor] = {}
     sentence = batch.sentence_of_tokens()
     for unit in units:
-        if unit == "sentence":
+        if unit in ("sentence", "first"):
+            begins = torch.cumsum(batch.lengths, 0) - batch.lengths
             groups[unit] = torch.where(batch.content, sentence, -1)
+            if unit == "first":
+                groups[unit] = torch.full_like(sentence, -1).index_copy_(0, begins, sentence[begins])
             items[unit] = torch.stack([torch.arange(len(batch), device=sentence.device)] * 2, dim=1)
             items[unit][:, 1] = 0
         elif unit == "word":

@@ -1,0 +1,230 @@
+"""`isogloss export`: a model, a layer and a pooling, as something that runs without isogloss.
+
+What is written is checked before it takes its place: sentences go through the other package's own loading code, and the
+vectors must be those of isogloss. One model knows nothing of the language of a sentence, so `centre` subtracts one
+mean; where each language is to have its own, as in `isogloss map`, each gets a folder of its own.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.files import whole_folder, write_text
+from isogloss.integrations.cutting import write_model
+from isogloss.integrations.encoder import Encoder, Pooling, Side
+from isogloss.integrations.exportcard import card, cards, inherited
+from isogloss.integrations.onnxfile import encode_with_onnxruntime, needed, write_onnx
+from isogloss.integrations.sentencetransformers import encode_with_sentence_transformers, write_sentence_transformer
+from isogloss.mappings import Mapping as Fitted
+from isogloss.mappings import load_mapping
+from isogloss.progress import Progress, silent
+from isogloss.recipes.arguments import model_name, one_of
+from isogloss.recipes.steps.texts import read_texts
+from isogloss.recipes.steps.tunedtext import _joined
+from isogloss.runs.run import read_facts
+from isogloss.stack.load import _quiet, load
+from isogloss.stack.stack import Stack
+from isogloss.text import embedded
+from isogloss.text.corpora import Bitext, Corpus
+
+TOLERANCE = 1e-4  # of the largest entry of a vector, or of 1
+POOLED = {"mean": "mean of the content tokens", "first": "first token"}
+LONGEST = 512  # tokens up to which the check reads a sentence that is too long for the model
+
+
+@dataclass(frozen=True)
+class Format:
+    """write(folder, encoder) fills a folder; read(folder, corpus) gives its vectors, by a package that may miss."""
+
+    write: Callable[[Path, Encoder], None]
+    read: Callable[[Path, Corpus], Any]
+    package: str
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: where, what it is, and the largest difference from isogloss' own vectors, None if unchecked."""
+
+    folder: Path
+    facts: Mapping[str, str]
+    difference: float | None
+
+
+def export(
+    model: str | Path,
+    folder: str | Path,
+    *,
+    to: Annotated[str, "sentence-transformers, transformers or onnx"] = "sentence-transformers",
+    layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
+    pooling: Annotated[str, "a sentence is the mean of its content tokens, or its first token"] = "mean",
+    mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
+    side: Annotated[str, "the mapping's space these sentences are of: source or target"] = "source",
+    centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,
+    revision: Annotated[str | None, "revision of a model on the hub"] = None,
+    progress: Progress = silent,
+) -> Exported:
+    """Write a model, cut at a layer, as a folder that gives isogloss' vectors without isogloss.
+
+    Example: isogloss export runs/aligned search --to sentence-transformers
+    """
+    kind = FORMATS[one_of("to", to, tuple(FORMATS))]
+    one_of("pooling", pooling, get_args(Pooling)), one_of("side", side, get_args(Side))
+    place = Path(folder)
+    if place.exists() or place.is_symlink():
+        raise InputError(f"{place} is already there; choose another folder, or remove it")
+    if to == "transformers" and (mapping is not None or centre is not None or pooling != "mean"):
+        raise InputError(
+            "--to transformers writes the states of tokens; --pooling, --mapping and --centre are of sentences, so "
+            "take another format or leave them out"
+        )
+    if to == "onnx":
+        needed("onnx", "onnxscript")
+    if mapping is None and side != "source":
+        raise InputError(f"--side {side} says which space of a --mapping is meant; give one, or leave --side out")
+    source, run = _source(model)
+    stack = load(source, revision, dtype="float32", device="cpu")
+    encoder = _encoder(stack, _layer(stack, layer, run), cast(Pooling, pooling), mapping, cast(Side, side))
+    texts = _texts(centre)
+    if texts:
+        encoder = replace(encoder, mean=_mean(encoder, texts, progress))
+    facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers")
+    front, licence = inherited(cards(source, run, revision))
+    facts |= {"licence": licence}
+    with whole_folder(place) as beside:
+        kind.write(beside, encoder)
+        difference = _check(beside, encoder, kind, to)
+        write_text(
+            beside / "README.md",
+            card(to, model_name(source), facts, front, pre_norm=stack.family.norm is not None,
+                 checked=_told(difference, kind)),
+        )  # fmt: skip
+        if place.exists():
+            raise InputError(f"{place} was made by someone else meanwhile; choose another folder")
+    return Exported(place, facts, difference)
+
+
+def _read_again(folder: Path, corpus: Corpus) -> Tensor:
+    stack = load(folder, dtype="float32", device="cpu")
+    return Encoder(stack, stack.cuts[-1]).vectors(corpus)
+
+
+FORMATS = {
+    "sentence-transformers": Format(
+        write_sentence_transformer, encode_with_sentence_transformers, "sentence-transformers"
+    ),
+    "transformers": Format(
+        lambda folder, encoder: write_model(folder, encoder.stack, encoder.layer), _read_again, "transformers"
+    ),
+    "onnx": Format(write_onnx, encode_with_onnxruntime, "onnxruntime"),
+}
+
+
+def _source(given: str | Path) -> tuple[str | Path, Path | None]:
+    """The model that was named, and the run it is of: a run folder stands for the model in it."""
+    path = Path(given)
+    if (path / "run.json").is_file() and (path / "model").is_dir():
+        return path / "model", path
+    return given, path.parent if path.name == "model" and (path.parent / "run.json").is_file() else None
+
+
+def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
+    if stack.family.kind != "encoder":
+        raise InputError(f"{stack.name} is of the kind {stack.family.kind}; only encoders can be cut and exported")
+    if layer is None and run is not None:
+        layer = read_facts(run).get("arguments", {}).get("layer")
+    layer = stack.cuts[-1] if layer is None else layer
+    if layer not in stack.cuts:
+        raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
+    return int(layer)
+
+
+def _encoder(stack: Stack, layer: int, pooling: Pooling, mapping: str | Path | Fitted | None, side: Side) -> Encoder:
+    fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
+    if fitted is not None:
+        width = fitted.source.width if side == "source" else fitted.target.width
+        if width != stack.width:
+            raise InputError(
+                f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "
+                "another model, or is the other --side meant?"
+            )
+    return Encoder(stack, layer, pooling, fitted, side)
+
+
+def _texts(centre: Any) -> list[Corpus]:
+    if centre is None or isinstance(centre, Corpus | Bitext):
+        return [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
+    return [_joined(language, files) for language, files in read_texts(centre, option="centre").items()]
+
+
+def _mean(encoder: Encoder, texts: Sequence[Corpus], progress: Progress) -> Tensor:
+    """Mean of the languages' means, in float64: a language with more text does not count for more."""
+    means = [encoder.vectors(text, progress=progress).mean(dim=0, dtype=torch.float64) for text in texts]
+    return torch.stack(means).mean(dim=0)
+
+
+def _facts(
+    model: str | Path,
+    encoder: Encoder,
+    mapping: str | Path | Fitted | None,
+    texts: Sequence[Corpus],
+    *,
+    tokens: bool,
+) -> dict[str, str]:
+    """What the card says, name -> value; tokens: it is of tokens, not of sentences."""
+    stack = encoder.stack
+    facts = {
+        "model": str(model),
+        "layer": f"{encoder.layer} of {stack.cuts[-1]}",
+        "vector": "tokens" if tokens else f"{POOLED[encoder.pooling]} of a sentence",
+        "width": str(encoder.width),
+        "most tokens": str(stack.max_length),
+        "hash of the model": stack.fingerprint,
+    }
+    if encoder.mapping is not None:
+        fitted = encoder.mapping
+        called = f"{fitted.method}, {fitted.source.kind}, {fitted.restore}, fitted on {fitted.pairs:,} pairs"
+        hashed = hashlib.sha256(fitted.weight.contiguous().numpy().tobytes()).hexdigest()
+        facts["mapping"] = f"{mapping} ({called})" if isinstance(mapping, str | Path) else called
+        facts |= {"side": encoder.side, "hash of the mapping": hashed}
+    if texts:
+        facts["centred on"] = ", ".join(f"{one.language} ({len(one):,} sentences)" for one in texts)
+        facts["hash of that text"] = ", ".join(one.fingerprint for one in texts)
+    return facts
+
+
+def _check(folder: Path, encoder: Encoder, kind: Format, to: str) -> float | None:
+    """The largest difference between isogloss' vectors and those of the folder, which must be small."""
+    if find_spec(kind.package.replace("-", "_")) is None:
+        return None
+    corpora = [one.take(range(2)) for one in embedded()]
+    sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
+    if encoder.stack.max_length <= LONGEST:
+        sentences.append(" ".join(sentences * (1 + LONGEST // (10 * len(sentences)))))
+    corpus = Corpus("en", sentences, name="check")
+    expected = encoder.vectors(corpus)
+    with _quiet():
+        found = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
+    difference = float((found - expected).abs().max()) if found.shape == expected.shape else float("inf")
+    if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
+        raise InputError(
+            f"{encoder.stack.name} cannot be exported --to {to}: read by {kind.package} it gives vectors that differ "
+            f"from isogloss' by {difference:.2g}; nothing was written"
+        )
+    return difference
+
+
+def _told(difference: float | None, kind: Format) -> str:
+    if difference is None:
+        return f"Not checked: {kind.package} is not installed where it was made."
+    return (
+        f"Checked when it was made: on sentences in seven languages, read by {kind.package} {version(kind.package)}, "
+        f"its vectors differ from isogloss' by {difference:.1g} at most."
+    )
