@@ -349,10 +349,12 @@ MISTAKES = [
     ({"switch": 0.5, "switch_to": "all"}, "--switch-to takes source or any, not 'all'"),
     ({"switch": 0.5, "translated": None}, "--switch takes a segment from an example's translation; give --translated"),
     ({"switch_words": 0.5}, "--switch-words takes words from dictionaries; give --lexicon"),
-    ({"translated": ["qaa=x.tsv"]}, "--translated has a set of qaa, the language of --train"),
-    ({"translated": ["qab=x.tsv", "qab=y.tsv"]}, "--translated has qab twice; give its files together"),
-    ({"translated": ["qab=none.tsv"]}, "none.tsv does not exist"),
-    ({"lexicon": ["qab=none.txt"], "switch_words": 0.5}, "none.txt does not exist"),
+    ({"translated": [f"qaa={__file__}"]}, "--translated has a set of qaa, the language of --train"),
+    ({"translated": ["qab=x.tsv", "qab=y.tsv"]}, "--translated: qab is listed twice; give its files together"),
+    ({"translated": ["qab="]}, "--translated qab: no file is named"),
+    ({"translated": ["qab=none.tsv"]}, "--translated qab: there is no file none.tsv"),
+    ({"lexicon": ["qab=none.txt"], "switch_words": 0.5}, "--lexicon qab: there is no file none.txt"),
+    ({"lexicon": [f"qaa={__file__}"], "switch_words": 0.5}, "a lexicon joins two different languages"),
 ]
 
 

@@ -16,7 +16,7 @@ from isogloss.recipes.arguments import one_of
 from isogloss.recipes.steps.lexicontext import fingerprint
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
-from isogloss.recipes.steps.texts import _entries
+from isogloss.recipes.steps.texts import read_texts
 from isogloss.recipes.steps.translations import need_segments
 from isogloss.tasks.segments import Segments
 from isogloss.tasks.task import Example, Items, Task, chain_items
@@ -74,15 +74,15 @@ def read_switching(task: Task, sets: Sets, *, share: float, to: str, words: floa
         if not 0 <= value <= 1:
             raise InputError(f"--{name} is a probability, from 0 to 1, not {value}")
     one_of("switch_to", to, SWITCH_TO)
-    entries = list(_entries(lexicon or [], "lexicon"))
-    for name, given in (("switch", share), ("switch-words", words), ("lexicon", entries)):
+    files = read_texts(lexicon or [], option="lexicon")
+    for name, given in (("switch", share), ("switch-words", words), ("lexicon", files)):
         if given:
             need_segments(task, f"--{name}")
     if share and not sets.translated:
         raise InputError("--switch takes a segment from an example's translation; give --translated LANG=FILE")
-    if words and not entries:
+    if words and not files:
         raise InputError("--switch-words takes words from dictionaries; give --lexicon LANG=FILE")
-    lexicons = [read_lexicon(path, sets.source, language) for language, paths in entries for path in paths]
+    lexicons = [read_lexicon(path, sets.source, language) for language, paths in files.items() for path in paths]
     return Switching(share, to, words, lexicons, joined_dictionary(lexicons))
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.recipes.steps.tasktexts import Set, Sets, set_name
-from isogloss.recipes.steps.texts import _entries
+from isogloss.recipes.steps.texts import read_texts
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Task
-from isogloss.text.readers.lines import Problem, fail, file_path
+from isogloss.text.readers.lines import Problem, fail
 
 Key = tuple[str, int]  # a row's name, "" where it has none, and which of those that are called so it is
 
@@ -26,19 +26,15 @@ def with_translated(task: Task, sets: Sets, given: Any, *, skip_bad: bool = Fals
     Where bad rows are skipped, so are questions that a language lacks; of sentence pairs, which have no names, there
     must be as many in every language.
     """
-    entries = list(_entries(given or [], "translated"))
-    if not entries:
+    others = read_texts(given or [], option="translated")
+    if not others:
         return sets
     segments = need_segments(task, "--translated")
-    languages = [language for language, _ in entries]
-    twice = [one for one in languages if languages.count(one) > 1]
-    if twice:
-        raise InputError(f"--translated has {twice[0]} twice; give its files together, {twice[0]}=A,B")
-    if sets.source in languages:
+    if sets.source in others:
         raise InputError(f"--translated has a set of {sets.source}, the language of --train; leave it out")
     problems: list[str] = []
     problem: Problem = problems.append if skip_bad else fail
-    files = [sets.train.files, *([file_path(path) for path in paths] for _, paths in entries)]
+    files = [sets.train.files, *others.values()]
     found = [_rows(segments, some, problem) for some in files]
     _refuse_unequal(found, files)
     kept, bad = _corresponding(segments, found, files, problem)
@@ -47,7 +43,7 @@ def with_translated(task: Task, sets: Sets, given: Any, *, skip_bad: bool = Fals
     first = problems[0] if problems else ""
     made = [
         Set(language, set_name(paths), [rows[key].example for key in kept], tuple(paths), bad, first)
-        for language, paths, rows in zip([sets.source, *languages], files, found, strict=True)
+        for language, paths, rows in zip([sets.source, *others], files, found, strict=True)
     ]
     return replace(sets, train=made[0], translated=tuple(made[1:]))
 
