@@ -1,36 +1,34 @@
-"""The benchmarks of dictionary induction and of word types run whole at a tiny size; both ways find the same words."""
+"""The benchmarks of dictionary induction and of word types run at a tiny size; both ways find the same words."""
 
-import subprocess
-import sys
-from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 import torch
-from benchmarks.csls import blocked, dense, vocabularies
 
-ROOT = Path(__file__).parents[2]
-
-
-def lines(*words):
-    command = [sys.executable, "-m", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line]
+from benchmarks import csls, wordtypes
 
 
-def test_both_ways_find_the_same_words():
-    x, y, gold = vocabularies(600, 100, 90, torch.device("cpu"))
-    assert 0.2 < blocked(x, y, gold) == dense(x, y, gold) < 1
+def cells(line):
+    return [cell.strip() for cell in line.strip("|\n ").split("|")]
 
 
-def test_a_table_has_a_line_for_each_way():
-    found = lines("benchmarks.csls", "--items", "1200", "--dense", "1000", "--width", "20", "--words", "50")
-    assert [(one[0], one[1]) for one in found[2:]] == [
-        ("induction, in blocks", "1,000"), ("induction, dense", "1,000"), ("induction, in blocks", "1,200"),
-    ]  # fmt: skip
-    assert found[2][4] == found[3][4]
+def test_every_way_finds_the_same_words_and_has_its_line(capsys):
+    given = SimpleNamespace(items=600, width=100, words=90, threads=torch.get_num_threads(), repeat=1, device="cpu")
+    x, y, gold = csls.vocabularies(600, 100, 90, torch.device("cpu"))
+    assert 0.2 < csls.blocked(x, y, gold) == csls.dense(x, y, gold) < 1
+    for way in csls.WAYS:
+        csls.measure(way, given)
+    found = [cells(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one[:2] for one in found] == [[way, "600"] for way in csls.WAYS]
+    assert found[0][4] == found[1][4] and found[2][4] == found[3][4]
 
 
-def test_type_vectors_of_two_texts(tiny):
-    found = lines("benchmarks.wordtypes", "--small", "20", "--large", "60", "--model", tiny("bert"))
-    assert [one[0] for one in found[2:]] == ["20", "60"]
-    assert 0 < int(found[2][4].replace(",", "")) < int(found[3][4].replace(",", ""))
+def test_a_larger_text_has_more_types(tiny, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(wordtypes, "KNOWN", 900)
+    monkeypatch.setattr(wordtypes, "KEPT", 600)
+    for count in (5, 60):
+        wordtypes.measure(SimpleNamespace(sentences=count, model=tiny("bert"), device="cpu", folder=tmp_path))
+    small, large = (cells(line) for line in capsys.readouterr().out.splitlines())
+    assert (small[0], large[0]) == ("5", "60") and 0 < int(small[4]) < int(large[4]) <= 600
+    disk = 3 * 4 * 600 * 4 * 32 / 2**20  # means and sums of four layers, 32 wide
+    assert float(small[3]) == float(large[3]) == pytest.approx(disk, abs=1) and not list(tmp_path.iterdir())
