@@ -1,0 +1,347 @@
+"""Printed numbers as written down, models and files that are planned, tables, figures and findings on made rows."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import isogloss as ig
+from isogloss.measures.correlation import correlation
+from isogloss.papers import Request, find, selected
+from isogloss.papers.tables import as_text
+from isogloss.papers.wu2020 import published as paper
+from isogloss.papers.wu2020 import relations
+from isogloss.papers.wu2020.models import Model
+from isogloss.papers.wu2020.relations import WAY, relation_rows
+from isogloss.papers.wu2020.rows import layer_means, seed_means
+from isogloss.papers.wu2020.scales import SCALES
+from isogloss.papers.wu2020.texts import Texts, cut, task_files
+from isogloss.progress import silent
+from isogloss.runs.table import frame, row
+
+PAPER = find("wu2020")
+TARGETS = ("fr", "de", "ru", "zh", "nl")
+LAYERS = range(9)
+GAPS = {"en2": 0.14, "nl": 0.12, "de": 0.12, "fr": 0.10, "ru": 0.06, "zh": 0.02}
+ALL = (
+    "order", "depth", "distance", "rotation", "lower layers", "similarity and retrieval", "middle", "below bilingual",
+    "mapped bilingual", "higher layers", "static", "layers and vocabulary",
+)  # fmt: skip
+LOSSES = {"Default": 0.0, "No anchors": -0.02, "Sep L1-6": -0.2}
+
+
+def wobble(*parts):
+    """A small number that differs from place to place and is the same each time."""
+    return 0.002 * np.sin(sum((place + 1) * sum(map(ord, str(part))) for place, part in enumerate(parts)))
+
+
+def made(seeds=3, gaps=GAPS, random=0.3, falls=0.03, found=0.8, lower=0.05, middle=0.1, bilingual=0.05, mapped=0.03,
+         rises=0.02, pieces=0.05, words=-0.1, losses=LOSSES):  # fmt: skip
+    """Rows of a reproduction in which everything is as the paper says, unless told otherwise."""
+    rows = []
+    for target, gap in gaps.items():
+        for kind, level in (("bilingual", 0.6 + gap), ("monolingual", 0.6), ("random", random)):
+            for seed in range(seeds if target in ("fr", "en2") else 1):
+                at = {"task": "cka", "model": kind, "source": "en", "target": target, "unit": "sentence", "seed": seed}
+                for layer in LAYERS:
+                    value = level - falls * layer + wobble(target, kind, seed)
+                    for form in ("cka", "cka_biased", "cka_uncentred"):
+                        ends = {"low": value - 0.01, "high": value + 0.01, "floor": 0.0, "n": 1000}
+                        rows.append(row(form, value, layer=layer, data="train", **ends, **at))
+                    if target != "en2" and kind != "random":
+                        right = found - lower * layer + wobble(target, seed)
+                        where = {**at, "task": "retrieval", "data": "tatoeba", "variant": WAY, "layer": layer}
+                        rows.append(
+                            row("p@1", right, low=right - 0.03, high=right + 0.03, floor=0.001, n=1000, **where)
+                        )
+    for task, measure in (("ner", "span_f1"), ("parsing", "las")):
+        for target in TARGETS:
+            for layer in LAYERS:
+                for seed in range(seeds):
+                    best = 0.4 + middle * (1 - abs(layer - 4) / 4) + wobble(task, target, seed)
+                    helps = mapped if task == "parsing" else -mapped
+                    for kind, way, value in (
+                        ("monolingual", "stitched", best),
+                        ("monolingual", "unmapped", 0.01),
+                        ("bilingual", "unmapped", best + bilingual),
+                        ("bilingual", "stitched", best + bilingual + helps),
+                    ):
+                        at = {"task": f"stitch {task}", "model": kind, "source": "en", "target": target, "data": "d"}
+                        rows.append(row(measure, value, variant=way, layer=layer, seed=seed, n=500, floor=0.05, **at))
+    for target in TARGETS:
+        at = {
+            "task": "lexicon",
+            "source": "en",
+            "target": target,
+            "data": "muse",
+            "variant": "procrustes+iterative csls",
+        }
+        ends = {"low": 0.1, "high": 0.9, "floor": 0.0001, "n": 900}
+        for layer in LAYERS:
+            value = 0.2 + rises * layer + wobble(target, layer)
+            rows.append(row("p@1", value, layer=layer, unit="word", model="monolingual", **ends, **at))
+        rows.append(row("p@1", 0.2 + 8 * rises - words, unit="word", model="static", **ends, **at))
+        rows.append(row("p@1", 0.4 + pieces + wobble(target), unit="piece", model="monolingual", **ends, **at))
+        rows.append(row("p@1", 0.4, unit="piece", model="static", **ends, **at))
+        rows.append(row("coverage", 0.7, n=1500, **{**at, "variant": "test", "unit": "word"}, model="monolingual"))
+    for task, measure in paper.TASKS.items():
+        for target in ("fr", "ru"):
+            for variant, loss in losses.items():
+                for seed in range(seeds):
+                    at = {"task": f"table-1 {task}", "model": f"en-{target}", "source": "en", "variant": variant}
+                    value = 0.6 + loss + wobble(task, target, variant, seed)
+                    rows.append(row(measure, value, target=target, data="d", seed=seed, n=500, floor=0.3, **at))
+    rows += list(layer_means(rows))
+    rows += list(relation_rows(rows))
+    return frame([*rows, *seed_means(rows)])
+
+
+@pytest.fixture(autouse=True)
+def fewer_draws(monkeypatch):
+    """Intervals of correlations are tested elsewhere."""
+    monkeypatch.setattr(relations, "correlation", partial(correlation, draws=50))
+
+
+def judged(rows):
+    return {one.name: one.held for one in PAPER.findings(rows)}
+
+
+def test_printed_numbers_are_those_of_the_paper_and_agree_with_its_means():
+    assert paper.FIGURE_7["fr"][0] == (0.61, 0.65, 0.46) and paper.FIGURE_7["en2"][7] == (0.48, 0.24, 0.32)
+    assert paper.FIGURE_7["zh"][8] == (0.51, 0.40, 0.27) and paper.FIGURE_7["de"][5] == (0.74, 0.60, 0.49)
+    for target, layers in paper.FIGURE_7.items():
+        assert len(layers) == 9
+        assert np.mean(layers, axis=0) == pytest.approx(paper.FIGURE_7_MEANS[target], abs=0.0066)
+    assert paper.TABLE_1["Sep L1-6"]["ner"] == ((61.2, 23.7, 3.1), -38.7)
+    for tasks in paper.TABLE_1.values():
+        for task, (scores, change) in tasks.items():
+            assert np.mean(scores) - np.mean(paper.TABLE_1["Default"][task][0]) == pytest.approx(change, abs=0.11)
+    assert len(list(paper.published())) == 5 * 9 * 3 + 10 * 3 * 3
+
+
+def test_everything_as_the_paper_says_is_held():
+    assert judged(made()) == dict.fromkeys(ALL, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fails"),
+    [
+        ({"gaps": {one: -gap for one, gap in GAPS.items()}}, {"order", "distance"}),
+        ({"gaps": dict(zip(GAPS, list(GAPS.values())[::-1], strict=True))}, {"distance"}),
+        ({"random": 0.7}, {"order"}),
+        ({"falls": -0.03}, {"depth", "similarity and retrieval"}),
+        ({"found": 0.031, "lower": 0.001}, {"rotation"}),
+        ({"lower": -0.02, "found": 0.3}, {"lower layers", "similarity and retrieval"}),
+        ({"middle": -0.1}, {"middle"}),
+        ({"bilingual": -0.05}, {"below bilingual"}),
+        ({"mapped": -0.03}, {"mapped bilingual"}),
+        ({"rises": -0.01}, {"higher layers"}),
+        ({"pieces": -0.05}, {"static"}),
+        ({"words": 0.1}, {"static"}),
+        ({"losses": {**LOSSES, "No anchors": -0.3}}, {"layers and vocabulary"}),
+    ],
+)
+def test_what_is_otherwise_is_not_held(changes, fails):
+    found = judged(made(**changes))
+    assert {name for name, held in found.items() if held is False} >= fails
+    assert {name for name, held in found.items() if held is False} - fails <= {"static"} and None not in found.values()
+
+
+def test_one_seed_judges_what_rests_on_pairs_and_items_alone():
+    found = judged(made(seeds=1))
+    assert {name for name, held in found.items() if held is None} == {
+        "middle", "below bilingual", "mapped bilingual", "layers and vocabulary",
+    }  # fmt: skip
+    told = {one.name: one.measured for one in PAPER.findings(made(seeds=1))}
+    assert "intervals are not available from 1 seed" in told["middle"]
+
+
+def test_what_was_not_run_leaves_findings_open_and_tables_out():
+    rows = made()
+    for task, names in (
+        ("lexicon", {"higher layers", "static"}),
+        ("retrieval", {"rotation", "lower layers"}),
+        ("table-1", {"layers and vocabulary"}),
+    ):
+        without = rows[~rows.task.str.startswith(task)]
+        found = judged(without)
+        assert {name for name, held in found.items() if held is None} >= names
+        assert all(one.measured for one in PAPER.findings(without))
+    nothing = rows[rows.task == "lexicon"]
+    assert [one.name for one in PAPER.pictures(nothing)] == ["figure-4"]
+    assert [table.title[:8] for table in PAPER.tables(nothing)] == ["Figure 4"]
+
+
+def test_the_interval_over_pairs_is_students():
+    rows = made()
+    words = next(one.measured for one in PAPER.findings(rows) if one.name == "order")
+    apart, cka = [], rows[(rows.measure == "cka") & rows.layer.notna() & rows.seed.notna()]
+    for target in GAPS:
+        both = (cka[(cka.target == target) & (cka.model == kind)] for kind in ("bilingual", "monolingual"))
+        first, second = (one.groupby("seed").value.mean().mean() for one in both)
+        apart.append(first - second)
+    low, high = stats.t.interval(0.95, len(apart) - 1, np.mean(apart), stats.sem(apart))
+    assert f"{np.mean(apart):.3f} [{low:.3f}, {high:.3f}], a mean over layers and 6 pairs (0.080 in the paper)" in words
+
+
+def test_the_correlation_is_pearsons_over_layers():
+    rows = made()
+    one = rows[
+        (rows.measure == "cka_retrieval") & (rows.target == "ru") & (rows.model == "monolingual") & rows.seed.notna()
+    ]
+    at = (rows.target == "ru") & (rows.model == "monolingual") & rows.layer.notna() & rows.seed.notna()
+    x = rows[at & (rows.measure == "cka")].sort_values("layer").value
+    y = rows[at & (rows.measure == "p@1")].sort_values("layer").value
+    assert one.value.item() == pytest.approx(stats.pearsonr(x, y).statistic) and one.n.item() == 9
+
+
+def test_tables_have_published_values_beside_measured_ones():
+    tables = {table.title: as_text(table) for table in PAPER.tables(made())}
+    assert "en-fr, published" in tables["Figure 7, means: how alike English and another language are"]
+    layer = next(line for line in tables["Figure 7, en-ru"].splitlines() if line.startswith("8"))
+    assert [layer.split()[place] for place in (2, 4, 6)] == ["0.50", "0.39", "0.26"]
+    assert "published" in tables["Table 1: what languages share, and transfer"]
+    assert "61.9" in tables["Table 1: what languages share, and transfer"]
+    for table in PAPER.tables(made()):
+        assert {len(line) for line in table.rows} == {len(table.columns)}
+
+
+def test_figures_have_a_panel_for_each_pair_and_circles_where_the_paper_has_numbers():
+    found = {one.name: one for one in PAPER.pictures(made())}
+    assert list(found) == ["figure-7", "figure-6", "figure-6-and-7", "figure-5-ner", "figure-5-parsing", "figure-4"]
+    dots = {panel.title: sum(line.dots for line in panel.lines) for panel in found["figure-7"].panels}
+    assert dots == {"en-en2": 3, "en-nl": 0, "en-de": 3, "en-fr": 3, "en-ru": 3, "en-zh": 3}
+    assert len(found["figure-6"].panels) == 5 and found["figure-6"].panels[0].floor == 0.001
+
+
+def test_models_share_packed_text_where_their_pieces_are_the_same():
+    names = {variant: Model(("en", "fr"), variant).packed for variant in paper.TABLE_1 if variant != "Wiki-CC"}
+    assert names["Default"] == names["Sep L1-3"] == names["Sep L1-6"] == "en-fr"
+    assert names["Sep Emb"] == names["Sep Emb + L1-3"] == names["Sep Emb + L1-6"]
+    assert len(set(names.values())) == 5
+    frozen = {variant: Model(("en", "fr"), variant).frozen for variant in paper.TABLE_1}
+    assert frozen["Default"] == frozen["No anchors"] == -1 and frozen["Sep Emb"] == 0
+    assert frozen["Sep L1-3"] == frozen["Sep Emb + L1-3"] == 3 and frozen["Sep Emb + L1-6"] == 6
+    apart = {variant for variant in paper.TABLE_1 if Model(("en", "fr"), variant).apart}
+    assert apart == set(paper.TABLE_1) - {"Default", "Wiki-CC", "Extra anchors"}
+
+
+def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
+    outline = PAPER.plan(Request("mini", tmp_path))
+    models = [job for job in outline.jobs if job.place["part"] == "pretrain"]
+    plain = sorted(f"{job.place['model']} {job.place['seed']}" for job in models if job.place["variant"] == "Default")
+    assert plain == sorted(
+        [f"{one} {seed}" for one in ("en", "fr", "en-fr") for seed in range(3)]
+        + [f"{one} 0" for one in ("de", "ru", "zh", "nl", "en-de", "en-ru", "en-zh", "en-nl")]
+    )
+    assert len(models) == 17 + 1 + 2 * 8  # en-en2, and the variants of two pairs
+    assert all(job.options["depth"] == 8 for job in models)
+    assert len({job.folder for job in outline.jobs}) == len(outline.jobs)
+    chosen = selected(outline.jobs, "part=stitch,target=ru,task=ner")
+    assert {job.place["part"] for job in chosen} == {"pack", "pretrain", "stitch"}
+    assert {job.place["model"] for job in chosen if job.place["part"] == "pretrain"} == {"en", "ru", "en-ru"}
+    seconds = [one for one in outline.cost.basis if "34 models to pretrain" in one]
+    assert seconds and 0.3 < outline.cost.hours < 2
+
+
+def test_a_finished_job_needs_nothing(tmp_path):
+    def needs():
+        jobs = PAPER.plan(Request("smoke", tmp_path)).jobs
+        return next(job for job in jobs if job.name == "rotate-qab-bilingual-seed-0")
+
+    before = needs()
+    assert [folder.name for folder in before.needs] == ["qaa-qab.seed-0"]
+    before.folder.mkdir(parents=True)
+    (before.folder / "run.json").write_text('{"status": "finished"}', encoding="utf-8")
+    assert not needs().needs
+
+
+def data_folder(root):
+    """A folder of data sets and one of text, a few rows of each file that the mini scale reads."""
+    data, text = root / "data", root / "text"
+    scale = SCALES["mini"]
+    languages = ("en", *TARGETS)
+    for name in ("xnli", "tatoeba", "tatoeba_train", "muse", "bilex_nl", "nli_en", "ud_train", "wikiann_panx"):
+        (data / name).mkdir(parents=True)
+    text.mkdir()
+    for one in languages:
+        lines = [f"{one} paragraph {number}\n" for number in range(80)]
+        (text / f"news.{one}.txt").write_text("".join(lines[:60]))
+        (text / f"europarl.{one}.txt").write_text(f"{one} debate\n")
+        (data / "xnli" / f"test-{one}.tsv").write_text("".join(f"p {k}\th {k}\tneutral\n" for k in range(9)))
+        tree = "# sent_id = {}\n1\ta\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+        for part in ("train.rebuilt", "dev", "test"):
+            name = f"{one}_{scale.treebanks[one]}-ud-{part}.conllu"
+            (data / "ud_train" / name).write_text("".join(tree.format(k) for k in range(6)))
+        for part in ("train", "dev", "test"):
+            if part != "test" or one not in ("ru", "zh"):
+                tags = "".join(f"{one}{k}\tO\n\n" for k in range(12))
+                (data / "wikiann_panx" / f"{part}-{one}.tsv").write_text(tags)
+    head = "\t".join(one for one in languages if one != "nl")
+    cells = ["\t".join(f"{one} {k}" for one in languages if one != "nl") for k in range(20)]
+    (data / "xnli" / "xnli.15way.tsv").write_text("\n".join([head, *cells]) + "\n")
+    for one, long in zip(TARGETS, ("fra", "deu", "rus", "cmn", "nld"), strict=True):
+        (data / "tatoeba_train" / f"en-{one}.tsv").write_text(
+            "".join(f"e {k} {way}\t{one} {k}\n" for k in range(9) for way in "ab")
+        )
+        for end, side in (("eng", "en"), (long, one)):
+            (data / "tatoeba" / f"tatoeba.{long}-eng.{end}").write_text("".join(f"{side} t{k}\n" for k in range(5)))
+        folder, stem = ("bilex_nl", "en-nl.freedict") if one == "nl" else ("muse", f"en-{one}")
+        for split, part in (("train", "0-5000"), ("test", "5000-6500")):
+            name = f"{stem}.{split if one == 'nl' else part}.txt"
+            (data / folder / name).write_text("".join(f"e{k} {one}{k}\n" for k in range(6)))
+    for part in ("train", "val"):
+        lines = "".join(f"p {k}\th {k}\tentailment\n" for k in range(9))
+        (data / "nli_en" / f"mnli_{part}.tsv").write_text(f"sentence1\tsentence2\tlabel\n{lines}")
+    return str(data), str(text)
+
+
+def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
+    data, text = data_folder(tmp_path)
+    scale = replace(SCALES["mini"], text=400, words=200, pairs=10, examples=4, tested=4, inferred=5)
+    given = {"text": text, "treebanks": None, "entities": None}
+    texts = Texts(tmp_path / "run", scale, data, given)
+    found, hashes = texts.read(), texts.hashes()
+    texts.write(silent)
+    again = Texts(tmp_path / "run", scale, None, dict.fromkeys(given))
+    assert again.hashes() == hashes == json.loads((tmp_path / "run" / "text" / "texts.json").read_text())
+    again.write(silent)
+    english, other = (set(found[f"pretrain.{one}.txt.gz"].splitlines()) for one in ("en", "en2"))
+    assert english and other and not english & other and "en debate" not in english | other
+    assert len(found["pretrain.fr.txt.gz"]) <= 400 and found["pretrain.fr.txt.gz"].startswith(found["words.fr.txt.gz"])
+    assert ig.read_bitext(texts.path("parallel.en-fr.tsv")).languages == ("en", "fr")
+    assert len(found["parallel.en-zh.tsv"].splitlines()) == 11
+    assert found["parallel.en-nl.tsv"].startswith("en\tnl\ne ")  # of tatoeba_train, since XNLI has no Dutch
+    assert set(found["parallel.en-en2.tsv"].split()) >= {"en", "en2", "a", "b"}
+    tests = {task: task_files(scale, task, "ru") for task in ("nli", "ner", "parsing")}
+    for train, dev, both in tests.values():
+        assert {train, dev, *both.values()} <= set(found)
+    assert found["en_ewt.train.conllu"].count("# sent_id") == 4 and found["nli.train.tsv"].count("\n") == 5
+    dev, test = (set(found[f"{name}.tsv"].split()) - {"O"} for name in ("en_wikiann.dev", "ru_wikiann"))
+    assert dev and test  # the test of Russian is half of its development set
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"text": None}, r"is no folder; --text is a folder of text to pretrain on"),
+        ({"text": "."}, "has no text of en: no file is named"),
+        ({"size": 10**6}, "a second model of it needs other text"),
+    ],
+)
+def test_text_that_is_missing_is_one_sentence(change, part, tmp_path, monkeypatch):
+    data, text = data_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    scale = replace(SCALES["mini"], text=change.get("size", 400), words=200)
+    texts = Texts(
+        tmp_path / "run", scale, data, {"text": change.get("text", text), "treebanks": None, "entities": None}
+    )
+    with pytest.raises(ig.InputError, match=part):
+        texts.read()
+
+
+def test_lines_are_cut_at_so_many_bytes():
+    assert cut(["éé", "b", "c"], 7) == ["éé", "b"] and cut(["abc"], 3) == []
