@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from isogloss.papers.hussain2020 import settings
 from isogloss.papers.jexus2020 import settings as jexus
+from isogloss.papers.pan2021 import scales as pan
 
 PRETRAINING = {**settings.TINY, "width": 16, "batch": 4, "warm_up": 1}
 SMALL = replace(
@@ -27,3 +28,16 @@ SMALL_JEXUS = replace(
 def make_small_jexus(monkeypatch):
     """The same for jexus2020, whose model has three blocks here."""
     monkeypatch.setitem(jexus.SCALES, "smoke", SMALL_JEXUS)
+
+
+PAN = {**pan.PRETRAINING, "depth": 2, "width": 16, "batch": 4, "warm_up": 1, "steps": 2}
+SMALL_PAN = replace(
+    pan.SCALES["smoke"], amounts={"10%": 0.1}, answering=("before", "both"), known=60, pairs=60, train=12, compared=12,
+    evaluated=8, pretraining=PAN, align={**pan.SCALES["smoke"].align, "batch": 4, "queue": 8, "steps": 2, "warm_up": 1},
+    longer={"steps": 3},
+)  # fmt: skip
+
+
+def make_small_pan(monkeypatch):
+    """The same for pan2021, with one amount of text."""
+    monkeypatch.setitem(pan.SCALES, "smoke", SMALL_PAN)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 import pandas as pd
 
 from isogloss.papers.evidence import LEAST
+from isogloss.papers.jexus2020.tables import share_over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
-from isogloss.papers.pan2021.reading import Results, Seeds, over
+from isogloss.papers.pan2021.reading import Results, Seeds, amount
 from isogloss.papers.pictures import Line, Panel, Picture
 
 
@@ -48,11 +49,7 @@ def _amounts(found: Results) -> Picture | None:
     some = [one for one in found.alignments if one not in TITLES]
     if not some or BOTH not in found.alignments:
         return None
-    places = {BEFORE: 0.0, **{name: 10.0 * (1 + number) for number, name in enumerate(some)}}
-    shares = {name: float(name.rstrip("%")) for name in some if name.endswith("%")}
-    places = (
-        {BEFORE: 0.0, **shares, BOTH: 100.0} if len(shares) == len(some) else {**places, BOTH: 10.0 * (1 + len(some))}
-    )
+    places = {BEFORE: 0.0, **{name: amount(name) for name in some}, BOTH: 100.0}
     tatoeba = found.languages("tatoeba")
     measured = {
         "zero-shot XNLI, accuracy": {name: found.score("accuracy", "xnli", name) for name in places},
@@ -76,19 +73,19 @@ def _lines(found: Results, measure: str, data: str, languages: list[str]) -> lis
     """A line for each alignment, amounts of text apart; the model as it was is thick."""
     made = []
     for number, name in enumerate(one for one in found.alignments if one in TITLES):
-        curve = found.curve(measure, data, name, languages)
+        curve = {float(layer): seeds for layer, seeds in found.curve(measure, data, name, languages).items()}
         if curve:
             made.append(_line(titled(name), curve, hue=number, thick=name == BEFORE))
     return made
 
 
-def _line(label: str, points: Mapping[float, Seeds] | Mapping[int, Seeds], **look: object) -> Line:
+def _line(label: str, points: Mapping[float, Seeds], *, hue: int | None = None, thick: bool = False) -> Line:
+    """Means over seeds with their intervals; the model as it was is mapped once and has none."""
     places = sorted(points)
-    means = [over(points[one]) for one in places]  # type: ignore[index]
-    values = [one.value for one in means]
-    if not all(one.known for one in means):
-        return Line(label, places, values, **look)  # type: ignore[arg-type]
-    return Line(label, places, values, [one.low for one in means], [one.high for one in means], **look)  # type: ignore[arg-type]
+    means = [share_over_seeds(list(points[one].values())) for one in places]
+    known = means if any(one.known for one in means) else []
+    ends = [one.low for one in known], [one.high for one in known]
+    return Line(label, places, [one.value for one in means], *ends, hue=hue, thick=thick)
 
 
 def _bands(found: Results) -> str:

@@ -73,7 +73,7 @@ class Results:
         """Every alignment there is something of: before, the paper's and its ablations, amounts of text, for search."""
         there = {str(one).partition(" ")[0] for one in self.rows["variant"] if one}
         order = [one for one in TITLES if one != SEARCH and one in {BEFORE, *there}]
-        return [*order, *sorted(there - set(TITLES), key=_amount), *([SEARCH] if SEARCH in there else [])]
+        return [*order, *sorted(there - set(TITLES), key=amount), *([SEARCH] if SEARCH in there else [])]
 
     @cached_property
     def layers(self) -> list[int]:
@@ -140,8 +140,13 @@ class Results:
         return {} if best is None else self.layer("p@1", "tatoeba", alignment, best, languages)
 
 
-def _amount(name: str) -> float:
-    return float(name.rstrip("%k"))
+def amount(name: str) -> float:
+    """The number in the name of a share of the text.
+
+    >>> amount("12.5%")
+    12.5
+    """
+    return float(name.rstrip("%"))
 
 
 def less(after: Mapping[int, float], before: Mapping[int, float]) -> Seeds:

@@ -22,6 +22,7 @@ from isogloss.runs.table import Row, row
 SCORES = ("accuracy", "answer_f1", "exact_match")
 MAPPED = {"p@1": "centred", "cka": "debiased"}
 EVALUATED = "evaluate"
+ALIGN = "align"  # the task of maps here: a page does not take rows of a task for a map of one model
 POOLED = "all"  # align's perplexity of all languages together, which those with most tokens decide
 
 
@@ -97,7 +98,8 @@ def _mapped(job: Job, model: str) -> Iterator[dict[str, Any]]:
             values = {name: one[name] for name in ("low", "high", "floor", "n") if one[name] == one[name]}
             place = {name: one[name] for name in ("layer", "source", "target", "unit")}
             data = str(one["data"]).partition(".")[0]
-            yield row(measure, one["value"], model=model, data=data, variant=alignment, **values, **place, **seed)
+            where = {"model": model, "task": ALIGN, "data": data, "variant": alignment}
+            yield row(measure, one["value"], **where, **values, **place, **seed)
 
 
 def change_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:

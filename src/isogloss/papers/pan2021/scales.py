@@ -98,7 +98,7 @@ SCALES = {
     ),
     "paper": Scale(
         "en", XNLI, XNLI, ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh"),
-        ("ar", "de", "es", "hi", "vi", "zh"), {"250k": 0.125, "600k": 0.3},
+        ("ar", "de", "es", "hi", "vi", "zh"), {"12.5%": 0.125, "30%": 0.3},
         align={"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 4_000, "momentum": 0.999,
                "length": 192},
         longer={}, nli={"epochs": 3, "batch": 32, "rates": "5e-5"},
