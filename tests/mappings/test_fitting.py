@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings import fit_mapping, normalisation, unmapped
+from isogloss.mappings import fit_mapping, normalisation, streamed_normalisations, unmapped
 from isogloss.measures import retrieval
 
 
@@ -89,6 +89,33 @@ def test_the_simple_normalisations():
     assert torch.allclose(normalisation(space, "length")(space), space / space.norm(dim=1, keepdim=True))
     zero = torch.zeros(1, 5, dtype=torch.float64)
     assert torch.equal(normalisation(space, "length")(zero), zero), "a vector of zeros has no direction"
+
+
+@pytest.mark.parametrize("kind", ["none", "centred", "length", "iterative"])
+def test_spaces_that_stream_by_have_the_same_means(kind):
+    spaces = torch.stack([draw(90, 5, seed=4) + 2, 3 * draw(90, 5, seed=5) - 1])
+    calls = []
+
+    def read():
+        calls.append(1)
+        yield from torch.split(spaces, 17, dim=1)
+
+    found = streamed_normalisations(read, kind)
+    assert len(calls) == {"iterative": 5}.get(kind, 1)
+    for one, space in zip(found, spaces, strict=True):
+        whole = normalisation(space, kind)
+        assert (one.kind, one.lengths) == (whole.kind, whole.lengths) and one.means.shape == whole.means.shape
+        assert torch.allclose(one.means, whole.means, atol=1e-12) and torch.allclose(one.mean, whole.mean, atol=1e-12)
+        assert torch.allclose(one(space), whole(space), atol=1e-12)
+    with pytest.raises(InputError, match="no vectors to take the means of"):
+        streamed_normalisations(lambda: [], kind)
+
+
+def test_normalisations_known_already_are_taken():
+    x, y = draw(40, 5, seed=1) + 1, draw(40, 5, seed=2) - 1
+    given = ig.procrustes(x[:20], y[:20], normalise="iterative", spaces=(x, y))
+    found = fit_mapping(x[:20], y[:20], shapes=(normalisation(x), normalisation(y)))
+    assert torch.equal(found.weight, given.weight) and torch.equal(found.target.means, given.target.means)
 
 
 def test_means_are_those_of_the_whole_spaces():

@@ -10,10 +10,13 @@ from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.mappings import normalisation
 from isogloss.recipes import execute, stitch_job
-from isogloss.recipes.steps import stitching
+from isogloss.recipes.steps import stitching, wordspaces
 from isogloss.recipes.steps.stitching import random_rotation, ways_of
+from isogloss.recipes.steps.ways import Way
 from isogloss.recipes.steps.wordpairs import word_file, word_pairs
+from isogloss.recipes.steps.wordspaces import word_spaces
 from isogloss.report.figures import write_figures
 from isogloss.report.folder import read_run
 from isogloss.report.page import write_report
@@ -134,9 +137,54 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
         starts = np.cumsum([0, *(len(sentence.split()) for sentence in text[lang])])
         vectors = ig.vectors(ig.load(folder), text[lang], unit="word")[2].double().numpy()
         sides.append(np.stack([vectors[starts[pair[0]] + pair[at]] for pair in pairs]))
-    x, y = (side - side.mean(0) for side in sides)
+    mapping = seen["mapping"]
+    means = [ig.vectors(ig.load(folder), text[lang], unit="word")[2].double().numpy().mean(0)
+             for folder, lang in ((other, "qab"), (first, "qaa"))]  # fmt: skip
+    for shape, mean, side in zip((mapping.source, mapping.target), means, sides, strict=True):
+        np.testing.assert_allclose(shape.mean.numpy(), mean, atol=1e-5)
+        assert np.abs(mean - side.mean(0)).max() > 1e-3, "of all words, not of those that are paired"
+    x, y = (side - mean for side, mean in zip(sides, means, strict=True))
     expected, _ = orthogonal_procrustes(x, y)
-    np.testing.assert_allclose(seen["mapping"].weight.numpy(), expected.T, atol=1e-5)
+    np.testing.assert_allclose(mapping.weight.numpy(), expected.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["mean", "first"])
+def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_path, monkeypatch, pool):
+    stack, corpus = ig.load(planted[0]), parallel_text(12)["qaa"]
+    given = {"kind": "iterative", "layers": [0, 2], "pool": pool}
+    found = word_spaces(stack, corpus, tmp_path / "a", rows=range(12), **given)
+    vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word", pool=pool)
+    for one, space in zip(found, vectors, strict=True):
+        whole = normalisation(space.double())
+        torch.testing.assert_close(one.means, whole.means, atol=1e-6, rtol=0)
+        torch.testing.assert_close(one.mean, whole.mean, atol=1e-6, rtol=0)
+    monkeypatch.setattr(wordspaces, "stream", None)
+    again = word_spaces(stack, corpus, tmp_path / "a", rows=range(12), **given)
+    assert all(torch.equal(one.means, other.means) for one, other in zip(found, again, strict=True))
+    rows = wordspaces.space_rows(100, most=7, seed=3)
+    assert len(set(rows)) == 7 and rows == sorted(rows) == wordspaces.space_rows(100, most=7, seed=3)
+    assert rows != wordspaces.space_rows(100, most=7, seed=4) and wordspaces.space_rows(5, most=7, seed=3) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
+def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
+    seen = []
+    fit = Way.fit
+
+    def watched(self, x, y, **more):
+        seen.append((more["refine"], fit(self, x, y, **more)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(Way, "fit", watched)
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "refine": 2}
+    ig.stitch(planted[0], parallel_text(12), other=planted[1], **options)
+    (rounds, mapping), = seen  # fmt: skip
+    assert rounds == 2 and mapping.pairs > 0
 
 
 def test_pairs_are_one_to_one_differently_written_and_capped():

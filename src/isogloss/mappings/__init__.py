@@ -2,7 +2,7 @@
 
 from isogloss.mappings.mapping import RESTORES, Mapping
 from isogloss.mappings.methods import MAPPINGS, Method, fit_mapping, least_squares, procrustes, ridge, unmapped
-from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
+from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation, streamed_normalisations
 from isogloss.mappings.storing import load_mapping, save
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "procrustes",
     "ridge",
     "save",
+    "streamed_normalisations",
     "unmapped",
 ]

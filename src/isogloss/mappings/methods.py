@@ -16,12 +16,13 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.mappings.mapping import Mapping
-from isogloss.mappings.normalise import normalisation
+from isogloss.mappings.normalise import Normalisation, normalisation
 from isogloss.measures.inputs import double, paired
 from isogloss.measures.neighbours import mutual
 
 Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]
+Shapes = tuple[Normalisation, Normalisation]
 MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
 
 
@@ -42,6 +43,7 @@ def fit_mapping(
     method: str = "procrustes",
     normalise: str = "none",
     spaces: Spaces | None = None,
+    shapes: Shapes | None = None,
     restore: str = "normalised",
     refine: int = 0,
     strength: float = 1.0,
@@ -49,10 +51,11 @@ def fit_mapping(
     """Fit a map from x (n, d_x) to y (n, d_y), whose rows correspond.
 
     normalise: what is done to each space first, see `isogloss.mappings.normalise`. spaces: all vectors of each side,
-    whose means count; x and y themselves where it is None. restore: see `Mapping`. refine: rounds in which the pairs
-    are replaced by rows of the two spaces that are each other's nearest by CSLS, and the map is fitted again (Conneau
-    et al. 2018 take 5); the first 10,000 rows are looked at, so spaces should be in order of frequency. strength: of
-    ridge.
+    whose means count; x and y themselves where it is None. shapes: the normalisations of both sides where they are
+    known already, as of spaces too large to be held; normalise then has no say. restore: see `Mapping`. refine: rounds
+    in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS, and the map is
+    fitted again (Conneau et al. 2018 take 5); the first 10,000 rows are looked at, so spaces should be in order of
+    frequency. strength: of ridge.
     """
     if method not in MAPPINGS:
         raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
@@ -67,7 +70,7 @@ def fit_mapping(
     if refine < 0:
         raise InputError(f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
-    source, target = normalisation(whole_x, normalise), normalisation(whole_y, normalise)
+    source, target = shapes or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))
     solve = MAPPINGS[method].solve
     weight = solve(double(source(x)), double(target(y)), strength)
     pairs = x.shape[0]

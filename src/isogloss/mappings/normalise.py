@@ -13,6 +13,7 @@ but neither shift nor stretch it. Means are those of the whole space of a langua
 and they are kept: a vector that comes later is divided and shifted by the same numbers.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -61,15 +62,11 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
     >>> [round(one, 4) for one in shaped.norm(dim=1).tolist()], bool((shaped.mean(dim=0).abs() < 0.2).all())
     ([1.0, 1.0, 1.0], True)
     """
-    if kind not in NORMALISATIONS:
-        raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
-    if rounds < 1:
-        raise InputError(f"iterative normalisation takes at least 1 round, not {rounds}")
+    count, lengths = _rounds(kind, rounds)
     space = matrix(space, name="the space")
-    lengths = kind in ("length", "iterative")
     raw = _mean(space)
     means = []
-    for _ in range({"centred": 1, "iterative": rounds}.get(kind, 0)):
+    for _ in range(count):
         space = unit_rows(space) if lengths else space
         means.append(_mean(space))
         space = space - means[-1].to(space.dtype).to(space.device)
@@ -77,7 +74,64 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
     return Normalisation(kind, torch.stack(means) if means else empty, lengths, raw)
 
 
+def streamed_normalisations(
+    read: Callable[[], Iterable[Tensor]], kind: str = "iterative", *, rounds: int = ROUNDS
+) -> list[Normalisation]:
+    """`normalisation` of several spaces that are too large to be held, such as all words of a text at every layer.
+
+    read: gives the vectors again each time it is called, in chunks (spaces, n, d); it is called once a round, and once
+    where there is none.
+
+    >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> (found,) = streamed_normalisations(lambda: [space[None, :2], space[None, 2:]])
+    >>> bool(torch.allclose(found.means, normalisation(space).means))
+    True
+    """
+    count, lengths = _rounds(kind, rounds)
+    found: list[Normalisation] = []
+    for _ in range(max(1, count)):
+        raw: list[Tensor] = []
+        shaped: list[Tensor] = []
+        n = 0
+        for chunk in read():
+            n += chunk.shape[1]
+            parts = [matrix(one, name="a space") for one in chunk]
+            # The last division of what is known so far is the first of this round.
+            turned = [shape(one) for shape, one in zip(found, parts, strict=True)] if found else parts
+            turned = [unit_rows(one) for one in turned] if lengths and not found else turned
+            raw, shaped = _added(raw, parts), _added(shaped, turned)
+        if not n:
+            raise InputError("there are no vectors to take the means of")
+        own = [one.mean for one in found] or [total / n for total in raw]
+        known = [one.means for one in found] or [one.new_zeros((0, len(one))) for one in own]
+        news = [total[None] / n if count else total.new_zeros((0, len(total))) for total in shaped]
+        found = [
+            Normalisation(kind, torch.cat([old, new]), lengths, mean)
+            for old, new, mean in zip(known, news, own, strict=True)
+        ]
+    return found
+
+
+def _added(totals: list[Tensor], parts: list[Tensor]) -> list[Tensor]:
+    """Sums of rows, each (d,), with those of these parts (n, d) added."""
+    sums = [_double_sum(one) for one in parts]
+    return [total + one for total, one in zip(totals, sums, strict=True)] if totals else sums
+
+
+def _rounds(kind: str, rounds: int) -> tuple[int, bool]:
+    """How often a mean is subtracted, and whether rows are divided by their lengths."""
+    if kind not in NORMALISATIONS:
+        raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
+    if rounds < 1:
+        raise InputError(f"iterative normalisation takes at least 1 round, not {rounds}")
+    return {"centred": 1, "iterative": rounds}.get(kind, 0), kind in ("length", "iterative")
+
+
 def _mean(x: Tensor) -> Tensor:
-    """Mean of the rows in float64, on the CPU, without a copy of all rows in float64."""
+    return _double_sum(x) / x.shape[0]
+
+
+def _double_sum(x: Tensor) -> Tensor:
+    """Sum of the rows in float64, on the CPU, without a copy of all rows in float64."""
     x = x.cpu() if x.device.type == "mps" else x
-    return x.mean(dim=0, dtype=torch.float64).cpu()
+    return x.sum(dim=0, dtype=torch.float64).cpu()

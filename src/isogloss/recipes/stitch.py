@@ -26,6 +26,7 @@ from isogloss.recipes.steps.taskfitting import Fitting
 from isogloss.recipes.steps.tasktexts import Sets, lost_notes, read_sets, tokenise_set
 from isogloss.recipes.steps.ways import Way, parse_ways
 from isogloss.recipes.steps.wordpairs import pairs_at, word_file, word_pairs
+from isogloss.recipes.steps.wordspaces import space_rows, word_spaces
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -55,6 +56,8 @@ def stitch_job(
     pairs: Annotated[int, "most pairs of words to fit the map on, drawn by seed"] = 50_000,
     cap: Annotated[int, "most pairs that one word type is in"] = 20,
     pool: Annotated[str, "a word's vector: mean of its subwords, or the first"] = "mean",
+    space: Annotated[int, "most sentences of --bitext whose words are a language's space, drawn by seed"] = 50_000,
+    refine: Annotated[int, "rounds of refinement by mutual neighbours among the paired words"] = 0,
     seeds: Annotated[int, "how many seeds each layer is trained with"] = 1,
     epochs: Annotated[int, "times the training examples are seen"] = 10,
     batch: Annotated[int, "examples in a batch"] = 32,
@@ -77,8 +80,9 @@ def stitch_job(
         raise InputError("stitch trains in one process; start it without torchrun or accelerate")
     place, kind, mapped = choose_device(device), find_task(task), _way(way)
     one_of("restore", restore, RESTORES), one_of("pool", pool, ("mean", "first"))
-    for name, value, least in (("fresh", fresh, 1), ("pairs", pairs, 2), ("cap", cap, 1), ("epochs", epochs, 1),
-                               ("batch", batch, 1), ("checkpoint", checkpoint, 1)):  # fmt: skip
+    for name, value, least in (("fresh", fresh, 1), ("pairs", pairs, 2), ("cap", cap, 1), ("space", space, 2),
+                               ("refine", refine, 0), ("epochs", epochs, 1), ("batch", batch, 1),
+                               ("checkpoint", checkpoint, 1)):  # fmt: skip
         at_least(name, value, least)
     numbers = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
     share_of("warm_up", warm_up)
@@ -107,6 +111,12 @@ def stitch_job(
                       progress=progress)
             for stack, language, places in zip((second, source), languages, sides, strict=True)
         )  # fmt: skip
+        drawn = space_rows(parallel.rows, most=space, seed=seed)
+        shapes = [
+            word_spaces(stack, parallel[language], run.scratch / f"space.{language}.safetensors", kind=mapped.normalise,
+                        rows=drawn, layers=cuts, pool=pool, progress=progress)
+            for stack, language in zip((second, source), languages, strict=True)
+        ]  # fmt: skip
         text = _tokenised(run, kind, sets, (source, second), size, progress)
         steps = epochs * -(-len(text.home[0]) // batch)
         warmed = replace(optimisation, warm_up=round(warm_up * steps))
@@ -120,7 +130,8 @@ def stitch_job(
             at = {**where, "layer": cut}
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **at)]
-            mapping = mapped.fit(x, y, spaces=(x, y), refine=0, strength=1.0).restored(restore)
+            here = shapes[0][number], shapes[1][number]
+            mapping = mapped.fit(x, y, spaces=(x, y), shapes=here, refine=refine, strength=1.0).restored(restore)
             if mapping.underdetermined:
                 run.note(underdetermined_note(way, mapping.pairs, x.shape[1], "the parallel text"))
             states = cache(partial(read_states, (source, second), text, mapping, cut=cut, dtype=fitting.dtype,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings import MAPPINGS, NORMALISATIONS, Mapping, fit_mapping, unmapped
+from isogloss.mappings import MAPPINGS, NORMALISATIONS, Mapping, Normalisation, fit_mapping, unmapped
 
 PLAIN = {"raw": "none", "centred": "centred", "normalised": "iterative"}
 
@@ -31,13 +31,23 @@ class Way:
         """Whether it needs pairs to learn from."""
         return self.method != ""
 
-    def fit(self, x: Tensor, y: Tensor, *, spaces: tuple[Tensor, Tensor], refine: int, strength: float) -> Mapping:
-        """The mapping of pairs x (n, d) and y (n, d), normalised as the whole spaces are."""
+    def fit(
+        self,
+        x: Tensor,
+        y: Tensor,
+        *,
+        spaces: tuple[Tensor, Tensor],
+        shapes: tuple[Normalisation, Normalisation] | None = None,
+        refine: int,
+        strength: float,
+    ) -> Mapping:
+        """The mapping of pairs x (n, d) and y (n, d), normalised as the whole spaces are, or as `shapes` say."""
         if not self.learns:
             return unmapped(*spaces, normalise=self.normalise)
         return fit_mapping(
-            x, y, method=self.method, normalise=self.normalise, spaces=spaces, refine=refine, strength=strength
-        )
+            x, y, method=self.method, normalise=self.normalise, spaces=spaces, shapes=shapes, refine=refine,
+            strength=strength,
+        )  # fmt: skip
 
 
 def parse_ways(text: str | Sequence[str]) -> list[Way]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from isogloss.measures.links import one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.turning import layer_of
 from isogloss.recipes.steps.vocabulary import links_of, words_of
+from isogloss.recipes.steps.wordspaces import chunk_size
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus, Link
@@ -93,8 +94,8 @@ def word_file(
         file = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=shape)
         file[:] = np.nan
         rows = sorted({row for row, _ in places})
-        pooled = cast(Pool, pool)
-        for chunk in stream(stack, corpus, layers=layers, units=("word",), pool=pooled, rows=rows, progress=progress):
+        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pool), "rows": rows}
+        for chunk in stream(stack, corpus, chunk=chunk_size(stack, layers), progress=progress, **how):
             items = [(int(row), int(word)) for row, word in chunk.items["word"].tolist()]
             both = [(item, number) for item, place in enumerate(items) for number in wanted.get(place, ())]
             if both:
