@@ -197,19 +197,24 @@ def main() -> None:
         _fail(str(error), 2)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        _fail(
-            f"could not read or write{where}: {error.strerror or error}; what was measured is kept, --resume goes on", 1
-        )
+        what = "nothing was left behind" if _exports() else "what was measured is kept, --resume goes on"
+        _fail(f"could not read or write{where}: {error.strerror or error}; {what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:  # 130 is how the parser ends an interrupted command
             raise
-        _fail("interrupted; run the same command with --resume to go on", 130)
+        what = "nothing was left behind" if _exports() else "run the same command with --resume to go on"
+        _fail(f"interrupted; {what}", 130)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         if not error.format_message():  # help was shown, as for no arguments at all
             sys.exit(2)
         _fail(error.format_message(), 2)  # the parser's own complaint, as about an unknown option
+
+
+def _exports() -> bool:
+    """Whether this is the command that has nothing to go on with: its folder appears whole or not at all."""
+    return sys.argv[1:2] == ["export"]
 
 
 def _fail(sentence: str, code: int) -> None:

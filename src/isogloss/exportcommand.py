@@ -19,19 +19,12 @@ def export_command(parts: Callable[[Any], tuple[Any, str]]) -> Callable[..., Non
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(name) for name in ("model", "folder", "quiet"))
-        try:
-            if quiet:
-                done = export(model, folder, **given)
-            else:
-                with progress.bar() as bars:
-                    done = export(model, folder, progress=bars, **given)
-        except KeyboardInterrupt:
-            _fail("interrupted; nothing was written", 130)
-        except OSError as error:
-            where = f" {error.filename}" if error.filename else ""
-            _fail(f"could not read or write{where}: {error.strerror or error}; nothing was left behind", 1)
+        if quiet:
+            done = export(model, folder, **given)
         else:
-            typer.echo("\n".join(_lines(done)))
+            with progress.bar() as bars:
+                done = export(model, folder, progress=bars, **given)
+        typer.echo("\n".join(_lines(done)))
 
     places = {"model": "mini, a folder, a hub id, or a run folder that holds model/", "folder": "folder to write"}
     found = [
@@ -56,8 +49,3 @@ def _lines(done: Exported) -> list[str]:
     else:
         checked = f"checked: its vectors differ from isogloss' by {done.difference:.1g} at most"
     return [*told, checked, f"folder: {Path(done.folder)}"]
-
-
-def _fail(sentence: str, code: int) -> None:
-    typer.echo(f"isogloss: {sentence}", err=True)
-    raise typer.Exit(code)

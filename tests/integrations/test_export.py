@@ -12,6 +12,7 @@ from sentence_transformers.sentence_transformer.evaluation import TranslationEva
 from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
+from isogloss import cli
 from isogloss.errors import InputError
 from isogloss.integrations import exporting, sentencetransformers
 from isogloss.integrations.encoder import Encoder, apply
@@ -200,7 +201,7 @@ def test_the_packages_own_evaluator_finds_the_same_translations(tmp_path):
 def test_a_run_stands_for_its_model_and_the_layer_it_aligned(tiny, tmp_path):
     run = tmp_path / "runs" / "aligned"
     shutil.copytree(tiny("bert"), run / "model")
-    facts = {"arguments": {"model": "mini", "layer": 2}}
+    facts = {"command": "align", "arguments": {"model": "mini", "layer": 2}}
     (run / "run.json").write_text(json.dumps(facts), encoding="utf-8")
     for number, given in enumerate((run, run / "model")):
         done = ig.export(given, tmp_path / f"search-{number}")
@@ -298,6 +299,44 @@ def test_bad_input_is_one_sentence(tiny, tmp_path, family, options, sentence):
     with pytest.raises(InputError, match=sentence):
         ig.export(tiny(family), tmp_path / "out", **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command(tiny, tmp_path, monkeypatch, capsys):
+    def command(*words):
+        monkeypatch.setattr("sys.argv", ["isogloss", "export", *words])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, *capsys.readouterr()
+
+    (tmp_path / "en.txt").write_text("\n".join(TEXT), encoding="utf-8")
+    ig.save(fitted("centred", "recentred"), tmp_path / "w.safetensors")
+    out = tmp_path / "out"
+    options = ("--layer", "2", "--pooling", "first", "--mapping", str(tmp_path / "w.safetensors"), "--quiet")
+    code, told, _ = command(tiny("bert"), str(out), *options, "--centre", f"en={tmp_path / 'en.txt'}")
+    assert code == 0
+    assert "vector: first token of a sentence" in told and "checked: its vectors differ" in told and f"{out}" in told
+    mapped = by_hand(fitted("centred", "recentred"), reference(tiny("bert"), 2, first=True), "source")
+    close(encode(out), mapped - mapped[: len(TEXT)].mean(0))
+    capsys.readouterr()  # what transformers said while the test itself loaded models
+    quiet = (tiny("bert"), str(out), "--quiet")
+    code, _, told = command(*quiet)
+    assert (code, told) == (2, f"isogloss: {out} is already there; choose another folder, or remove it\n")
+
+    def full(*_):
+        raise OSError(28, "No space left on device", "there")
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    for writer, number, sentence in (
+        (full, 1, "could not read or write there: No space left on device; nothing was left behind"),
+        (stopped, 130, "interrupted; nothing was left behind"),
+    ):
+        kind = exporting.FORMATS["transformers"]
+        monkeypatch.setitem(exporting.FORMATS, "transformers", exporting.Format(writer, kind.read, kind.package))
+        code, _, told = command(tiny("bert"), str(tmp_path / "new"), "--to", "transformers", "--quiet")
+        assert (code, told) == (number, f"isogloss: {sentence}\n")
+        assert not list(tmp_path.glob("*new*")) and not list(tmp_path.glob(".new*"))
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):

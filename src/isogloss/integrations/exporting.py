@@ -139,7 +139,8 @@ def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
     if stack.family.kind != "encoder":
         raise InputError(f"{stack.name} is of the kind {stack.family.kind}; only encoders can be cut and exported")
     if layer is None and run is not None:
-        layer = read_facts(run).get("arguments", {}).get("layer")
+        facts = read_facts(run)
+        layer = facts.get("arguments", {}).get("layer") if facts.get("command") == "align" else None
     layer = stack.cuts[-1] if layer is None else layer
     if layer not in stack.cuts:
         raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")

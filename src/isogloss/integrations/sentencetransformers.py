@@ -37,7 +37,7 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
     for kind, config, step in _modules(encoder):
         place = folder / f"{len(kinds)}_{kind}"
         place.mkdir()
-        _write(place / "config.json", config)
+        _write(place / "config.json", config, indent=None if kind == "WordWeights" else 2)  # a line for every word
         if step is not None:
             weight, bias = matrices(step)
             save_file({"linear.weight": weight, "linear.bias": bias}, place / "model.safetensors")
@@ -84,5 +84,5 @@ def _type(kind: str) -> str:
     return f"sentence_transformers.models.{kind}"
 
 
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def _write(path: Path, content: Any, *, indent: int | None = 2) -> None:
+    path.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")

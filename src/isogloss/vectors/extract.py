@@ -38,8 +38,8 @@ class Vectors:
     """What one chunk of sentences gives.
 
     values[unit]: (layers, items, width), float32, on the stack's device. items[unit]: (items, 2), the sentence's row in
-    the corpus and the word's or content token's number in it (0 for whole sentences). shortened: rows of sentences cut to
-    the model's length.
+    the corpus and the word's or content token's number in it (0 where it is the sentence's). shortened: rows of
+    sentences cut to the model's length.
     """
 
     rows: list[int]
