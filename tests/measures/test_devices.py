@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isogloss.measures import MEASURES, METHODS, CkaStream, cka_shuffled, mutual, nearest, retrieve
+from isogloss.measures import MEASURES, METHODS, CkaStream, cka_forms, cka_shuffled, mutual, nearest, retrieve
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -45,3 +45,11 @@ def test_streams_agree_with_the_cpu():
     for field in ("value", "low", "high", "floor"):
         assert getattr(there, field) == pytest.approx(getattr(here, field), rel=1e-9, abs=1e-12)
     assert torch.allclose(cka_shuffled(x, y), cka_shuffled(x.cuda(), y.cuda()).cpu())
+
+
+def test_forms_of_cka_agree_with_the_cpu():
+    x, y = spaces()
+    here, there = (cka_forms(x.to(device), y.to(device)) for device in ("cpu", "cuda"))
+    for name, one in here.items():
+        for field in ("value", "low", "high", "floor"):
+            assert getattr(there[name], field) == pytest.approx(getattr(one, field), rel=1e-9, abs=1e-12)

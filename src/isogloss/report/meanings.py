@@ -29,6 +29,18 @@ MEANINGS = {
         "arrangement (up to a turn and a change of size), 0 is what unrelated sentences give.",
         span=(0.0, 1.0),
     ),
+    "cka_biased": Meaning(
+        "CKA as printed, centred",
+        "As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the fewer there "
+        "are: read it against its chance.",
+        span=(0.0, 1.0),
+    ),
+    "cka_uncentred": Meaning(
+        "CKA as printed, not centred",
+        "The printed formula on vectors as they are. Where all sentences point the same way it is near 1 whatever they "
+        "say: read it against its chance.",
+        span=(0.0, 1.0),
+    ),
     "p@1": Meaning(
         "Retrieval P@1",
         "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.languages import code, is_code
+from isogloss.text.languages import code, is_code, plain
 from isogloss.text.readers.lines import Source, plain_name
 
 _ENDINGS = (".txt", ".tsv", ".conllu", ".json")
@@ -46,7 +46,10 @@ def chosen(languages: Sequence[str] | None) -> tuple[str, ...] | None:
     codes = tuple(code(each) for each in languages)
     twice = sorted({each for each in codes if codes.count(each) > 1})
     if twice:
-        raise InputError(f"languages lists {', '.join(twice)} twice: {', '.join(languages)}")
+        raise InputError(
+            f"languages lists {', '.join(twice)} twice: {', '.join(languages)}; a language that stands in a text twice "
+            f"has a number the second time, as in {twice[0]},{plain(twice[0])}2"
+        )
     return codes
 
 
