@@ -4,7 +4,7 @@ import pandas as pd
 
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.papers.wu2020.published import BILINGUAL, ENGLISH, FIGURE_7, KINDS, MONOLINGUAL, NAMES
-from isogloss.papers.wu2020.reading import Curves, Results, averaged, over
+from isogloss.papers.wu2020.reading import Curves, Results, averaged, over, over_share
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
 from isogloss.recipes.steps.stitching import RANDOM, STITCHED, UNMAPPED
@@ -29,7 +29,7 @@ def pictures(rows: pd.DataFrame) -> list[Picture]:
 def _figure_7(found: Results) -> Picture:
     panels = []
     for target in found.targets("cka"):
-        lines = [_line(found.cka(kind, target), kind, hue=place) for place, kind in enumerate(KINDS)]
+        lines = [_line(found.cka(kind, target), kind, hue=place, shares=False) for place, kind in enumerate(KINDS)]
         if found.source == ENGLISH and target in FIGURE_7:
             for place, kind in enumerate(KINDS):
                 values = [layer[place] for layer in FIGURE_7[target]]
@@ -125,9 +125,9 @@ def _only_dots(panel: Panel) -> bool:
     return bool(panel.lines) and all(line.label and "published" not in line.label for line in panel.lines)
 
 
-def _line(curves: Curves, label: str, *, scale: float = 1.0, hue: int | None = None) -> Line:
+def _line(curves: Curves, label: str, *, scale: float = 1.0, hue: int | None = None, shares: bool = True) -> Line:
     layers = sorted(curves)
-    means = [over(curves[layer]) for layer in layers]
+    means = [(over_share if shares else over)(curves[layer]) for layer in layers]
     values = [scale * one.value for one in means]
     if not means or not all(one.known for one in means):
         return Line(label, layers, values, hue=hue)

@@ -1,7 +1,7 @@
 """Curves and scores out of the one table, by part, pair of languages, kind of models, layer and seed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.papers.evidence import Interval, over_seeds
-from isogloss.papers.wu2020.published import BILINGUAL, DEFAULT, MONOLINGUAL, TABLE_1, TASKS
+from isogloss.papers.wu2020.published import DEFAULT, MONOLINGUAL, TABLE_1, TASKS
 from isogloss.papers.wu2020.relations import RELATION, WAY
 
 Seeds = dict[int, float]
@@ -180,5 +180,7 @@ def over(values: Seeds | Sequence[float]) -> Interval:
     return over_seeds(list(values.values()) if isinstance(values, dict) else list(values))
 
 
-__all__ = ["BILINGUAL", "DISTANCE", "MONOLINGUAL", "Results", "Value", "averaged", "mean_by_seed", "mean_over", "over",
-           "slope"]  # fmt: skip
+def over_share(values: Seeds) -> Interval:
+    """The same of shares of one, whose interval ends where they do."""
+    found = over(values)
+    return replace(found, low=max(0.0, found.low), high=min(1.0, found.high)) if found.known else found

@@ -20,7 +20,7 @@ from isogloss.papers.wu2020.published import (
     TABLE_1_TARGETS,
     TASKS,
 )
-from isogloss.papers.wu2020.reading import Curves, Results, Seeds, Value, averaged, over
+from isogloss.papers.wu2020.reading import Curves, Results, Seeds, Value, averaged, over, over_share
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.rows import FORMS
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
@@ -192,7 +192,7 @@ def _models(found: Results) -> Table:
 
 def _by_layer(curves: Sequence[Curves], *, points: bool = False) -> list[list[str]]:
     layers = sorted({layer for one in curves for layer in one})
-    say = _points if points else _seeds
+    say = _points if points else _shares
     return [[str(layer), *(say(one.get(layer, {})) for one in curves)] for layer in layers]
 
 
@@ -200,8 +200,12 @@ def _seeds(values: Seeds) -> str:
     return over(values).share if values else NOTHING
 
 
+def _shares(values: Seeds) -> str:
+    return over_share(values).share if values else NOTHING
+
+
 def _points(values: Seeds) -> str:
-    return over(values).say(lambda value: f"{100 * value:.1f}") if values else NOTHING
+    return over_share(values).say(lambda value: f"{100 * value:.1f}") if values else NOTHING
 
 
 def _at(one: Value | None) -> str:
