@@ -106,9 +106,9 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
     lines = [outline.conditions]
     for job in outline.before:
         lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
-    for recipe in dict.fromkeys(job.recipe for job in jobs):
-        alike = [job for job in jobs if job.recipe == recipe]
-        shared = set.intersection(*(set(job.words) for job in outline.jobs if job.recipe == recipe))
+    for kind in dict.fromkeys(map(_kind, jobs)):
+        alike = [job for job in jobs if _kind(job) == kind]
+        shared = set.intersection(*(set(job.words) for job in outline.jobs if _kind(job) == kind))
         lines += ["", f"then, {len(alike)} job{'s' * (len(alike) > 1)}:"]
         lines.append(f"  {' '.join(word for word in alike[0].words if word in shared)}")
         owns = [" ".join(word for word in job.words if word not in shared) for job in alike]
@@ -122,6 +122,11 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
         f"one by one, {cost.memory:.1f} GB each",
         *(f"  {sentence}" for sentence in cost.basis),
     ]
+
+
+def _kind(job: Job) -> tuple[str, Any]:
+    """What jobs whose commands are told together have in common."""
+    return job.recipe, job.place.get("part")
 
 
 def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:

@@ -38,7 +38,9 @@ def findings(rows: pd.DataFrame) -> list[Finding]:
 
 
 def _above_chance(found: Results) -> Finding:
-    claim = "(Not the paper's.) What is learned in English carries over before and after: accuracy is above chance."
+    claim = (
+        "(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance."
+    )
     contrasts, seeds = list[Contrast](), 0
     for name in (BEFORE, BOTH):
         scores, floors = found.score("accuracy", "xnli", name), found.floor("accuracy", "xnli", name)

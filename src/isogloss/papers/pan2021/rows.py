@@ -19,7 +19,7 @@ from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.runs.run import Run, read_facts, read_rows
 from isogloss.runs.table import Row, row
 
-SCORES = ("accuracy", "answer_f1", "exact_match")
+SCORES = ("accuracy", "answer_f1", "exact_match", "gap")
 MAPPED = {"p@1": "centred", "cka": "debiased"}
 EVALUATED = "evaluate"
 ALIGN = "align"  # the task of maps here: a page does not take rows of a task for a map of one model
@@ -50,7 +50,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _scores(job: Job, model: str) -> Iterator[dict[str, Any]]:
-    """Main scores of every test set."""
+    """Scores of every test set, and the gap to the source."""
     table = read_rows(job.folder)
     table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
     alignment, training = job.place["alignment"], job.place["training"]
@@ -64,12 +64,12 @@ def _scores(job: Job, model: str) -> Iterator[dict[str, Any]]:
 def _others(scores: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """Means over the other languages of a test, of each model and seed."""
     grouped: dict[tuple[Any, ...], list[Row]] = {}
-    names = ("measure", "model", "task", "data", "source", "variant", "seed")
+    names = ("measure", "model", "task", "data", "source", "unit", "variant", "seed")
     for one in scores:
         if one["target"] != one["source"]:
-            grouped.setdefault(tuple(one[name] for name in names), []).append(one)
+            grouped.setdefault(tuple(one.get(name, "") for name in names), []).append(one)
     for place, some in grouped.items():
-        where = dict(zip(names, place, strict=True))
+        where = {name: value for name, value in zip(names, place, strict=True) if value != ""}
         floors = [float(one["floor"]) for one in some if "floor" in one]
         floor = {"floor": float(np.mean(floors))} if len(floors) == len(some) else {}
         value = float(np.mean([one["value"] for one in some]))
