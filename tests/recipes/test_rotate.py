@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.linalg import orthogonal_procrustes
 from transformers import AutoModel
 
@@ -99,6 +100,20 @@ def test_cka_of_two_models_equals_the_measures_on_their_vectors(tiny, text):
             assert (one["source"], one["target"], one["n"]) == ("qaa", "qab", once.rows)
             assert (one["model"], one["other_model"]) == ("bert", "roberta")
             assert one["low"] <= one["value"] <= one["high"] and one["floor"] < 1
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_cka_and_retrieval_are_correlated_over_layers(tiny, parts, learned):
+    test, train = parts
+    given = {"train": train, "ways": "raw,procrustes"} if learned else {"ways": "raw"}
+    table = ig.rotate(tiny("bert"), test, other=tiny("roberta"), device="cpu", **given)
+    alike = table[(table.measure == "cka") & (table.variant == ("train" if learned else "test"))]
+    found = table[table.measure == "cka_retrieval"].set_index("variant")
+    assert set(found.index) == {f"{way} {method}" for way in given["ways"].split(",") for method in ("cosine", "csls")}
+    for variant, one in found.iterrows():
+        p = table[(table.measure == "p@1") & (table.variant == variant)].groupby("layer").value.mean()
+        assert one.value == pytest.approx(stats.pearsonr(alike.value, p.loc[alike.layer]).statistic)
+        assert one.low <= one.value <= one.high and one.n == 4 and (one.source, one.target) == ("qaa", "qab")
 
 
 def test_random_weights_read_the_other_language_alone(tiny, parts):

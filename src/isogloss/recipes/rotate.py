@@ -20,7 +20,7 @@ from isogloss.recipes.arguments import at_least, model_name
 from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.inducing import Fits, Found, behind_rows, check_widths, shared_layers
 from isogloss.recipes.steps.layers import layer_list
-from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows
+from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows, relation_rows
 from isogloss.recipes.steps.turning import layer_of, sentence_file, turned_rows
 from isogloss.recipes.steps.ways import parse_ways
 from isogloss.runs.run import Run
@@ -165,6 +165,7 @@ def _trial_rows(
     }  # fmt: skip
     keys = tuple(list(corpus.sentences) for corpus in trial.asked)
     found: dict[tuple[str, str], dict[int, Found]] = {(source, target): {}, (target, source): {}}
+    alike: list[Row] = []
     for place, layer in enumerate(layers):
         here = {direction: Found() for direction in found}
         x, y = ({part: layer_of(files[part, one], place).to(fits.device) for part in texts} for one in (source, target))
@@ -177,7 +178,8 @@ def _trial_rows(
             )
         )  # fmt: skip
         where = {**at, "source": source, "target": target}
-        yield list(likeness_rows(sides, distinct, seed=base["seed"], place=where))
+        alike += likeness_rows(sides, distinct, seed=base["seed"], place=where)
+        yield [one for one in alike if one["layer"] == layer]
         for direction, one in here.items():
             found[direction][layer] = one
             for sentence in one.notes:
@@ -186,6 +188,7 @@ def _trial_rows(
     for direction, by_layer in found.items():
         where = {**base, "source": direction[0], "target": direction[1]}
         yield list(behind_rows(by_layer, base=where, unit="sentence"))
+    yield list(relation_rows(alike, found, place={**base, "source": source, "target": target}))
     yield [last]
 
 

@@ -41,6 +41,12 @@ MEANINGS = {
         "say: read it against its chance.",
         span=(0.0, 1.0),
     ),
+    "cka_retrieval": Meaning(
+        "CKA with P@1",
+        "Whether more translations are found at layers where the two spaces are more alike: the correlation over "
+        "layers, 1 where both rise and fall together.",
+        "",
+    ),
     "p@1": Meaning(
         "Retrieval P@1",
         "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "

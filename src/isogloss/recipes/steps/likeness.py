@@ -5,16 +5,19 @@ CKA needs no shared space, so the two may be of two models, of any widths. `vari
 with centring and `cka_uncentred` without.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from isogloss.measures import cka_forms
+from isogloss.measures import cka_forms, correlation
+from isogloss.recipes.steps.inducing import Found
 from isogloss.runs.table import Row, row
 from isogloss.text.corpora import Bitext
 
+Direction = tuple[str, str]
 LEAST = 4  # sentences for debiased CKA
 
 
@@ -25,6 +28,27 @@ def distinct_rows(texts: Mapping[str, Bitext]) -> dict[str, Tensor]:
     """
     found = {name: torch.tensor(text.distinct_rows) for name, text in texts.items()}
     return {name: rows for name, rows in found.items() if len(rows) >= LEAST}
+
+
+def relation_rows(
+    rows: Sequence[Row], found: Mapping[Direction, Mapping[int, Found]], *, place: Mapping[str, Any]
+) -> Iterator[Row]:
+    """Do layers whose spaces are more alike let more translations be found? `cka_retrieval`, one row a variant of P@1.
+
+    Pearson's correlation, over layers, of debiased CKA (rows: of the text learned from where there is one) and P@1,
+    the mean of both directions. n counts layers; below four there is no interval, and no row where a curve is level.
+    """
+    texts = [one["variant"] for one in rows if one["measure"] == "cka"]
+    text = "train" if "train" in texts else "test"
+    alike = {int(one["layer"]): float(one["value"]) for one in rows
+             if one["measure"] == "cka" and one["variant"] == text and isfinite(one["value"])}  # fmt: skip
+    if len(alike) < 2:
+        return
+    for variant in next(iter(next(iter(found.values())).values())).hits:
+        right = [sum(float(by[layer].hits[variant].mean()) for by in found.values()) / len(found) for layer in alike]
+        one = correlation(list(alike.values()), right, kind="pearson")
+        if isfinite(one.value):
+            yield row("cka_retrieval", one.value, low=one.low, high=one.high, n=one.n, variant=variant, **place)
 
 
 def likeness_rows(
