@@ -86,13 +86,13 @@ def test_a_plain_folder_is_the_model_cut_there(tiny, family, tmp_path):
         assert plain.dtype == torch.float32
 
 
-# The other families are made of the same modules: RoBERTa and CamemBERT of XLM-R's, ELECTRA of BERT's; DistilBERT is
-# below. A graph takes seconds to make.
-@pytest.mark.parametrize("family", ["bert", "xlm-roberta", "mpnet", "modernbert"])
+# The other families run the same code: BERT, RoBERTa, CamemBERT and ELECTRA as XLM-R; DistilBERT is below. A graph takes
+# seconds to make.
+@pytest.mark.parametrize("family", ["xlm-roberta", "mpnet", "modernbert"])
 def test_onnxruntime_gives_the_vectors(tiny, family, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
     pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
-    layer = DEPTH if family == "modernbert" else 1
+    layer = 2 if family == "modernbert" else 1  # its second block has local attention
     ig.export(tiny(family), tmp_path / "graph", to="onnx", layer=layer)
     session = onnxruntime.InferenceSession(tmp_path / "graph" / "model.onnx")
     assert [one.name for one in session.get_inputs()] == ["input_ids", "attention_mask"]
@@ -245,6 +245,19 @@ def test_vectors_that_differ_are_refused_and_nothing_is_left(tiny, tmp_path, mon
     monkeypatch.setattr(sentencetransformers, "marks", lambda tokenizer: [])  # as if special tokens were content
     with pytest.raises(InputError, match="gives vectors that differ from isogloss' by 0"):
         ig.export(tiny("bert"), tmp_path / "wrong")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_that_is_too_old_is_named(tiny, tmp_path, monkeypatch):
+    def old(*_):
+        raise TypeError("Transformer.__init__() got an unexpected keyword argument")
+
+    kind = exporting.FORMATS["sentence-transformers"]
+    monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", exporting.Format(kind.write, old, kind.package))
+    with pytest.raises(
+        InputError, match=r"sentence-transformers \d.* cannot read what --to sentence-transformers writes"
+    ):
+        ig.export(tiny("bert"), tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
 
 

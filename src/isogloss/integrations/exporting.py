@@ -211,8 +211,15 @@ def _check(folder: Path, encoder: Encoder, kind: Format, to: str) -> float | Non
         sentences.append(" ".join(sentences * (1 + LONGEST // (10 * len(sentences)))))
     corpus = Corpus("en", sentences, name="check")
     expected = encoder.vectors(corpus)
-    with _quiet():
-        found = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
+    try:
+        with _quiet():
+            found = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
+    except Exception as error:  # whatever an older version makes of what it does not know
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{kind.package} {version(kind.package)} cannot read what --to {to} writes ({reason}); nothing was "
+            "written; update it, or export where it is not installed"
+        ) from error
     difference = float((found - expected).abs().max()) if found.shape == expected.shape else float("inf")
     if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
         raise InputError(
