@@ -86,8 +86,7 @@ def test_a_plain_folder_is_the_model_cut_there(tiny, family, tmp_path):
         assert plain.dtype == torch.float32
 
 
-# The other families run the same code: BERT, RoBERTa, CamemBERT and ELECTRA as XLM-R; DistilBERT is below. A graph takes
-# seconds to make.
+# A graph takes seconds to make. BERT, RoBERTa, CamemBERT and ELECTRA are built as XLM-R is; DistilBERT is below.
 @pytest.mark.parametrize("family", ["xlm-roberta", "mpnet", "modernbert"])
 def test_onnxruntime_gives_the_vectors(tiny, family, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
