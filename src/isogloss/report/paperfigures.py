@@ -12,7 +12,8 @@ from isogloss.report.look import DARK, QUIET, RULE, caption, new_figure, printab
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_COLUMNS, MOST_TICKS, MOST_INSIDE = 4, 14, 4
+MOST_COLUMNS, MOST_TICKS = 4, 14
+MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
 
 
 def write_picture(picture: Picture, out: Path) -> list[Path]:
@@ -24,7 +25,7 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
     figure, grid = new_figure(width * columns, height * lines + 0.9, nrows=lines, ncols=columns, squeeze=False)
     places = list(grid.flat)
-    shared = _shared_labels(picture)
+    shared = _shared_labels(picture, small=small)
     for axes, panel in zip(places, picture.panels, strict=False):
         _draw(axes, panel, picture, small=small, legend=not shared)
     if shared:
@@ -40,10 +41,10 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     return save(figure, out, picture.name)
 
 
-def _shared_labels(picture: Picture) -> bool:
+def _shared_labels(picture: Picture, *, small: bool = False) -> bool:
     """Whether one legend beside the panels can stand for all of them: many curves, the same in each."""
     labels = [[line.label for line in panel.lines] for panel in picture.panels]
-    return len(labels) > 1 and len(labels[0]) > MOST_INSIDE and all(one == labels[0] for one in labels)
+    return len(labels) > 1 and len(labels[0]) > MOST_INSIDE[small] and all(one == labels[0] for one in labels)
 
 
 def _ink(line: Line, place: int) -> str:
