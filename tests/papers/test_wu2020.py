@@ -271,7 +271,7 @@ def data_folder(root):
         (data / name).mkdir(parents=True)
     text.mkdir()
     for one in languages:
-        lines = [f"{one} paragraph {number}\n" for number in range(80)]
+        lines = [f"{one} paragraph. {number}\n" for number in range(80)]
         (text / f"news.{one}.txt").write_text("".join(lines[:60]))
         (text / f"europarl.{one}.txt").write_text(f"{one} debate\n")
         (data / "xnli" / f"test-{one}.tsv").write_text("".join(f"p {k}\th {k}\tneutral\n" for k in range(9)))
@@ -314,7 +314,9 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
     again.write(silent)
     english, other = (set(found[f"pretrain.{one}.txt.gz"].splitlines()) for one in ("en", "en2"))
     assert english and other and not english & other and "en debate" not in english | other
-    assert len(found["pretrain.fr.txt.gz"]) <= 400 and found["pretrain.fr.txt.gz"].startswith(found["words.fr.txt.gz"])
+    assert len(found["pretrain.fr.txt.gz"]) <= 400 and len(found["words.fr.txt.gz"]) <= 200
+    lines = found["words.fr.txt.gz"].splitlines()
+    assert lines[:2] == ["fr paragraph.", lines[1]] and lines[1] in found["pretrain.fr.txt.gz"].splitlines()[0]
     assert ig.read_bitext(texts.path("parallel.en-fr.tsv")).languages == ("en", "fr")
     assert len(found["parallel.en-zh.tsv"].splitlines()) == 11
     assert found["parallel.en-nl.tsv"].startswith("en\tnl\ne ")  # of tatoeba_train, since XNLI has no Dutch

@@ -89,10 +89,10 @@ def _asked(scale: Scale, given: Mapping[str, Any]) -> Scale:
 
 
 def _notes(scale: Scale, crawl: str | None) -> list[str]:
+    text = "the same text" if scale.text is None else "other text of the same language"
     found = [
         f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
-        "apart, on other text of the same language; its sentences share a translation, where the paper has a back-"
-        "translation"
+        f"apart, on {text}; its sentences share a translation, where the paper has a back-translation"
     ]
     if scale.learned:
         told = ", ".join(f"{target} ({name})" for target, name in scale.learned.items())
@@ -123,9 +123,10 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
     basis = [
         f"{len(parts['pretrain'])} models to pretrain, about {each:,.0f} seconds each, one at a time: "
         f"{len(parts['pretrain']) * each / 60:,.0f} minutes",
-        f"{stitched:,} updates of {' and '.join(STITCHED)} on stitched layers in {len(parts['stitch'])} jobs, "
-        f"{tuned:,} of Table 1 in {len(parts['transfer'])}, {1000 * scale.update:.0f} ms each; these share a GPU well, "
-        "with --parallel",
+        f"{stitched:,} updates of {' and '.join(STITCHED)} on stitched layers in {len(parts['stitch'])} jobs, about "
+        f"{_seconds(stitched, parts['stitch'], scale)} seconds each, {tuned:,} of Table 1 in {len(parts['transfer'])}, "
+        f"about {_seconds(tuned, parts['transfer'], scale)} each, {1000 * scale.update:.0f} ms an update; these share "
+        "a GPU well, with --parallel",
         f"{scale.rate:,.0f} tokens/s: {scale.basis}",
         f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 2 GB for vectors and scores; "
         "packing, rotate and lexicon are not counted",
@@ -136,3 +137,7 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
 
 def _updates(sentences: int, settings: Mapping[str, Any]) -> int:
     return int(settings["epochs"]) * ceil(sentences / int(settings["batch"]))
+
+
+def _seconds(updates: int, jobs: Sequence[Job], scale: Scale) -> str:
+    return f"{updates * scale.update / max(1, len(jobs)):,.0f}"

@@ -3,7 +3,7 @@
 | file | what it is |
 |---|---|
 | `pretrain.LANG.txt.gz` | text to pretrain on; `en2` has other paragraphs than `en` |
-| `words.LANG.txt.gz` | text whose words get vectors, the first part of the same |
+| `words.LANG.txt.gz` | text whose words get vectors, the first part of the same, a sentence a line |
 | `parallel.en-LANG.tsv` | sentences that maps are learned from and languages compared on |
 | `tatoeba.en-LANG.tsv` | sentences that are looked up |
 | `en_ewt.train.conllu`, `en_wikiann.train.tsv`, `nli.train.tsv`, ... | tasks |
@@ -18,6 +18,7 @@ backwards, since the one read forwards decides what `pretrain` holds out).
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +46,7 @@ from isogloss.text.streams import paragraphs
 LIST = "texts.json"
 FOLDERS = {"treebanks": "ud_train", "entities": "wikiann_panx"}
 INFERRED = 4  # times as many pairs of a test of NLI as sentences of other tests: each has one answer only
+_ENDS = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 HALF = 2  # of a test set's size, a development set has at most one of so many parts
 
 
@@ -157,7 +159,8 @@ class Texts:
         lines.sort(key=lambda line: place(line[::-1]))
         first = cut(lines, self.scale.text)
         yield f"pretrain.{language}.txt.gz", "".join(f"{line}\n" for line in first)
-        yield f"words.{language}.txt.gz", "".join(f"{line}\n" for line in cut(first, self.scale.words))
+        single = [one for line in first for one in sentences_of(line)]
+        yield f"words.{language}.txt.gz", "".join(f"{one}\n" for one in cut(single, self.scale.words))
         if language == self.scale.source:
             again = cut(lines[len(first) :], self.scale.text)
             if not again:
@@ -218,6 +221,15 @@ def task_files(scale: Scale, task: str, target: str) -> tuple[str, str, dict[str
     kind, end = ({one: "wikiann" for one in scale.treebanks}, "tsv") if task == "ner" else (scale.treebanks, "conllu")
     home = f"{source}_{kind[source]}"
     return f"{home}.train.{end}", f"{home}.dev.{end}", {one: f"{one}_{kind[one]}.{end}" for one in (source, target)}
+
+
+def sentences_of(paragraph: str) -> list[str]:
+    """A paragraph cut behind end marks, since a model reads so many tokens of a line and no more.
+
+    >>> sentences_of("It rains. Still! 下雨了。还在下。")
+    ['It rains.', 'Still!', '下雨了。', '还在下。']
+    """
+    return [one.strip() for one in _ENDS.split(paragraph) if one.strip()]
 
 
 def cut(lines: Sequence[str], size: int) -> list[str]:
