@@ -101,7 +101,7 @@ SCALES = {
         training={"steps": 1_000, "batch": 512, "rate": 1e-3, "warm_up": 100, "report": 100, "probe": 100_000,
                   "checkpoint": 100_000, "held_out": 0.01, "store": "float16"},
         vocabulary=20_000, learned={"nl": "tatoeba_train"}, text=20_000_000, words=6_000_000, examples=2_000,
-        tested=500, inferred=8_000,
+        tested=250, inferred=8_000,
         stitched={"epochs": 3, "batch": 32, "rate": 5e-4, "pairs": 20_000, "checkpoint": 100_000},
         looked_up={"sentences": 100_000, "vocabulary": 20_000},
         tuned={"epochs": 3, "batch": 32, "rates": "2e-4", "checkpoint": 100_000},

@@ -114,6 +114,8 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
     layers = len(str(scale.stitched.get("layers", "0,1,2,3,4,5,6,7,8")).split(","))
     sentences = scale.examples or 12_544
     stitched = len(parts["stitch"]) * layers * seeds * _updates(sentences, scale.stitched)
+    # Every epoch scores a development set, the source's test, and the target's by each of four ways.
+    scored = int(5.5 * (scale.tested or 1000)) * int(scale.stitched["epochs"]) * layers * seeds
     rates = len(str(scale.tuned["rates"]).split(","))
     tuned = sum(
         rates * seeds * _updates(min(scale.inferred, 392_702) if job.place["task"] == "nli" else sentences, scale.tuned)
@@ -127,6 +129,7 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
         f"{_seconds(stitched, parts['stitch'], scale)} seconds each, {tuned:,} of Table 1 in {len(parts['transfer'])}, "
         f"about {_seconds(tuned, parts['transfer'], scale)} each, {1000 * scale.update:.0f} ms an update; these share "
         "a GPU well, with --parallel",
+        f"each job of parsing on stitched layers finds the trees of {scored:,} sentences on one core, a few ms each",
         f"{scale.rate:,.0f} tokens/s: {scale.basis}",
         f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 2 GB for vectors and scores; "
         "packing, rotate and lexicon are not counted",
