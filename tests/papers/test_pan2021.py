@@ -129,6 +129,9 @@ def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():
     maps = rows[rows.layer.notna()]
     assert {name for name, held in judged(maps).items() if held} == {"search"}
     assert [one.name for one in PAPER.pictures(maps)] == ["tatoeba-by-layer", "xnli-by-layer", "by-amount-of-text"]
+    spoken = rows[rows.measure.isin(("perplexity", "factor"))]  # what there is when alignments alone are done
+    assert {name for name, held in judged(spoken).items() if held} == {"perplexity"}
+    assert [one.title[:7] for one in PAPER.tables(spoken)] == ["Table 1", "Table 6"] and PAPER.pictures(spoken) == []
     questions = rows[rows.task == "qa"]
     assert {name for name, held in judged(questions).items() if held} == {"questions"}
     assert PAPER.pictures(questions) == [] and [one.title[:7] for one in PAPER.tables(questions)] == [

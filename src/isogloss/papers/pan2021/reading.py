@@ -166,11 +166,11 @@ def over(seeds: Mapping[int, float], *, log: bool = False) -> Interval:
 
 
 def title(language: str) -> str:
-    """A language's name; invented ones have none but their code, and `others` is a mean.
+    """A language's name; invented ones have none but their code, `others` is a mean, and "" a source not known yet.
 
-    >>> title("de"), title("qaa"), title("others")
-    ('German', 'qaa', 'mean of targets')
+    >>> title("de"), title("qaa"), title("others"), title("")
+    ('German', 'qaa', 'mean of targets', 'source')
     """
-    if language == OTHERS:
-        return "mean of targets"
+    if language in (OTHERS, ""):
+        return "mean of targets" if language else "source"
     return language if LOCAL.fullmatch(language) else language_name(language)

@@ -98,7 +98,7 @@ def _translated(found: Results) -> Table | None:
     for name in (BEFORE, BOTH):
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched")):
             cells = _cells(found, "accuracy", columns, f"{name} {way}")
-            if set(cells) != {NOTHING}:
+            if any(cell != NOTHING for cell in cells):
                 lines.append([f"{titled(name)}, {what}", *cells])
     if not lines:
         return None
@@ -117,7 +117,7 @@ def _questions(found: Results) -> Table | None:
     for name in found.alignments:
         for measure, what in (("answer_f1", "F1"), ("exact_match", "exact")):
             cells = _cells(found, measure, columns, name)
-            if set(cells) != {NOTHING}:
+            if any(cell != NOTHING for cell in cells):
                 lines.append([f"{titled(name)}, {what}", *cells])
     if not lines:
         return None
