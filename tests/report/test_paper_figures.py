@@ -34,6 +34,8 @@ def test_many_curves_that_all_panels_share_have_one_legend_beside_them(drawn):
     assert [axes.get_legend() for axes in figure.axes] == [None, None]
     few = replace(PICTURE, panels=[Panel("one", LINES[:2]), Panel("two", LINES[:2])])
     assert not drawn(few).legends and all(axes.get_legend() for axes in drawn(few).axes)
+    four = [Panel(name, LINES[:4]) for name in ("one", "two", "three")]  # three abreast are small
+    assert drawn(replace(PICTURE, panels=four)).legends and not drawn(replace(PICTURE, panels=four[:2])).legends
     other = replace(PICTURE, panels=[Panel("one", LINES), Panel("two", LINES[::-1])])
     assert not drawn(other).legends
 
