@@ -66,7 +66,8 @@ def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: 
         axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
     axes.set_title(printable(panel.title), fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
     whole = all(float(step).is_integer() for line in panel.lines for step in line.steps)
-    few = whole and max((len(line.steps) for line in panel.lines), default=0) <= MOST_TICKS and not small
+    layers = whole and all(abs(step) < 100 for line in panel.lines for step in line.steps)  # longer numbers collide
+    few = layers and max((len(line.steps) for line in panel.lines), default=0) <= MOST_TICKS and not small
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS if few else 4 if small else 6, integer=whole))
     if whole:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
