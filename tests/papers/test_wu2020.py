@@ -312,6 +312,10 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
     again = Texts(tmp_path / "run", scale, None, dict.fromkeys(given))
     assert again.hashes() == hashes == json.loads((tmp_path / "run" / "text" / "texts.json").read_text())
     again.write(silent)
+    other = Texts(tmp_path / "other", scale, data, given)
+    other.write(silent)
+    packed = [(one.out / "text" / "pretrain.fr.txt.gz").read_bytes() for one in (texts, other)]
+    assert packed[0] == packed[1]  # no time and no name of a file inside
     english, other = (set(found[f"pretrain.{one}.txt.gz"].splitlines()) for one in ("en", "en2"))
     assert english and other and not english & other and "en debate" not in english | other
     assert len(found["pretrain.fr.txt.gz"]) <= 400 and len(found["words.fr.txt.gz"]) <= 200

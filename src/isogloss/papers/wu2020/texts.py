@@ -109,8 +109,8 @@ class Texts:
         folder.mkdir(parents=True, exist_ok=True)
         for number, (name, content) in enumerate(self.read().items()):
             if name.endswith(".gz"):
-                with whole(folder / name) as beside, gzip.GzipFile(beside, "wb", mtime=0) as file:
-                    file.write(content.encode("utf-8"))
+                with whole(folder / name) as beside:
+                    beside.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
             else:
                 write_text(folder / name, content)
             progress("writing texts", number + 1, len(hashes))
