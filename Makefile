@@ -28,6 +28,7 @@ test: install lint
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  echo "no Chromium with chromedriver on this machine: the browser tests are skipped"
 	$(RUN) pytest -n 2
+	$(RUN) pytest -m cluster
 
 test-cluster: install
 	$(RUN) pytest -m cluster
