@@ -11,7 +11,8 @@ from isogloss.papers import Request, find, outline_lines, selected
 from isogloss.papers.jexus2020 import published as paper
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
 from isogloss.papers.jexus2020.rows import _correlations, _others
-from isogloss.papers.jexus2020.texts import drawn, invented_texts, read_texts, write_texts
+from isogloss.papers.jexus2020.texts import invented_texts, read_texts, write_texts
+from isogloss.papers.samples import drawn
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.pairs import read_pairs
 

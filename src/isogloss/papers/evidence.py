@@ -101,6 +101,18 @@ def over_seeds(values: ArrayLike, *, log: bool = False) -> Interval:
     )
 
 
+def share_over_seeds(values: ArrayLike) -> Interval:
+    """A share over seeds, whose interval does not leave 0 to 1.
+
+    >>> str(share_over_seeds([0.2, 0.3, 0.7]))
+    '0.400 [0.0000, 1.00]'
+    """
+    found = over_seeds(values)
+    if not found.known:
+        return found
+    return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0), found.seeds)
+
+
 def above(found: Interval, bound: float = 0.0) -> bool | None:
     """Whether an interval lies above a bound; None without one."""
     return found.low > bound if found.known else None

@@ -49,3 +49,21 @@ def number(value: float | None) -> str:
         return f"{value:,.0f}"
     decimals = 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3 if abs(value) >= 0.1 else 4
     return f"{value:.{decimals}f}"
+
+
+def percent(value: float) -> str:
+    """A share as a percentage, without its sign.
+
+    >>> percent(0.6138)
+    '61.4'
+    """
+    return NOTHING if value != value else f"{100 * value:.1f}"
+
+
+def signed(value: float) -> str:
+    """A difference of shares in points, with a sign.
+
+    >>> signed(0.0123), signed(-0.2)
+    ('+1.2', '-20.0')
+    """
+    return f"{100 * value:+.1f}"

@@ -9,10 +9,19 @@ when they are shuffled.
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, no_interval, over_seeds
+from isogloss.papers.evidence import (
+    LEAST,
+    Contrast,
+    Finding,
+    Interval,
+    above,
+    no_interval,
+    over_seeds,
+    share_over_seeds,
+)
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, near_best
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
-from isogloss.papers.jexus2020.tables import percent, share_over_seeds
+from isogloss.papers.tables import percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 MARGIN = 0.02
@@ -137,15 +146,6 @@ def _each_best(found: Results) -> str:
 
 def _within(moved: Interval) -> bool:
     return moved.known and moved.low > -MARGIN and moved.high < MARGIN
-
-
-def signed(value: float) -> str:
-    """Points of accuracy, with a sign.
-
-    >>> signed(0.0123), signed(-0.2)
-    ('+1.2', '-20.0')
-    """
-    return f"{100 * value:+.1f}"
 
 
 def _span(points: list[int]) -> str:

@@ -1,13 +1,12 @@
 """The post's table, N by language, and what it leaves to the eye as numbers: how accuracy goes with alignment."""
 
 import pandas as pd
-from numpy.typing import ArrayLike
 
-from isogloss.papers.evidence import LEAST, Interval, no_interval, over_seeds
+from isogloss.papers.evidence import LEAST, Interval, no_interval, share_over_seeds
 from isogloss.papers.jexus2020.published import ANCHOR_SOURCE, ANCHORS, NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.papers.tables import NOTHING, Table
+from isogloss.papers.tables import NOTHING, Table, percent
 from isogloss.recipes.steps.taskscores import OTHERS
 
 POST = "The post's own table is an image whose numbers are not available."
@@ -25,27 +24,6 @@ def tables(rows: pd.DataFrame) -> list[Table]:
     ):
         made.append(_correlations(found, kind, name))
     return [one for one in made if one is not None]
-
-
-def percent(value: float) -> str:
-    """A share as a percentage, without its sign.
-
-    >>> percent(0.6138)
-    '61.4'
-    """
-    return NOTHING if value != value else f"{100 * value:.1f}"
-
-
-def share_over_seeds(values: ArrayLike) -> Interval:
-    """A share over seeds, whose interval does not leave 0 to 1.
-
-    >>> share_over_seeds([0.2, 0.3, 0.7]).say(percent)
-    '40.0 [0.0, 100.0]'
-    """
-    found = over_seeds(values)
-    if not found.known:
-        return found
-    return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0), found.seeds)
 
 
 def _accuracies(found: Results) -> Table:

@@ -13,10 +13,9 @@ Where there is more than is wanted, rows are drawn, the same ones in every langu
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from isogloss.errors import InputError
 from isogloss.files import write_text
+from isogloss.papers.samples import drawn
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
 from isogloss.text.invented import invented
@@ -106,14 +105,6 @@ def write_texts(folder: Path, texts: Mapping[str, Table]) -> None:
     for name, rows in texts.items():
         suffix = "txt" if len(rows[0]) == 1 else "tsv"
         write_text(folder / f"{name}.{suffix}", "".join("\t".join(row) + "\n" for row in rows))
-
-
-def drawn(rows: Sequence[int], count: int | None) -> list[int]:
-    """At most `count` of these rows, in their order; which ones hangs on how many there are, and on nothing else."""
-    if count is None or len(rows) <= count:
-        return list(rows)
-    kept = np.random.default_rng(0).permutation(len(rows))[:count]
-    return [rows[place] for place in sorted(kept.tolist())]
 
 
 def _file(path: Path, what: str) -> Path:

@@ -13,6 +13,7 @@ import pandas as pd
 from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE
 from isogloss.papers.muller2021.reading import Results, Seeds, over
+from isogloss.papers.tables import signed
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
 SMALL = 0.03  # a loss in the source language: the largest recalled one is 2.7 points
@@ -54,7 +55,7 @@ def _chance(found: Results) -> Finding:
             continue
         worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
         least = margins[worst]
-        words = f"{NAMES[task]}: at least {least.say(_signed)} points above it, from {worst[0]} to {worst[1]}"
+        words = f"{NAMES[task]}: at least {least.say(signed)} points above it, from {worst[0]} to {worst[1]}"
         contrasts.append(Contrast(f"{words}, the least of {len(margins)}", above(least)))
     return _finding("above chance", claim, contrasts, seeds, "what chance gives is not in the rows")
 
@@ -67,7 +68,7 @@ def _first_pair(found: Results) -> Finding:
         worst = min(rest, key=lambda plan: over(changes[plan]).value)
         apart = over({seed: value - changes[worst][seed] for seed, value in changes[first].items()})
         words = f"{_points(changes[first])} points with layers 1-2, {_points(changes[worst])} with {PLANS[worst]}, "
-        return Contrast(f"{words}which is next; between them {apart.say(_signed)}", below(apart))
+        return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart))
 
     return _by_task(found, "first pair", claim, judge, home=False)
 
@@ -80,9 +81,9 @@ def _depth(found: Results) -> Finding:
             seed: float(np.polyfit(range(len(PAIRS)), [changes[plan][seed] for plan in PAIRS], 1)[0])
             for seed in changes[PAIRS[0]]
         }
-        course = ", ".join(_signed(over(changes[plan]).value) for plan in PAIRS)
+        course = ", ".join(signed(over(changes[plan]).value) for plan in PAIRS)
         slope = over(slopes)
-        return Contrast(f"{course} points from the lowest pair up, {slope.say(_signed)} a pair", above(slope))
+        return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope))
 
     return _by_task(found, "depth", claim, judge, home=False)
 
@@ -93,7 +94,7 @@ def _home(found: Results) -> Finding:
     def judge(changes: Mapping[str, Seeds]) -> Contrast:
         worst = min(PAIRS, key=lambda plan: over(changes[plan]).low if over(changes[plan]).known else 0.0)
         loss = over(changes[worst])
-        words = f"at worst {loss.say(_signed)} points, with {PLANS[worst]} (small: down to {_signed(-SMALL)})"
+        words = f"at worst {loss.say(signed)} points, with {PLANS[worst]} (small: down to {signed(-SMALL)})"
         return Contrast(words, above(loss, -SMALL))
 
     return _by_task(found, "source", claim, judge, home=True)
@@ -104,9 +105,9 @@ def _upper(found: Results) -> Finding:
 
     def judge(changes: Mapping[str, Seeds]) -> Contrast:
         some = {plan: over(changes[plan]) for plan in PAIRS[-2:]}
-        words = ", ".join(f"{one.say(_signed)} points with {PLANS[plan]}" for plan, one in some.items())
+        words = ", ".join(f"{one.say(signed)} points with {PLANS[plan]}" for plan, one in some.items())
         judged = [above(one, -FREE) for one in some.values()]
-        return Contrast(f"{words} (free: above {_signed(-FREE)})", None if None in judged else all(judged))
+        return Contrast(f"{words} (free: above {signed(-FREE)})", None if None in judged else all(judged))
 
     return _by_task(found, "upper layers", claim, judge, home=False)
 
@@ -195,8 +196,4 @@ def _peak(alike: Mapping[int, Seeds]) -> int:
 
 
 def _points(changes: Seeds) -> str:
-    return over(changes).say(_signed)
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+.1f}"
+    return over(changes).say(signed)

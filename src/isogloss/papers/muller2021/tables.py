@@ -17,7 +17,7 @@ from isogloss.papers.muller2021.published import (
     TASKS,
 )
 from isogloss.papers.muller2021.reading import Results, over
-from isogloss.papers.tables import NOTHING, Table
+from isogloss.papers.tables import NOTHING, Table, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 COLUMNS = ["", *PLANS.values(), "chance"]
@@ -82,26 +82,18 @@ def _table_3(found: Results, task: str) -> Table:
 
 def _line(found: Results, task: str, source: str, label: str, *, target: str, data: str | None = None) -> list[str]:
     reference = found.scores(task, source, REFERENCE, target=target, data=data)
-    cells = [over(reference).say(_points) if reference else NOTHING]
+    cells = [over(reference).say(percent) if reference else NOTHING]
     for plan in PAIRS:
         changes = found.changes(task, source, plan, target=target, data=data)
-        cells.append(over(changes).say(_signed) if changes else NOTHING)
+        cells.append(over(changes).say(signed) if changes else NOTHING)
     floors = found.floors(task, source, target=target, data=data)
-    return [label, *cells, _points(over(floors).value) if floors else NOTHING]
+    return [label, *cells, percent(over(floors).value) if floors else NOTHING]
 
 
 def _published(task: str, *, home: bool) -> list[str]:
     score, changes = TABLE_1[task][0 if home else 1]
     label = f"{NAMES[task]} {SOURCE} → {SOURCE if home else 'X'}, published"
     return [label, f"{score:.1f}", *(f"{change:+.1f}" for change in changes), NOTHING]
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+.1f}"
 
 
 def _seeds(counts: Sequence[int]) -> str:

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval
-from isogloss.papers.jexus2020.findings import signed
-from isogloss.papers.jexus2020.tables import percent, share_over_seeds
+from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval, share_over_seeds
 from isogloss.papers.pan2021.published import (
     AIMS,
     BEFORE,
@@ -26,6 +24,7 @@ from isogloss.papers.pan2021.published import (
     titled,
 )  # fmt: skip
 from isogloss.papers.pan2021.reading import Results, Seeds, less, over, title
+from isogloss.papers.tables import percent, signed
 
 
 def findings(rows: pd.DataFrame) -> list[Finding]:

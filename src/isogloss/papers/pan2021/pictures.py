@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST
-from isogloss.papers.jexus2020.tables import share_over_seeds
+from isogloss.papers.evidence import LEAST, share_over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
 from isogloss.papers.pan2021.reading import Results, Seeds, amount
 from isogloss.papers.pictures import Line, Panel, Picture

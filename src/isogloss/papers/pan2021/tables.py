@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, no_interval
-from isogloss.papers.jexus2020.findings import signed
-from isogloss.papers.jexus2020.tables import percent, share_over_seeds
+from isogloss.papers.evidence import LEAST, no_interval, share_over_seeds
 from isogloss.papers.pan2021.published import (
     BEFORE,
     BOTH,
@@ -18,7 +16,7 @@ from isogloss.papers.pan2021.published import (
     titled,
 )
 from isogloss.papers.pan2021.reading import Results, Seeds, less, over, title
-from isogloss.papers.tables import NOTHING, Table, number
+from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 NAMES = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.papers.jexus2020.texts import drawn
+from isogloss.papers.samples import drawn
 from isogloss.text.readers.lines import open_bytes, read_lines
 from isogloss.text.readers.pairs import NLI, SentencePair, read_pairs
 from isogloss.text.split import place

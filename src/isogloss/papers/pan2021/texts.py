@@ -21,7 +21,6 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
-from isogloss.papers.jexus2020.texts import drawn
 from isogloss.papers.pan2021.bitexts import choose, letters, sources_in
 from isogloss.papers.pan2021.invented import invented_files
 from isogloss.papers.pan2021.scales import Scale
@@ -34,6 +33,7 @@ from isogloss.papers.pan2021.tasktexts import (
     there,
     translated_files,
 )
+from isogloss.papers.samples import drawn
 from isogloss.progress import Progress, silent
 from isogloss.text.catalog import data_dir
 from isogloss.text.parallel import find_pairs

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval
+from isogloss.papers.tables import signed
 
 
 def finding_of(name: str, claim: str, contrasts: Sequence[Contrast], missing: str, few: str) -> Finding:
@@ -27,4 +28,4 @@ def pairs_told(some: Mapping[str, float]) -> str:
 
 def points_told(one: Interval) -> str:
     """An interval of shares in points, signed."""
-    return one.say(lambda value: f"{100 * value:+.1f}")
+    return one.say(signed)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.papers.evidence import LEAST
-from isogloss.papers.tables import NOTHING, Table, number
+from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.papers.wu2020.published import (
     BILINGUAL,
     DEFAULT,
@@ -152,7 +152,7 @@ def _table_1(found: Results) -> Table:
             if some:
                 cells += [_points(found.transferred(task, variant, one)) for one in some]
                 losses = found.losses(task, variant, some)
-                cells.append(over(losses).say(lambda value: f"{100 * value:+.1f}") if losses else NOTHING)
+                cells.append(over(losses).say(signed) if losses else NOTHING)
         lines.append(cells)
         if found.source == ENGLISH:
             lines.append(_published(variant, targets))
@@ -205,7 +205,7 @@ def _shares(values: Seeds) -> str:
 
 
 def _points(values: Seeds) -> str:
-    return over_share(values).say(lambda value: f"{100 * value:.1f}") if values else NOTHING
+    return over_share(values).say(percent) if values else NOTHING
 
 
 def _at(one: Value | None) -> str:

@@ -27,9 +27,9 @@ from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
-from isogloss.papers.jexus2020.texts import drawn
 from isogloss.papers.muller2021.texts import Piece
 from isogloss.papers.muller2021.texts import Texts as Pieces
+from isogloss.papers.samples import drawn
 from isogloss.papers.wu2020.invented import invented_texts
 from isogloss.papers.wu2020.scales import PARALLEL, Scale
 from isogloss.progress import Progress
