@@ -1,0 +1,45 @@
+"""The alignment benchmark runs whole at a tiny size, and its in-batch lines have nearly the same loss."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.alignment import make_pairs
+from transformers import AutoTokenizer
+
+from tiny_drift import write_model
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_line_trains_and_the_like_ones_agree(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    out = tmp_path / "rows.json"
+    sizes = "--device cpu --batch 8 --steps 3 --warm-up 1 --rounds 1 --queue 16"
+    model = str(write_model(tmp_path / "model"))
+    command = [sys.executable, "-m", "benchmarks.alignment", "--model", model, *sizes.split(), "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    queued, batched, other = json.loads(out.read_text())["rows"]
+    assert queued["name"] == "isogloss, queue and TLM" and batched["name"] == "isogloss, in-batch"
+    assert other["name"].startswith("sentence-transformers") and other["times"] == 1
+    for one in (queued, batched):
+        assert one["times"] == one["pairs_per_second"] / other["pairs_per_second"] > 0
+    # Random weights know no translation: the right one is one of eight.
+    assert abs(batched["loss"] - other["loss"]) < 0.3 and abs(batched["loss"] - math.log(8)) < 0.6
+    assert batched["loss"] < queued["loss"] < math.inf  # sixteen others in the queue, seven in the batch
+
+
+def test_made_up_sentences_are_as_long_as_told_and_translate_word_for_word(tiny):
+    tokenizer = AutoTokenizer.from_pretrained(tiny("bert"))
+    pairs = make_pairs(200, tokenizer, 0)
+    sides = [[tokenizer(side)["input_ids"] for side in pair] for pair in pairs]
+    assert all(12 <= len(side) <= 40 for pair in sides for side in pair)
+    assert 18 < sum(len(first) for first, _ in sides) / 200 < 27
+    known = {word: other for pair in pairs for word, other in zip(*(side.split() for side in pair), strict=True)}
+    assert all(
+        known[word] == other != word for pair in pairs for word, other in zip(*map(str.split, pair), strict=True)
+    )
