@@ -1,6 +1,6 @@
 """Figures as a paper prints them, as data: panels of curves with bands. `report` draws them, whatever the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -39,7 +39,8 @@ class Panel:
 class Picture:
     """A figure: its file's name, its title, what it shows, its panels.
 
-    reach: the span of the vertical axis of every panel, 0 for each its own. log: that axis counts in factors.
+    reach: the span of the vertical axis of every panel, 0 for each its own. log: that axis counts in factors. ticks:
+    what stands at places of the horizontal axis, where numbers would not say it.
     """
 
     name: str
@@ -50,3 +51,4 @@ class Picture:
     reach: float = 0.0
     log: bool = False
     xlabel: str = "step"
+    ticks: Mapping[float, str] = field(default_factory=dict)

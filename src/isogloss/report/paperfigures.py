@@ -71,6 +71,8 @@ def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: 
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS if few else 4 if small else 6, integer=whole))
     if whole:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    if picture.ticks:
+        axes.set_xticks(list(picture.ticks), [printable(text) for text in picture.ticks.values()])
     axes.tick_params(labelsize=8 if small else 9)
     if picture.log:
         dress_factors(axes)
