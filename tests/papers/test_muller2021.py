@@ -168,7 +168,7 @@ def test_the_correlation_is_that_of_ranks():
 def test_tables_show_recalled_beside_measured():
     first, *others = PAPER.tables(made(noise=0.0))
     lines = {line[0]: line[1:] for line in first.rows}
-    assert lines["parsing en → X, published"] == ["53.2", "-15.8", "-6.5", "-3.4", "-1.5", "+0.3", "+1.0", "–"]
+    assert lines["parsing en → X, recalled"] == ["53.2", "-15.8", "-6.5", "-3.4", "-1.5", "+0.3", "+1.0", "–"]
     assert lines["parsing en → X"][:2] == ["66.0 [66.0, 66.0]", "-15.0 [-15.0, -15.0]"]
     assert lines["POS en → en"][0] == "90.0 [90.0, 90.0]"
     assert lines["parsing en → X"][-1] == "10.0" and first.columns[-1] == "chance"

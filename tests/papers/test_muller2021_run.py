@@ -114,6 +114,7 @@ def test_the_report_shows_the_papers_own_figures_and_no_map(reproduced, tmp_path
     page = write_report([folder], tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.count('class="judged not-judged"') == 8 and page.count("data:image/png;base64,") == 5
     assert "Table 2, NER: every target language" in page
+    assert "<h2>Verdict</h2>" not in page, "a paper's findings are its verdict, and an empty box is none"
 
 
 def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):

@@ -80,6 +80,7 @@ def render(runs: Sequence[RunFolder]) -> str:
         variants_sentence=_variants_sentence(runs),
         runs=texts,
         reproduced=any(one["paper"] for one in texts),
+        told=any(one["verdict"] or one["facts"] for one in texts),
         scored=any(one["scores"] for one in texts),
         scores=next((one["scores"] for one in texts if one["scores"] and "title" in one["scores"]), None),
         looked=any(is_lookup(run.rows) for run in runs),

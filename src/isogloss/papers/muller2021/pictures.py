@@ -45,7 +45,7 @@ def _costs(found: Results) -> Picture | None:
     )
     if any(line.dots for panel in panels for line in panel.lines):
         caption += " Circles: the paper's, of mBERT from English, recalled and approximate."
-    ticks = {int(PLANS[plan].partition("-")[0]): PLANS[plan] for plan in PAIRS}
+    ticks: dict[float, str] = {int(PLANS[plan].partition("-")[0]): PLANS[plan] for plan in PAIRS}
     title = "What re-initialised layers cost"
     return Picture("figure-pairs", title, caption, panels, "difference in points", xlabel="layers anew", ticks=ticks)
 

@@ -92,7 +92,7 @@ def _line(found: Results, task: str, source: str, label: str, *, target: str, da
 
 def _published(task: str, *, home: bool) -> list[str]:
     score, changes = TABLE_1[task][0 if home else 1]
-    label = f"{NAMES[task]} {SOURCE} → {SOURCE if home else 'X'}, published"
+    label = f"{NAMES[task]} {SOURCE} → {SOURCE if home else 'X'}, recalled"
     return [label, f"{score:.1f}", *(f"{change:+.1f}" for change in changes), NOTHING]
 
 
