@@ -102,6 +102,9 @@ def test_defaults_in_a_table_are_those_of_the_signature(name):
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in TEXTS for t in re.findall(r"\]\(([^)]+)\)", TEXTS[n])])
 def test_links_between_pages_lead_somewhere(name, target):
     page, _, section = target.partition("#")
+    if page.startswith("../"):
+        assert (PAGES[0].parent / page).is_file() and not section
+        return
     headings = re.findall(r"^#+ (.*)$", TEXTS[page or name], re.MULTILINE)
     assert not section or section in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
 
