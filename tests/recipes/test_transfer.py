@@ -158,7 +158,7 @@ def test_bad_rows_are_skipped_counted_and_told(tiny, sets, tmp_path):
     table = ig.transfer(tiny("bert"), **sets, **SMALL, skip_bad=True, out=tmp_path / "run")
     assert value(table, "skipped", "qab").value == 2
     notes = read_facts(tmp_path / "run")["notes"]
-    assert any("2 bad rows of test-qab (qab) were left out, the first:" in note for note in notes)
+    assert any("2 bad rows of test-qab (qab) left out, the first:" in note for note in notes)
 
 
 def test_the_best_model_is_kept_where_that_is_asked_for(tiny, sets, tmp_path):

@@ -77,7 +77,8 @@ class Sets:
         """What was left out."""
         alone = self.read_each_time if self.translated else self.all
         found = [
-            f"{one.skipped:,} bad rows of {one.name} ({one.language}) were left out, the first: {one.first_problem}"
+            f"{one.skipped:,} bad {'row' if one.skipped == 1 else 'rows'} of {one.name} ({one.language}) left out, the "
+            f"first: {one.first_problem}"
             for one in alone
             if one.skipped
         ]
