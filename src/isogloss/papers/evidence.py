@@ -1,12 +1,14 @@
 """How a paper's finding is judged on new runs: contrasts over seeds, each with a t interval.
 
-A finding is held when the interval of every contrast it rests on lies on its side; an interval that reaches over to the
-other side is not enough. With fewer than three seeds there is no interval worth the name, so nothing is judged.
+A finding is held when the interval of every contrast it rests on lies on its side, and refuted when one lies on the
+other. An interval that reaches over is not enough for either: the finding is not held, and stays open. With fewer than
+three seeds there is no interval worth the name, so nothing is judged.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,15 +47,45 @@ class Interval:
         return how(self.value) + (f" [{how(self.low)}, {how(self.high)}]" if self.known else "")
 
 
+class Side(Enum):
+    """Where an interval lies: on the claim's side, on both, or on the other. True is the first alone."""
+
+    HELD = "held"
+    OPEN = "not held, open"
+    REFUTED = "not held"
+
+    def __bool__(self) -> bool:
+        """Whether the claim is held."""
+        return self is Side.HELD
+
+
+def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
+    """One judgement of several: refuted if one is, None if one cannot be made, open if one is, else held.
+
+    >>> all_of([True, Side.OPEN]), all_of([None, False]), all_of([True, None])
+    (<Side.OPEN: 'not held, open'>, <Side.REFUTED: 'not held'>, None)
+    """
+    sides = [one if one is None or isinstance(one, Side) else Side.HELD if one else Side.REFUTED for one in judged]
+    for worst in (Side.REFUTED, None, Side.OPEN):
+        if worst in sides:
+            return worst
+    return Side.HELD if sides else None
+
+
 @dataclass(frozen=True)
 class Contrast:
-    """One comparison a finding rests on: `words` says what it is, `held` whether its interval lies on its side.
+    """One comparison a finding rests on: `words` says what it is, `judged` on which side its interval lies.
 
-    None where it cannot be judged: too few seeds, or nothing was measured.
+    None where it cannot be judged: too few seeds, or nothing was measured. True and False where there is no interval.
     """
 
     words: str
-    held: bool | None
+    judged: Side | bool | None
+
+    @property
+    def held(self) -> bool | None:
+        """Whether it is held."""
+        return None if self.judged is None else bool(self.judged)
 
 
 @dataclass(frozen=True)
@@ -66,17 +98,19 @@ class Finding:
     why: str = ""
 
     @property
+    def side(self) -> Side | None:
+        """All contrasts taken together; None where one cannot be judged and none is refuted."""
+        return all_of(one.judged for one in self.contrasts)
+
+    @property
     def held(self) -> bool | None:
-        """Whether every contrast holds; None where one cannot be judged and none fails."""
-        judged = [one.held for one in self.contrasts]
-        if False in judged:
-            return False
-        return None if not judged or None in judged else True
+        """Whether every contrast holds."""
+        return None if self.side is None else bool(self.side)
 
     @property
     def verdict(self) -> str:
-        """Held, not held, or not judged."""
-        return {True: "held", False: "not held", None: "not judged"}[self.held]
+        """Held, not held, not held but open, or not judged."""
+        return "not judged" if self.side is None else self.side.value
 
     @property
     def measured(self) -> str:
@@ -113,14 +147,28 @@ def share_over_seeds(values: ArrayLike) -> Interval:
     return Interval(found.value, max(found.low, 0.0), min(found.high, 1.0), found.seeds)
 
 
-def above(found: Interval, bound: float = 0.0) -> bool | None:
-    """Whether an interval lies above a bound; None without one."""
-    return found.low > bound if found.known else None
+def above(found: Interval, bound: float = 0.0) -> Side | None:
+    """Whether an interval lies above a bound; None without one.
+
+    >>> above(Interval(2.0, 1.0, 3.0, 3)), above(Interval(2.0, -1.0, 5.0, 3))
+    (<Side.HELD: 'held'>, <Side.OPEN: 'not held, open'>)
+    """
+    if not found.known:
+        return None
+    return Side.HELD if found.low > bound else Side.REFUTED if found.high < bound else Side.OPEN
 
 
-def below(found: Interval, bound: float = 0.0) -> bool | None:
+def below(found: Interval, bound: float = 0.0) -> Side | None:
     """Whether an interval lies below a bound; None without one."""
-    return found.high < bound if found.known else None
+    return above(Interval(-found.value, -found.high, -found.low, found.seeds), -bound)
+
+
+def within(found: Interval, margin: float) -> Side | None:
+    """Whether an interval lies within a margin around 0, so that what it is of hardly differs; None without one."""
+    if not found.known:
+        return None
+    inside = -margin < found.low and found.high < margin
+    return Side.HELD if inside else Side.REFUTED if found.low > margin or found.high < -margin else Side.OPEN
 
 
 def no_interval(seeds: int) -> str:

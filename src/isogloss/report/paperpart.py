@@ -1,6 +1,7 @@
 """What the page of a reproduction shows before all else: the findings, the paper's tables, and its figures."""
 
 import base64
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,13 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
         "findings": [
             {
                 "verdict": one.verdict,
-                "mark": one.verdict.replace(" ", "-"),
+                "mark": one.verdict.replace(", ", "-").replace(" ", "-"),
                 "claim": one.claim,
                 "measured": one.measured,
             }
             for one in found
         ],
-        "count": {
-            verdict: sum(one.verdict == verdict for one in found) for verdict in ("held", "not held", "not judged")
-        },
+        "count": Counter(one.verdict for one in found),
         "tables": list(paper.tables(run.rows)),
         "pictures": [part for one in paper.pictures(run.rows) for part in _embedded(run, one)],
     }

@@ -15,7 +15,9 @@ from isogloss.papers.evidence import (
     Contrast,
     Finding,
     Interval,
+    Side,
     above,
+    all_of,
     below,
     no_interval,
     over_seeds,
@@ -110,7 +112,7 @@ def _settles(found: Results) -> Finding:
     still = {block: _either(below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
     left = {block: over_seeds(one.end / one.start, log=True) for block, one in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
-    moving = [block for block, settled in still.items() if settled is False]
+    moving = [block for block, settled in still.items() if settled is not None and not settled]
     told = f"blocks {', '.join(map(str, moving))} do not clearly settle; " if moving else ""
     settled = (
         f"{told}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
@@ -118,9 +120,7 @@ def _settles(found: Results) -> Finding:
     )
     near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
     parts = [(settled, list(still.values())), (near, [above(one, AWAY) for one in left.values()])]
-    contrasts = [
-        Contrast(words, False if False in judged else None if None in judged else True) for words, judged in parts
-    ]
+    contrasts = [Contrast(words, all_of(judged)) for words, judged in parts]
     return Finding("settles", claim, contrasts, no_interval_of(curves[most]))
 
 
@@ -172,5 +172,6 @@ def _range(curves: Curves, step: float) -> Floats:
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
 
 
-def _either(one: bool | None, other: bool | None) -> bool | None:
-    return None if one is None and other is None else bool(one or other)
+def _either(one: Side | None, other: Side | None) -> Side | None:
+    """The better of two judgements."""
+    return next((side for side in (Side.HELD, Side.OPEN, Side.REFUTED) if side in (one, other)), None)

@@ -9,7 +9,7 @@ curve of the other seeds, and the rise from there is read in the seed that had n
 import numpy as np
 
 from isogloss.measures.curves import crossing
-from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, below, no_interval, over_seeds
+from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, Side, above, below, no_interval, over_seeds
 from isogloss.papers.hussain2020.published import ALL, CROSSING, TABLE_1
 from isogloss.papers.hussain2020.reading import Curves, Floats, Results
 from isogloss.papers.tables import number
@@ -24,7 +24,7 @@ def unchanged(found: Results) -> Finding:
     if curves is None:
         return missing("null", claim, f"no other languages were read under {ALL}")
     factor = over_seeds(curves.end / curves.start, log=True)
-    judged = None if not factor.known else bool(above(factor, 1.0) or below(factor, 1.0))
+    judged = None if not factor.known else Side.HELD if above(factor, 1.0) or below(factor, 1.0) else Side.OPEN
     words = f"that of the others {way(factor)} {from_to(curves)}, a factor of {factor.share}"
     if below(factor, 1.0):
         words += ": rejected by a fall, where the paper sees a rise"

@@ -15,9 +15,11 @@ from isogloss.papers.evidence import (
     Finding,
     Interval,
     above,
+    all_of,
     no_interval,
     over_seeds,
     share_over_seeds,
+    within,
 )
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, near_best
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
@@ -46,7 +48,7 @@ def _above_chance(found: Results) -> Finding:
             words = f"{title(language)} {share_over_seeds(curve.mean(axis=1)).say(percent)} (chance {chance})"
             contrasts.append(Contrast(words, above(gain)))
     if contrasts:
-        contrasts[0] = Contrast(f"the mean over N in {contrasts[0].words}", contrasts[0].held)
+        contrasts[0] = Contrast(f"the mean over N in {contrasts[0].words}", contrasts[0].judged)
     return Finding("above chance", claim, contrasts, _few(found))
 
 
@@ -68,7 +70,7 @@ def _best(found: Results) -> Finding:
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
         gain = over_seeds(there - curve[:, found.points.index(point)])
         contrasts.append(Contrast(f"N = {_span(near)} less that {words}: {gain.say(signed)}", above(gain)))
-    contrasts[0] = Contrast(f"the mean over targets at {contrasts[0].words}", contrasts[0].held)
+    contrasts[0] = Contrast(f"the mean over targets at {contrasts[0].words}", contrasts[0].judged)
     best = [found.points[place] for place in curve.argmax(axis=1)]
     top = found.points[int(curve.mean(axis=0).argmax())]
     among = [one for one in found.points if one != top and not _told_apart(found, curve, top, one)]
@@ -93,8 +95,8 @@ def _flat(found: Results) -> Finding:
     moved = {point: over_seeds(curve[:, place] - start) for place, point in enumerate(found.points)}
     del moved[NOTHING_FROZEN]
     farthest = max(moved, key=lambda point: abs(moved[point].value))
-    held = None if len(found.seeds) < LEAST else all(_within(one) for one in moved.values())
-    flat = [point for point, one in moved.items() if _within(one)]
+    held = all_of(within(one, MARGIN) for one in moved.values())
+    flat = [point for point, one in moved.items() if within(one, MARGIN)]
     means, others = curve.mean(axis=0), found.curve(OTHERS).mean(axis=0) if found.targets else None
     words = (
         f"{title(found.source)} between {percent(float(means.min()))} and {percent(float(means.max()))}, farthest from "
@@ -126,7 +128,7 @@ def _correlates(found: Results) -> Finding:
     why = [f"no {', '.join(missing)}"] if missing else []
     few = _few(found)
     return Finding(
-        "goes with alignment", claim, [Contrast(first, contrasts[0].held), *contrasts[1:]],
+        "goes with alignment", claim, [Contrast(first, contrasts[0].judged), *contrasts[1:]],
         "; ".join([*why, few] if few else why),
     )  # fmt: skip
 
@@ -142,10 +144,6 @@ def _each_best(found: Results) -> str:
         one: found.points[int(found.curve(one).mean(axis=0).argmax())] for one in found.languages if one != found.source
     }
     return ", ".join(f"{point} ({title(one)})" for one, point in best.items())
-
-
-def _within(moved: Interval) -> bool:
-    return moved.known and moved.low > -MARGIN and moved.high < MARGIN
 
 
 def _span(points: list[int]) -> str:

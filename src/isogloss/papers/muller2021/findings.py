@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval
+from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE
 from isogloss.papers.muller2021.reading import Results, Seeds, over
 from isogloss.papers.tables import signed
@@ -107,7 +107,7 @@ def _upper(found: Results) -> Finding:
         some = {plan: over(changes[plan]) for plan in PAIRS[-2:]}
         words = ", ".join(f"{one.say(signed)} points with {PLANS[plan]}" for plan, one in some.items())
         judged = [above(one, -FREE) for one in some.values()]
-        return Contrast(f"{words} (free: above {signed(-FREE)})", None if None in judged else all(judged))
+        return Contrast(f"{words} (free: above {signed(-FREE)})", all_of(judged))
 
     return _by_task(found, "upper layers", claim, judge, home=False)
 
@@ -124,7 +124,7 @@ def _unchanged(found: Results) -> Finding:
         lower, seeds = over(low), len(low)
         words = f"{NAMES[task]}: CKA with the start {lower.share} in layers 1 to 4, {over(high).share} in 9 to 12"
         judged = [above(lower, SAME), above(apart)]
-        contrasts.append(Contrast(f"{words} (as it is: above {SAME})", None if None in judged else all(judged)))
+        contrasts.append(Contrast(f"{words} (as it is: above {SAME})", all_of(judged)))
     return _finding("lower part", claim, contrasts, seeds, "no model was compared with its start")
 
 
@@ -146,7 +146,7 @@ def _middle(found: Results) -> Finding:
         before = found.similarity(task, UNTUNED, which="target")
         words += f", before training at layer {_peak(before)}" if before else ""
         judged = [above(rise), above(fall)]
-        contrasts.append(Contrast(words, None if None in judged else all(judged)))
+        contrasts.append(Contrast(words, all_of(judged)))
     return _finding("middle", claim, contrasts, seeds, "languages were not compared with the source")
 
 
@@ -176,7 +176,7 @@ def _by_task(
             continue
         seeds = len(common)
         one = judge({plan: {seed: some[seed] for seed in sorted(common)} for plan, some in changes.items()})
-        contrasts.append(Contrast(f"{NAMES[task]}: {one.words}", one.held))
+        contrasts.append(Contrast(f"{NAMES[task]}: {one.words}", one.judged))
     return _finding(name, claim, contrasts, seeds, "not all pairs and the reference were run")
 
 

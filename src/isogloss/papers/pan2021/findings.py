@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval, share_over_seeds
+from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval, share_over_seeds
 from isogloss.papers.pan2021.published import (
     AIMS,
     BEFORE,
@@ -97,7 +97,7 @@ def _against(found: Results, name: str, claim: str, others: Sequence[str]) -> Fi
         contrasts.append(Contrast(words, above(over(gain))))
         seeds = len(gain)
     if contrasts:
-        contrasts[0] = Contrast(f"zero-shot XNLI of both losses {contrasts[0].words}", contrasts[0].held)
+        contrasts[0] = Contrast(f"zero-shot XNLI of both losses {contrasts[0].words}", contrasts[0].judged)
     return _finding(name, claim, contrasts, seeds, "nothing to compare with was run")
 
 
@@ -159,8 +159,7 @@ def _cost(found: Results) -> Finding:
     beside = ", ".join(f"{titled(name)} {over(some, log=True).value:.3f}" for name, some in others.items() if some)
     words = f"factors with both losses: {words}" + (f"; means over languages of the others: {beside}" if beside else "")
     judged = [below(one, 1.0) for one in each.values()]
-    held = None if None in judged else all(judged)
-    return _finding("perplexity", claim, [Contrast(words, held)], min(map(len, factors.values())), "")
+    return _finding("perplexity", claim, [Contrast(words, all_of(judged))], min(map(len, factors.values())), "")
 
 
 def _tatoeba(found: Results, alignment: str) -> Seeds:

@@ -16,11 +16,6 @@ def too_few(pairs: int) -> str:
     return f"{pairs} pair{'s' * (pairs != 1)} of languages are too few for an interval" if pairs < LEAST else ""
 
 
-def both_hold(first: bool | None, second: bool | None) -> bool | None:
-    """Whether both hold; None where one cannot be judged."""
-    return None if first is None or second is None else first and second
-
-
 def pairs_told(some: Mapping[str, float]) -> str:
     """How many pairs of languages there are, in words."""
     return f"{len(some)} pair{'s' * (len(some) != 1)}"

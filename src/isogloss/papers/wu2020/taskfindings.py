@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, below, no_interval
-from isogloss.papers.wu2020.judging import both_hold, finding_of, pairs_told, points_told, too_few
+from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval
+from isogloss.papers.wu2020.judging import finding_of, pairs_told, points_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, NAMES, TASKS
 from isogloss.papers.wu2020.reading import Results, Seeds, averaged, mean_by_seed, mean_over, over
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
@@ -33,7 +33,7 @@ def middle(found: Results) -> Finding:
         peak = max(mean, key=lambda layer: mean[layer])
         words = f"layers 3 to 5 above layer 0 by {points_told(rise)} points, above layer {last} by {points_told(fall)}"
         words += f"; best at {peak}"
-        return Contrast(words, both_hold(above(rise), above(fall)))
+        return Contrast(words, all_of([above(rise), above(fall)]))
 
     return _of_stitching(found, "middle", claim, judge)
 
@@ -90,7 +90,7 @@ def _of_stitching(
         targets = [one for one in found.targets(f"stitch {task}") if found.stitched(task, MONOLINGUAL, one, STITCHED)]
         one = judge(task, targets) if targets else None
         if one is not None:
-            contrasts.append(Contrast(f"{NAMES[task]}, {', '.join(targets)}: {one.words}", one.held))
+            contrasts.append(Contrast(f"{NAMES[task]}, {', '.join(targets)}: {one.words}", one.judged))
             curves = found.stitched(task, MONOLINGUAL, targets[0], STITCHED)
             seeds = len(next(iter(curves.values())))
     few = no_interval(seeds) if 0 < seeds < LEAST else ""
