@@ -16,11 +16,11 @@ from isogloss.errors import InputError
 from isogloss.measures.registry import measure
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
-_NEVER = -(2**40)  # rank of an arc from a word to itself: below anything contraction can make of the others
+_NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
 
-Ranks = NDArray[np.int64]
-Scores = NDArray[np.float64]
+Pairs = NDArray[np.complex128]  # numpy compares complex numbers by the real part first, then by the other
 Heads = NDArray[np.int64]
+_Cycle = list[tuple[list[int], int, int]]  # of each node: its words, and the arc into it, from a word to its head
 
 
 def best_tree(scores: ArrayLike) -> list[int]:
@@ -46,70 +46,91 @@ def best_tree(scores: ArrayLike) -> list[int]:
         raise InputError("a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
     heads = table.argmax(axis=1)
-    if (heads == 0).sum() == 1 and _cycle(np.concatenate([[0], heads])) is None:
+    if (heads == 0).sum() == 1 and not _cycle(np.concatenate([[0], heads])):
         return [int(head) for head in heads]  # each word has its best head, so no tree is better
-    square = np.zeros((n + 1, n + 1))
-    square[1:] = table
-    rank = np.zeros((n + 1, n + 1), dtype=np.int64)
-    rank[:, 0] = -1
-    np.fill_diagonal(rank, _NEVER)
-    np.fill_diagonal(square, 0.0)
-    return [int(head) for head in _arborescence(rank, square)[1:]]
+    pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
+    pairs[1:].imag = table
+    pairs[:, 0] -= 1.0
+    np.fill_diagonal(pairs, _NEVER)
+    return _arborescence(pairs)[1:]
 
 
-def _arborescence(rank: Ranks, score: Scores) -> Heads:
-    """The head of each node but 0 in the best arborescence from 0; rank, score: (nodes, nodes), dependent by head."""
-    heads = _best(rank, score)
-    heads[0] = 0
-    cycle = _cycle(heads)
-    if cycle is None:
-        return heads
-    inside = np.array(cycle)
-    outside = np.setdiff1d(np.arange(len(heads)), inside)  # node 0 stays first
-    # One node, the last, stands for the cycle. An arc into it breaks the cycle at some node, and counts with what is
-    # gained or lost there; an arc from it leaves from the node that is best for the dependent.
-    gained = [part[np.ix_(inside, outside)] - part[inside, heads[inside]][:, None] for part in (rank, score)]
-    entry = _best(gained[0].T, gained[1].T)  # for each head outside: which node of the cycle it enters
-    leaving = [part[np.ix_(outside, inside)] for part in (rank, score)]
-    exit_ = _best(leaving[0], leaving[1])
-    every = np.arange(len(outside))
-    arcs = [part[np.ix_(outside, outside)] for part in (rank, score)]
-    small_rank, small_score = (
-        np.block([[arc, out[every, exit_][:, None]], [into[entry, every], np.zeros(1, dtype=arc.dtype)]])
-        for arc, into, out in zip(arcs, gained, leaving, strict=True)
-    )
-    small_rank[-1, -1] = _NEVER
-    inner = _arborescence(small_rank, small_score)
-    last = len(outside)
-    entered = inner[last]
-    for place in range(1, last):
-        head = inner[place]
-        heads[outside[place]] = inside[exit_[place]] if head == last else outside[head]
-    heads[inside[entry[entered]]] = outside[entered]
-    return heads
+def _arborescence(pairs: Pairs) -> list[int]:
+    """The head of each node but 0 in the best arborescence from 0; pairs: (nodes, nodes), dependent by head.
+
+    From each node the best heads are followed until a node that reaches 0, and a cycle on the way becomes one node
+    (Tarjan 1977). It takes the row and the column of its first one, so every other node's best head stays what it was.
+    """
+    size = len(pairs)
+    arcs = np.indices((size, size))  # dependent and head of the words that an arc between nodes joins
+    best = pairs.argmax(axis=1).tolist()
+    inside, words = list(range(size)), [[node] for node in range(size)]
+    reaches, cycles = [True, *[False] * (size - 1)], list[_Cycle]()
+
+    def node_of(node: int) -> int:
+        while inside[node] != node:
+            node = inside[node]
+        return node
+
+    for start in range(1, size):
+        path, node = list[int](), node_of(start)
+        while not reaches[node]:
+            if node not in path:
+                path.append(node)
+                node = node_of(best[node])
+                continue
+            members = path[path.index(node) :]
+            del path[-len(members) :]
+            heads = [node_of(best[one]) for one in members]
+            cycles.append(
+                [(words[one], *arcs[:, one, head].tolist()) for one, head in zip(members, heads, strict=True)]
+            )
+            _contract(pairs, arcs, members, heads)
+            node = members[0]
+            words[node] = [word for one in members for word in words[one]]
+            for one in members:
+                inside[one] = node
+            best[node] = int(pairs[node].argmax())
+        for one in path:
+            reaches[one] = True
+    found = [-1] * size
+    for node in range(1, size):
+        if inside[node] == node:
+            word, head = arcs[:, node, node_of(best[node])].tolist()
+            found[word] = head
+    for cycle in reversed(cycles):  # broken where an arc enters it
+        for some, word, head in cycle:
+            if all(found[one] < 0 for one in some):
+                found[word] = head
+    return found
 
 
-def _best(rank: Ranks, score: Scores) -> Heads:
-    """For each row the first column of the highest rank and, among those, the highest score."""
-    top = rank.max(axis=1, keepdims=True)
-    return np.where(rank == top, score, -np.inf).argmax(axis=1)
+def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: list[int]) -> None:
+    """Make one node of a cycle, the first of these, whose heads in it are given.
+
+    An arc into it breaks the cycle at some node, and counts with what is gained or lost there; an arc from it leaves
+    from the node that is best for the dependent.
+    """
+    first, every = members[0], np.arange(len(pairs))
+    gained = pairs[members] - pairs[members, heads][:, None]
+    entry, leaving = gained.argmax(axis=0), np.array(members)[pairs[:, members].argmax(axis=1)]
+    pairs[:, first], arcs[:, :, first] = pairs[every, leaving], arcs[:, every, leaving]
+    pairs[first], arcs[:, first] = gained[entry, every], arcs[:, np.array(members)[entry], every]
+    pairs[:, members[1:]] = _NEVER
+    pairs[first, members] = _NEVER
 
 
-def _cycle(heads: Heads) -> list[int] | None:
-    """The nodes of a cycle among the heads, or None; node 0 is its own head and ends every path."""
-    state = [0] * len(heads)  # 0 not seen, otherwise the number of the walk that saw it
-    state[0] = -1
-    for start in range(1, len(heads)):
+def _cycle(heads: Heads) -> bool:
+    """Whether there is a cycle among the heads; node 0 is its own head and ends every path."""
+    walks, links = [-1, *[0] * (len(heads) - 1)], heads.tolist()  # 0 not seen, otherwise the walk that saw it
+    for start in range(1, len(walks)):
         node = start
-        while state[node] == 0:
-            state[node] = start
-            node = int(heads[node])
-        if state[node] == start:
-            found = [node]
-            while int(heads[found[-1]]) != node:
-                found.append(int(heads[found[-1]]))
-            return found
-    return None
+        while walks[node] == 0:
+            walks[node] = start
+            node = links[node]
+        if walks[node] == start:
+            return True
+    return False
 
 
 class Parsed(Protocol):
