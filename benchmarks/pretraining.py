@@ -176,10 +176,10 @@ def run_ours(case, *, profiled=False):
         models, {LANGUAGE: np.load(case.text, mmap_mode="r")}, batch=case.batch, length=case.length,
         mask_id=SPECIAL.index("[MASK]"), marks=range(len(SPECIAL)),
         pools={LANGUAGE: torch.arange(len(SPECIAL), case.vocabulary)}, device=case.device, seed=0,
+        compiled=case.device.type == "cuda",
     )  # fmt: skip
     settings = Settings(
         steps=case.warm_up + case.steps, seed=0, report=case.span, half=case.half,
-        compiled=case.device.type == "cuda",
         optimisation=Optimisation(RATE, case.warm_up, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP),
     )  # fmt: skip
     training = Training(models, objective, settings, join(case.device))

@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM
 from isogloss.errors import InputError
 from isogloss.text.masking import IGNORE, slots
 from isogloss.text.sampling import Sampler
+from isogloss.training import objectives
 from isogloss.training.objectives import masked_lm, masked_loss
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
@@ -33,9 +34,9 @@ def models(separate="nothing"):
     return build(config, list(STREAMS), sharing=parse(separate), seed=0)
 
 
-def objective(separate="nothing", seed=0, **changes):
+def objective(separate="nothing", seed=0, *, of=None, **changes):
     options = {"batch": BATCH, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
-    return masked_lm(models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
+    return masked_lm(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
 
 
 def original(rows):
@@ -129,6 +130,37 @@ def test_rows_of_a_language_run_through_its_own_model():
     rows = found.draw(0)[1].rows
     assert float(found.loss(rows, "nl").detach()) == float(masked_loss(both.of("nl"), rows).detach())
     assert float(found.loss(rows, "nl").detach()) != float(masked_loss(both.of("en"), rows).detach())
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Counts what is compiled, and compiles nothing."""
+    graphs, compile_with = [], torch.compile
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
+    objectives._compiled.cache_clear()
+    yield graphs
+    objectives._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_models_of_one_shape_and_languages_apart_are_compiled_once(separate, compilations):
+    for seed in (0, 1):
+        both = models(separate).eval()
+        quick, plain = (objective(seed=seed, of=both, batch=24, compiled=compiled) for compiled in (True, False))
+        for step in range(3):
+            for one, other in zip(quick.draw(step), plain.draw(step), strict=True):
+                with quick.around():
+                    found = quick.loss(one.rows, one.name)
+                torch.testing.assert_close(found, plain.loss(other.rows, other.name))
+    sizes = {len(part.rows["inputs"]) for step in range(3) for part in objective(separate, batch=24).draw(step)}
+    assert len(sizes) == 1 if separate == "nothing" else len(sizes) > 2, "a language's rows differ from step to step"
+    assert len(compilations) == 1
 
 
 def test_word_starts_of_wordpieces_and_unigram_pieces():

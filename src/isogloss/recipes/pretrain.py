@@ -140,10 +140,10 @@ def pretrain_job(
         report=at_least("report", report, 1),
         piece=None if piece is None else at_least("piece", piece, 1),
         half=half_precision(dtype, place),
-        compiled={"auto": place.type == "cuda", "yes": True, "no": False}[
-            one_of("compiled", compiled, ("auto", "yes", "no"))
-        ],
     )
+    quick = {"auto": place.type == "cuda", "yes": True, "no": False}[
+        one_of("compiled", compiled, ("auto", "yes", "no"))
+    ]
     objective = partial(
         masked_lm,
         batch=at_least("batch", batch, 1),
@@ -164,7 +164,7 @@ def pretrain_job(
         words = masking_words(packed)
         ids = {one: stream.ids for one, stream in packed.train.items()}
         starts = {one: word_starts(tokenizer) for one, tokenizer in packed.tokenizers.items()} if whole_words else None
-        task = objective(models, ids, device=processes.device, starts=starts, **words)
+        task = objective(models, ids, device=processes.device, starts=starts, compiled=quick, **words)
         training = Training(models, task, settings, processes)
 
         def export(folder: Path) -> None:

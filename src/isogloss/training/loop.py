@@ -70,7 +70,7 @@ class Settings:
     """How it is learned.
 
     report: the mean loss is read every so many steps. piece: rows of one forward pass, where a batch does not fit.
-    half: bfloat16 arithmetic, weights stay float32. compiled: the loss is compiled for the device.
+    half: bfloat16 arithmetic, weights stay float32.
     """
 
     steps: int
@@ -79,7 +79,6 @@ class Settings:
     report: int = 50
     piece: int | None = None
     half: bool = False
-    compiled: bool = False
 
 
 class Training:
@@ -95,7 +94,6 @@ class Training:
         self.memory: Memory = {}  # of the rule that may stop it
         self.stopped: str | None = None
         self._judged = -1
-        self._loss = _compiled(objective.loss) if settings.compiled else objective.loss
         wide = torch.float32 if processes.device.type == "mps" else torch.float64
         self._total = torch.zeros((), dtype=wide, device=processes.device)  # of this process
         self._count = torch.zeros((), dtype=wide, device=processes.device)  # of all together
@@ -109,7 +107,7 @@ class Training:
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
                     with self._arithmetic(), self.objective.around():
-                        total = self._loss(rows, part.name)
+                        total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
         self._count += count
@@ -273,12 +271,6 @@ def _keep_best(
         training.best, training.best_step = value, training.step
         if checkpoints is not None and training.processes.first:
             training.best_weights = kept.copy_weights(training.model, training.best_weights)
-
-
-def _compiled(loss: Callable[[Rows, str], Tensor]) -> Callable[[Rows, str], Tensor]:
-    """The loss, compiled for each language that has a model of its own: torch gives up after eight unless told."""
-    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-    return torch.compile(loss)
 
 
 class _drawing:

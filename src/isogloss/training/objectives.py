@@ -1,6 +1,7 @@
 """What can be learned: an objective draws the rows of a step and says their loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def masked_lm(
     exponent: float = 0.7,
     share: float = 0.15,
     starts: Mapping[str, Tensor] | None = None,
+    compiled: bool = False,
 ) -> Objective:
     """Masked language modelling on streams of text in one or many languages.
 
@@ -42,7 +44,7 @@ def masked_lm(
     proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. marks:
     special ids, never masked; pools: the ids each language's random words are drawn from; starts: the ids that begin a
     word in each language, (vocabulary,) bool, if words are to be masked whole. Languages that share one
-    model run through it together, others each through its own.
+    model run through it together, others each through its own. compiled: the loss is compiled for the device.
     """
     names = list(streams)
     sampler = Sampler({name: len(ids) for name, ids in streams.items()}, length=length, exponent=exponent, seed=seed)
@@ -52,7 +54,8 @@ def masked_lm(
     special[list(marks)] = True
     pools = {name: pool.to(device) for name, pool in pools.items()}
     begins = {name: table.to(device) for name, table in (starts or {}).items()}
-    if begins and _one_model(models, names):  # what goes on a word in one language is no word in any other
+    alone, loss_of = _one_model(models, names), _compiled() if compiled else masked_loss
+    if begins and alone:  # what goes on a word in one language is no word in any other
         begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
 
     def draw(step: int) -> list[Part]:
@@ -75,7 +78,10 @@ def masked_lm(
         return parts
 
     def loss(rows: Rows, name: str) -> Tensor:
-        return masked_loss(models.of(name), rows)
+        if compiled and not alone:  # how many rows a language has differs from step to step
+            for one in rows.values():
+                torch._dynamo.maybe_mark_dynamic(one, 0)
+        return loss_of(models.of(name), rows)
 
     encoders: dict[int, Any] = {id(one): one for one in (base(models.of(name)) for name in names)}
     packing = [one for one in encoders.values() if FAMILIES[one.config.model_type].packs]
@@ -86,6 +92,17 @@ def masked_lm(
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
     """Cross entropy of the masked tokens in nats, summed; rows: inputs, places, labels and, if padded, attention."""
     return _surprise(masked_scores(model, rows["inputs"], rows["places"], rows.get("attention")), rows["labels"])
+
+
+@cache
+def _compiled() -> Callable[[torch.nn.Module, Rows], Tensor]:
+    """`masked_loss`, compiled once for all models of one shape that this process trains, one after the other.
+
+    It is a function of the model: one that encloses its model would be compiled anew for each.
+    """
+    # Models of one process may have many shapes, and torch gives up after eight unless told.
+    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+    return torch.compile(masked_loss)
 
 
 def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor | None:

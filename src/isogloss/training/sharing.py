@@ -111,7 +111,7 @@ def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int)
     """
     if not languages or len({_key(language) for language in languages}) < len(languages):
         raise InputError(f"languages must be named once each, and at least one: {', '.join(languages) or 'none given'}")
-    configs = _configs(config, languages, sharing)
+    configs = _copied(_configs(config, languages, sharing))
     first = languages[0]
     if sharing.everything:
         return Languages({ALL: _draw(configs[first], first, seed)}, languages, sharing=sharing)
@@ -175,6 +175,14 @@ def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[st
     return configs
 
 
+def _copied(configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies, one for languages whose configurations are equal: so one compiled step fits all of their models."""
+    found: list[Any] = []
+    for one in configs.values():
+        found += [] if one in found else [copy.deepcopy(one)]
+    return {language: found[found.index(one)] for language, one in configs.items()}
+
+
 def _shape(config: Any) -> dict[str, Any]:
     facts: dict[str, Any] = config.to_dict()
     return {key: value for key, value in facts.items() if key != "vocab_size" and not key.endswith("_token_id")}
@@ -186,7 +194,7 @@ def _draw(config: Any, language: str, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would also seed every GPU, which this fork does not put back.
         torch.default_generator.manual_seed(seed_of(seed, "weights", language))
-        return AutoModelForMaskedLM.from_config(copy.deepcopy(config), dtype=torch.float32)
+        return AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
