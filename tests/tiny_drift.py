@@ -31,12 +31,14 @@ def word_pieces(texts):
     )  # fmt: skip
 
 
-def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0):
-    """The folder of a small random masked LM, with a tokenizer of these languages."""
+def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0, **changes):
+    """The folder of a small random masked LM, with a tokenizer of these languages; changes: of its configuration."""
     texts = [one for corpus in invented(languages, sentences=SENTENCES, seed=1) for one in corpus]
     tokenizer = word_pieces(texts)
     config = tiny_config(family, len(tokenizer))
     config.num_hidden_layers, config.hidden_size, config.intermediate_size = depth, 16, 32
+    for name, value in changes.items():
+        setattr(config, name, value)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForMaskedLM.from_config(config)

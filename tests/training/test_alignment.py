@@ -16,7 +16,7 @@ from isogloss.text.pairstreams import Borders, borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, coins, loss_probe
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation
-from isogloss.training.pairbatches import fill_pairs, fill_single, fitting, row_states
+from isogloss.training.pairbatches import Texts, fill_pairs, fill_single, fitting, read_sides, row_states
 from isogloss.training.sentences import masking_of
 from tiny_drift import write_model
 from tiny_training import ALONE
@@ -86,18 +86,31 @@ BORDERS = Borders((2,), (3,), (2,), (3,), (3,))
 DOUBLE = Borders((2,), (3,), (2,), (3, 3), (3,))
 
 
+def texts(*sentences):
+    return Texts(np.concatenate(sentences), np.array([len(one) for one in sentences]))
+
+
 def test_rows_are_laid_out_by_hand():
     one, two = np.array([7, 8, 9]), np.array([5])
-    filled = fill_single([one, two], BORDERS, 0)
+    filled = fill_single(texts(one, two), BORDERS, 0)
     assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
     assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
-    both = fill_pairs([(one, two), (two, two)], BORDERS, 0, longest=20)
+    both = fill_pairs((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
     assert both.ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
     assert both.lengths.tolist() == [7, 5] and both.second.tolist() == [5, 3]
     assert both.content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
-    two_marks = fill_pairs([(one, two)], DOUBLE, 0, longest=20)
+    two_marks = fill_pairs((texts(one), texts(two)), DOUBLE, 0, longest=20)
     assert two_marks.ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and two_marks.second.tolist() == [5]
-    assert fill_pairs([(one, one)], BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
+    assert fill_pairs((texts(one), texts(one)), BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
+
+
+def test_sides_are_read_from_the_streams_they_are_of_and_change_places(pairs):
+    streams, groups, numbers = list(pairs.values()), np.array([1, 0, 1, 0, 0]), np.array([3, 23, 0, 5, 5])
+    swapped = np.array([False, True, True, False, True])
+    found = [np.split(side.ids, np.cumsum(side.sizes)[:-1]) for side in read_sides(streams, groups, numbers, swapped)]
+    for row in range(5):
+        expected = streams[groups[row]].sides(numbers[row])[:: -1 if swapped[row] else 1]
+        assert [side[row].tolist() for side in found] == [one.tolist() for one in expected]
 
 
 def test_sentences_that_fit_stay_and_others_share_the_room():
@@ -111,7 +124,7 @@ def test_sentences_that_fit_stay_and_others_share_the_room():
 @pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
 def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pairs, family):
     model, stack = load_masked_lm(models[family], device="cpu")
-    sides = [pairs["qaa-qab"].sides(number) for number in range(4)]
+    sides = read_sides([pairs["qaa-qab"]], np.zeros(4, dtype=np.int64), np.arange(4))
     filled = fill_pairs(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
     ids, lengths, second = (torch.from_numpy(one) for one in (filled.ids, filled.lengths, filled.second))
     for reset in (False, True):

@@ -10,8 +10,9 @@ from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
-from isogloss.training import captured
-from isogloss.training.captured import Captured, layout
+from isogloss.training import captured, checkpoints
+from isogloss.training.captured import Captured, layout, size_of
+from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import HEADS
 from isogloss.training.objectives import masked_loss, packed_loss
 from isogloss.training.taskmodels import ask, task_model
@@ -58,17 +59,83 @@ def without_dropout(model):
 
 
 def test_layout_is_that_of_an_explicit_loop():
-    lengths, size, first = [3, 1, 5], 12, 2
-    places, borders = layout(torch.tensor(lengths), size=size, first=first)
-    rest = size - sum(lengths)
-    assert places.tolist() == [first + place for length in [*lengths, rest] for place in range(length)]
-    assert borders.tolist() == [0, 3, 4, 9, 12]
+    lengths, first = [3, 1, 5], 2
+    places, borders = layout(torch.tensor(lengths), tokens=9, first=first)
+    assert places.tolist() == [first + place for length in lengths for place in range(length)]
+    assert borders.tolist() == [0, 3, 4, 9]
 
 
-def test_layout_without_anything_left_over():
-    places, borders = layout(torch.tensor([2, 2]), size=4, first=0)
-    assert places.tolist() == [0, 1, 0, 1]
-    assert borders.tolist() == [0, 2, 4, 4]
+def test_sizes_are_few_and_little_is_left_over():
+    for tokens in range(1, 40_000, 7):
+        size = size_of(tokens)
+        assert tokens <= size == size_of(size) and size % captured.SIZE == 0
+        assert size - tokens < max(captured.SIZE, tokens / 16 + 1)
+    assert len({size_of(tokens) for tokens in range(15_000, 17_000)}) <= 5
+
+
+def test_what_is_left_over_is_a_sentence_that_attention_takes(nli):
+    """A batch of 16,385 tokens leaves 1,023 over, which is longer than any sentence of it."""
+    stack, _, _, _ = nli("bert")
+    seen, rows = [], 400
+    graphs = Captured(stack, rows=rows, longest=64, capture=lambda *given: seen.append(given) or None)
+    lengths = torch.full((rows,), 40)
+    lengths[:385] = 41
+    places, borders = layout(lengths, tokens=16_385, first=0)
+    assert graphs.run(0, torch.zeros(16_385, stack.width), places, borders) is None
+    sizes = [len(sample[0]) for _, sample in seen]
+    assert sizes == [20_480, 17_408], "the first is larger, so that others find room in its memory"
+    for blocks, (hidden, spots, ends) in seen:
+        assert blocks.longest >= 1_023 and int(ends.diff().max()) <= blocks.longest
+        assert len(hidden) == len(spots) == int(ends[-1]) and len(ends) == rows + 2
+
+
+def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
+    stack, task, _, labels = nli("bert")
+    model = task_model(stack, task, labels, seed=1)
+    optimiser = torch.optim.AdamW(model.parameters())
+    place = Checkpoints(tmp_path, lambda folder: None, 1)
+    saved = checkpoints.save(place, model, optimiser, state={"step": 1})
+    before = {name: (one.data_ptr(), one.detach().clone()) for name, one in model.named_parameters()}
+    with torch.no_grad():
+        for one in model.parameters():
+            one.add_(1.0)
+    checkpoints.restore(saved, model, optimiser)
+    for name, one in model.named_parameters():
+        assert one.data_ptr() == before[name][0] and torch.equal(one, before[name][1]), name
+
+
+def test_modes_and_gradients_have_graphs_of_their_own(nli):
+    """A graph of evaluation mode drops nothing, one without gradients has no way back."""
+    stack, task, items, labels = nli("bert")
+    count = []
+    graphs = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(sample[0]) or blocks)
+    batch = ask(items, [0, 1, 2], device=stack.device).batch
+    for number, training in enumerate((True, False), 1):
+        stack.model.train(training)
+        assert graphs.top(batch).requires_grad and graphs.top(batch).requires_grad
+        assert len(count) == number and count[-1].requires_grad
+    with torch.no_grad():
+        assert not graphs.top(batch).requires_grad
+    assert len(count) == 3 and not count[-1].requires_grad
+    assert graphs.top(batch).requires_grad and len(count) == 3
+
+
+def test_a_capture_leaves_the_draws_of_its_step_alone(nli):
+    stack, _, items, _ = nli("bert")
+    batch = ask(items, [0, 1, 2], device=stack.device).batch
+
+    def capture(blocks, sample):
+        torch.rand(7)
+        return blocks
+
+    graphs, drawn = Captured(stack, rows=3, longest=64, capture=capture), []
+    stack.model.eval()
+    for _ in range(2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            graphs.top(batch)
+            drawn.append(torch.rand(1))
+    assert torch.equal(*drawn)
 
 
 @pytest.mark.parametrize("family", PACKING)
@@ -160,7 +227,8 @@ def test_masked_sentences_end_to_end_have_the_loss_and_gradients_of_padded_ones(
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
-def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli):
+def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # hidden, it would switch autocast off
     stack, task, items, labels = nli("modernbert", torch.device("cuda"))
     batches = [[0, 3, 5, 1], [2, 4, 6, 7], [1, 2, 3, 4]]
     plain = without_dropout(task_model(stack, task, labels, seed=1, half=True))

@@ -79,7 +79,8 @@ def mask(
     original = ids.gather(1, places)
     kind = torch.rand(places.shape, generator=generator, device=device)
     words = pool[torch.randint(pool.shape[0], places.shape, generator=generator, device=device)]
-    new = torch.where(kind < masked, mask_id, torch.where(kind < masked + random, words, original))
+    # Not `torch.where` with a number, which a GPU would be sent and waited for.
+    new = torch.where(kind < masked + random, words, original).masked_fill(kind < masked, mask_id)
     inputs = ids.scatter(1, places, torch.where(used, new, original))
     return Masked(inputs, places, original.masked_fill(~used, IGNORE))
 

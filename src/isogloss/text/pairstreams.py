@@ -7,6 +7,7 @@ Both are plain `.npy` files, memory-mapped, so that text larger than memory work
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -155,24 +156,22 @@ class PairSampler:
     """
 
     def __init__(self, sizes: dict[str, int], *, exponent: float, seed: int) -> None:
-        self.groups, self._sizes, self._seed = list(sizes), list(sizes.values()), seed
+        self.groups, self._sizes, self._seed = list(sizes), np.array(list(sizes.values()), dtype=np.int64), seed
         self._mixture = Mixture(shares(sizes, exponent=exponent), turn_of(seed, len(sizes)))
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Group and pair number of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
         groups, within = self._mixture.rows(step, batch)
-        numbers = np.empty_like(within)
-        for group in np.unique(groups).tolist():
-            for epoch in np.unique(within[groups == group] // self._sizes[group]).tolist():
-                mine = (groups == group) & (within // self._sizes[group] == epoch)
-                key = [self._seed, group, epoch]
-                numbers[mine] = shuffled(within[mine] % self._sizes[group], self._sizes[group], key=key)
-        return groups, numbers
+        sizes = self._sizes[groups]
+        epochs, places = np.divmod(within, sizes)
+        orders, owners = np.unique(np.stack([groups, epochs]), axis=1, return_inverse=True)
+        keys = np.stack([_round_keys(self._seed, *order) for order in orders.T.tolist()])
+        return groups, _permuted(places, sizes, keys[owners.reshape(-1)])
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each group's pairs have been seen before this step."""
         counts = self._mixture.before(step * batch)
-        return {name: counts[i] / self._sizes[i] for i, name in enumerate(self.groups)}
+        return {name: counts[i] / int(self._sizes[i]) for i, name in enumerate(self.groups)}
 
 
 def shuffled(places: np.ndarray, size: int, *, key: list[int]) -> np.ndarray:
@@ -184,17 +183,29 @@ def shuffled(places: np.ndarray, size: int, *, key: list[int]) -> np.ndarray:
     >>> sorted(shuffled(np.arange(5), 5, key=[0]).tolist())
     [0, 1, 2, 3, 4]
     """
-    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))
+    keys = np.broadcast_to(_round_keys(*key), (len(places), _ROUNDS))
+    return _permuted(places, np.full(len(places), size, dtype=np.int64), keys)
+
+
+@lru_cache(maxsize=256)
+def _round_keys(*key: int) -> np.ndarray:
+    """What the rounds of a permutation mix in, (rounds,) uint64."""
+    return np.random.default_rng(key).integers(2**64, size=_ROUNDS, dtype=np.uint64)
+
+
+def _permuted(places: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """`shuffled` of places that are each below a size of its own, with keys (places, rounds) of its own."""
+    bits = np.frexp(np.maximum(sizes - 1, 1).astype(np.float64))[1]  # as `int.bit_length`
+    half = ((bits + 1) // 2).astype(np.uint64)
     mask = (np.uint64(1) << half) - np.uint64(1)
-    keys = np.random.default_rng(key).integers(2**64, size=_ROUNDS, dtype=np.uint64)
-    found = places.astype(np.uint64)
-    outside = np.ones(len(found), dtype=bool)
-    while outside.any():
-        left, right = found[outside] >> half, found[outside] & mask
-        for one in keys:
-            left, right = right, left ^ (_mixed(right ^ one) & mask)
-        found[outside] = (left << half) | right
-        outside = found >= size
+    found, outside = places.astype(np.uint64), np.arange(len(places))
+    while len(outside):
+        h, m, rounds = half[outside], mask[outside], keys[outside].T
+        left, right = found[outside] >> h, found[outside] & m
+        for one in rounds:
+            left, right = right, left ^ (_mixed(right ^ one) & m)
+        found[outside] = (left << h) | right
+        outside = outside[found[outside] >= sizes[outside].astype(np.uint64)]
     return found.astype(np.int64)
 
 

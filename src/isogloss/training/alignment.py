@@ -10,11 +10,15 @@ two comes first and is the query.
 A sentence that occurs again is no negative of itself: beside each vector the queue holds a hash of its tokens.
 
 All that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of losses.
+
+On a GPU the three passes of a step, TLM, query and key, are many kernels, little arithmetic: blocks run as CUDA graphs
+(`isogloss.training.captured`), each pass with graphs of its own, since all go forwards before any goes backwards.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +30,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, _module
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.pairstreams import Borders, PairSampler, PairStream
+from isogloss.training.captured import Capture, Captured
 from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
 from isogloss.training.heads import scores
 from isogloss.training.loop import Objective, Part, Rows
@@ -33,6 +38,7 @@ from isogloss.training.pairbatches import (
     Filled,
     fill_pairs,
     fill_single,
+    read_sides,
     row_states,
     runs_packed,
     sentence_names,
@@ -110,6 +116,7 @@ class Aligner(nn.Module):
         # Not part of a checkpoint: a run that goes on loads the same model first.
         self.start = [one.detach().clone() for one in model.parameters()] if how.pull else []
 
+    @cached_property
     def slow_and_fast(self) -> tuple[list[Tensor], list[Tensor]]:
         """Weights of the key encoder and its projection, and those they follow."""
         fast = dict(self.stack.model.named_parameters())
@@ -120,7 +127,7 @@ class Aligner(nn.Module):
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
-            follow(*self.slow_and_fast(), momentum=self.how.momentum)
+            follow(*self.slow_and_fast, momentum=self.how.momentum)
             keys, names = (torch.cat(some) for some in zip(*self.pending, strict=True))
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
@@ -140,31 +147,31 @@ def align_pairs(
     device: torch.device,
     exponent: float = 0.7,
     half: bool = False,
+    graphs: Mapping[str, Captured] | None = None,
 ) -> Objective:
     """The objective: `batch` pairs a step, groups of languages in proportion to their size to the power `exponent`.
 
     longest: tokens of a sequence at most; a longer pair is cut. mask_id, marks, pool: as `masking_of` gives them. half:
-    whether arithmetic is in half precision, in which a GPU runs the rows end to end.
+    whether arithmetic is in half precision, in which a GPU runs the rows end to end. graphs: of `graphs_of`, none where
+    it is empty; by default on a GPU, where rows run end to end.
     """
     how, words = aligner.how, pool.to(device)
-    names, sampler = (
-        list(pairs),
-        PairSampler({name: len(one) for name, one in pairs.items()}, exponent=exponent, seed=seed),
-    )
-    padding, special = padding_id(aligner.model), list(marks)
-    run = _Runner(aligner, borders, runs_packed(aligner.stack, device, half=half))
+    sampler = PairSampler({name: len(one) for name, one in pairs.items()}, exponent=exponent, seed=seed)
+    streams, padding = list(pairs.values()), padding_id(aligner.model)
+    maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
+    maskable[list(marks)] = False
+    end_to_end = runs_packed(aligner.stack, device, half=half)
+    if graphs is None:
+        graphs = graphs_of(aligner, rows=batch, longest=longest) if end_to_end and device.type == "cuda" else {}
+    run = _Runner(aligner, borders, end_to_end, graphs)
 
     def draw(step: int) -> list[Part]:
         groups, numbers = sampler.rows(step, batch)
-        sides = [
-            pairs[names[group]].sides(number) for group, number in zip(groups.tolist(), numbers.tolist(), strict=True)
-        ]
-        if how.shuffle:
-            sides = [pair[::-1] if swap else pair for pair, swap in zip(sides, coins(seed, step, batch), strict=True)]
+        sides = read_sides(streams, groups, numbers, coins(seed, step, batch) if how.shuffle else None)
         rows: dict[str, Tensor] = {}
         if how.tlm:
             whole = fill_pairs(sides, borders, padding, longest=longest)
-            content = to_device(whole.content & ~np.isin(whole.ids, special), device)
+            content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
             found = mask(
                 to_device(whole.ids, device), content, mask_id=mask_id, pool=words, generator=draw_from, share=how.share
@@ -175,8 +182,7 @@ def align_pairs(
             tokens = (found.labels != IGNORE).sum().clamp(min=1)
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
-            for side, name in enumerate(("query", "key")):
-                sentences = [pair[side] for pair in sides]
+            for sentences, name in zip(sides, ("query", "key"), strict=True):
                 rows |= _tensors(fill_single(sentences, borders, padding), name, device)
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
@@ -185,6 +191,20 @@ def align_pairs(
         return run.loss(rows)
 
     return Objective(draw, loss, lambda rows: len(next(iter(rows.values()))), after=aligner.after)
+
+
+def graphs_of(aligner: Aligner, *, rows: int, longest: int, capture: Capture | None = None) -> dict[str, Captured]:
+    """The blocks of each pass of a step as CUDA graphs: `tlm`, `query` and `key`, those that there are.
+
+    rows: pairs of a step; longest: most tokens of a sequence. No two passes share a graph, though they may share the
+    weights: the memory of one is read backwards after the others went forwards.
+    """
+    how, passes = aligner.how, dict[str, Stack]()
+    if how.tlm:
+        passes["tlm"] = aligner.stack
+    if how.contrastive:
+        passes |= {"query": aligner.sentences, "key": aligner.keys if how.queued else aligner.sentences}
+    return {name: Captured(stack, rows=rows, longest=longest, capture=capture) for name, stack in passes.items()}
 
 
 def coins(seed: int, step: int, batch: int) -> np.ndarray:
@@ -215,6 +235,7 @@ class _Runner:
     aligner: Aligner
     borders: Borders
     end_to_end: bool
+    graphs: Mapping[str, Captured]
 
     def loss(self, rows: Rows) -> Tensor:
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
@@ -238,8 +259,10 @@ class _Runner:
     def tlm(self, rows: Rows) -> Tensor:
         """Nats of the masked tokens, summed; the vocabulary is scored there only."""
         stack, how = self.aligner.stack, self.aligner.how
-        lengths, second = rows["lengths"], rows["second"]
-        states = row_states(stack, rows["inputs"], lengths, end_to_end=self.end_to_end, second=second, reset=how.reset)
+        states = row_states(
+            stack, rows["inputs"], rows["lengths"], end_to_end=self.end_to_end, second=rows["second"], reset=how.reset,
+            graphs=self.graphs.get("tlm"),
+        )  # fmt: skip
         found = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
         return cross_entropy(
             found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
@@ -265,7 +288,7 @@ class _Runner:
     def vectors(self, stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
         """Sentences of one side as vectors of length 1, (rows, width), float32."""
         lengths = rows[f"{side}_lengths"]
-        states = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end)
+        states = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=self.graphs.get(side))
         if self.aligner.how.pool == "first":
             pooled = states.first()
         else:

@@ -1,94 +1,168 @@
 """Blocks of a stack as CUDA graphs: a small batch keeps a GPU waiting for launches, not for arithmetic.
 
 Twelve blocks, forwards and backwards, are more than a thousand kernels, each started from Python. Captured once, they
-are two launches. A graph knows tensors of one size only, so batches are rounded up to a multiple of `SIZE` tokens: what
-is left over is one more sentence, of zeros, that nobody attends to and whose states nobody reads, and so its gradient
-is zero. There is a graph for each size, and for each set of weights that train.
+are two launches. A graph knows tensors of one size only, so batches are rounded up to a size of `size_of`: what is left
+over is one more sentence, of zeros, that nobody attends to and whose states nobody reads, and so its gradient is zero.
+There is a graph for each size, and for each set of weights that train.
+
+A graph reads and writes the same memory at every run. So weights may only be changed in place, as optimisers and
+checkpoints do; and what one run left, its states and the gradients of its weights, is gone when the next one begins.
+Two passes that go forwards before either goes backwards need a `Captured` each, and a batch that is run piece by piece,
+whose gradients are summed, needs none: pieces have fewer rows, and are not taken.
 """
 
+import gc
 import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import Batch
 
 SIZE = 256  # tokens that sizes of batches are multiples of
-MOST = 32  # graphs, each of which keeps the states of a batch for its backward pass
+MOST = 32  # graphs, each of which keeps the gradients of its weights
+LARGE = 4_096  # tokens from which on the memory of a graph counts
 
 Graph = Callable[[Tensor, Tensor, Tensor], Tensor]
 Capture = Callable[[nn.Module, tuple[Tensor, Tensor, Tensor]], Graph]
 
 
-def cuda_graph(blocks: nn.Module, sample: tuple[Tensor, Tensor, Tensor]) -> Graph:
-    """A function that is two launches, one forwards and one backwards, in the half precision of the moment."""
-    with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
-        return cast(Graph, torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True))
+def size_of(tokens: int) -> int:
+    """The size a batch is rounded up to: few sizes occur, and at most a sixteenth of a large batch is left over.
+
+    >>> size_of(300), size_of(5_000), size_of(16_000), size_of(16_385)
+    (512, 5120, 16384, 17408)
+    """
+    step = _step(tokens)
+    return -(-tokens // step) * step
+
+
+def _step(tokens: int) -> int:
+    """What sizes near so many tokens are multiples of: a power of two, at most a sixteenth, and `SIZE` at least."""
+    return max(SIZE, 1 << (tokens // 16).bit_length() >> 1)
+
+
+class CudaGraphs:
+    """Captures functions that are two launches, one forwards and one backwards, in the half precision of the moment.
+
+    All of them share one pool of memory, so that many sizes take little more than the largest. torch asks of graphs
+    that share one that they never run at once, and that nothing is read of one after another that may lie on the same
+    memory has run. Here a graph's forward pass, its backward pass and the update that reads its gradients come before
+    the next graph begins, all on one stream; only then are its states and gradients overwritten.
+    """
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+
+    def __call__(self, blocks: nn.Module, sample: tuple[Tensor, Tensor, Tensor]) -> Graph:
+        """Capture blocks for tensors of the sizes of a sample; without gradients there is no backward graph."""
+        if self._pool is None:
+            gc.collect()  # old graphs lie in cycles: they hold memory, and one that is freed meanwhile spoils a capture
+            self._pool = torch.cuda.graph_pool_handle()
+        try:
+            with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
+                found = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
+        except RuntimeError:
+            self._pool = None  # a pool that a capture broke off in may not be entered again
+            raise
+        return cast(Graph, found)
 
 
 class Captured:
     """The blocks of a stack in training, captured as they are first needed; it has identity over time.
 
     rows: sentences of a batch; others are not taken. longest: most tokens a sentence has. The stack runs sentences end
-    to end; `cuda_graph` needs it on a GPU, in half precision.
+    to end; `CudaGraphs` needs it on a GPU, in half precision. Of all its graphs one is in use at a time.
     """
 
-    def __init__(self, stack: Stack, *, rows: int, longest: int, capture: Capture = cuda_graph) -> None:
-        self._stack, self._rows, self._longest, self._how = stack, rows, max(longest, SIZE), capture
+    def __init__(self, stack: Stack, *, rows: int, longest: int, capture: Capture | None = None) -> None:
+        self._stack, self._rows, self._longest, self._how = stack, rows, longest, capture or CudaGraphs()
         self._graphs: dict[tuple[Any, ...], Graph | None] = {}
-        self._below, self._uppers = stack[: stack.first], dict[int, Stack]()
+        self._below, self._uppers = stack[: stack.first], dict[int, tuple[Stack, list[nn.Module], list[Tensor]]]()
 
     def top(self, batch: Batch, hidden: Tensor | None = None, cut: int = 0) -> Tensor | None:
         """The states of the top cut, (tokens, width), from text or from those of a cut; None as `run` says."""
         if len(batch) != self._rows:
             return None
+        tokens = len(batch.ids) if hidden is None else len(hidden)
+        places, borders = layout(batch.lengths, tokens=tokens, first=self._stack.first_position)
         if hidden is None:
-            cut = self._below.last
-            hidden = self._below.read(batch, [cut], reduce=lambda _, states: states)[cut]
-        return self.run(cut, hidden, batch.lengths)
+            return self.from_text(batch.ids, places, borders, batch.types if self._stack.tells_types else None)
+        return self.run(cut, hidden, places, borders)
 
     def read(self, ids: Tensor, lengths: Tensor) -> Tensor | None:
         """What a head reads of some text: ids (tokens,), lengths (sentences,) -> states after the last norm."""
-        none = ids.new_zeros(0)
-        states = self.top(Batch(ids, lengths, none.bool(), none, none, none.bool()))
+        places, borders = layout(lengths, tokens=len(ids), first=self._stack.first_position)
+        states = self.from_text(ids, places, borders)
         return None if states is None else self._stack.head_input(states)
 
-    def run(self, cut: int, hidden: Tensor, lengths: Tensor) -> Tensor | None:
+    def from_text(self, ids: Tensor, places: Tensor, borders: Tensor, types: Tensor | None = None) -> Tensor | None:
+        """The states of the top cut, (tokens, width), of text; None as `run` says.
+
+        ids, places and types (tokens,): tokens, their positions, and which sentence of a pair they are of.
+        """
+        if len(borders) != self._rows + 1:
+            return None
+        given: dict[str, Any] = {"position_ids": places[None], "cu_seq_lens_q": borders, "max_length_q": self._longest}
+        if self._stack.family.token_types:
+            given["token_type_ids"] = (torch.zeros_like(places) if types is None else types)[None]
+        body = self._below._body
+        with packed(body):
+            hidden: Tensor = body(input_ids=ids[None], attention_mask=None, **given)[0]
+        return self.run(self._below.last, hidden[0], places, borders)
+
+    def run(self, cut: int, hidden: Tensor, places: Tensor, borders: Tensor) -> Tensor | None:
         """Take the states of a cut to the top: (tokens, width) both; None where it must be done without a graph.
 
-        lengths: (sentences,), on the device.
+        places (tokens,), borders (sentences + 1,): as `layout` gives them. Nothing waits for the device.
         """
-        if len(lengths) != self._rows:
+        if len(borders) != self._rows + 1:
             return None
-        upper = self._uppers.setdefault(cut, self._stack[cut:])
-        trained = tuple(one.requires_grad for block in upper.blocks for one in block.parameters())
-        if not any(trained):
+        if cut not in self._uppers:
+            upper = self._stack[cut:]
+            self._uppers[cut] = upper, upper.blocks, [one for block in upper.blocks for one in block.parameters()]
+        upper, blocks, weights = self._uppers[cut]
+        back = torch.is_grad_enabled()
+        trained = tuple(one.requires_grad for one in weights) if back else ()
+        if not weights or (back and not any(trained)):
             return None
-        tokens = len(hidden)
-        size = -(-tokens // SIZE) * SIZE
-        key = (cut, size, hidden.dtype, hidden.requires_grad, trained)
-        if key not in self._graphs:
-            full = len(self._graphs) >= MOST
-            self._graphs[key] = None if full else self._capture(upper, size, hidden)
-        graph = self._graphs[key]
+        size, left = size_of(len(hidden)), size_of(len(hidden)) - len(hidden)
+        what = (cut, hidden.dtype, back and hidden.requires_grad, trained, tuple(block.training for block in blocks))
+        graph = self._graph(upper, size, hidden, what)
         if graph is None:
             return None
-        places, borders = layout(lengths, size=size, first=self._stack.first_position)
-        filled = nn.functional.pad(hidden, (0, 0, 0, size - tokens))
-        return graph(filled, places, borders)[:tokens]
+        ends = pad(borders, (0, 1), value=size).to(torch.int32)
+        return graph(pad(hidden, (0, 0, 0, left)), pad(places, (0, left)), ends)[: len(hidden)]
+
+    def _graph(self, upper: Stack, size: int, hidden: Tensor, what: tuple[Any, ...]) -> Graph | None:
+        """The graph of a size.
+
+        Memory of a pool is used again by what is no larger, so the first graph is larger than those that follow.
+        """
+        sizes = [size] if self._graphs or size < LARGE else [size_of(size + size // 8), size]
+        for one in sizes:
+            if (one, *what) not in self._graphs:
+                full = len(self._graphs) >= MOST
+                self._graphs[(one, *what)] = None if full else self._capture(upper, one, hidden)
+        return self._graphs[(size, *what)]
 
     def _capture(self, upper: Stack, size: int, hidden: Tensor) -> Graph | None:
-        lengths = torch.zeros(self._rows, dtype=torch.long, device=hidden.device)
-        lengths[0] = size - SIZE  # any lengths will do: they are read by the kernels, at each run
+        """A graph, or None with a warning; the draws of a step are not disturbed."""
+        each = size // (self._rows + 1)  # any lengths will do: they are read by the kernels, at each run
+        lengths = torch.full((self._rows,), each, dtype=torch.long, device=hidden.device)
+        places, borders = layout(lengths, tokens=self._rows * each, first=upper.first_position)
+        places, borders = pad(places, (0, size - len(places))), pad(borders, (0, 1), value=size).to(torch.int32)
         sample = torch.zeros((size, upper.width), dtype=hidden.dtype, device=hidden.device)
-        sample.requires_grad_(hidden.requires_grad)
-        places, borders = layout(lengths, size=size, first=upper.first_position)
+        sample.requires_grad_(hidden.requires_grad and torch.is_grad_enabled())
+        longest = max(self._longest, _step(size))  # what is left over is a sentence, too
         try:
-            return self._how(_Blocks(upper, self._longest), (sample, places, borders))
+            with torch.random.fork_rng(devices=[hidden.device] if hidden.is_cuda else []):
+                return self._how(_Blocks(upper, longest), (sample, places, borders))
         except RuntimeError as error:
             warnings.warn(f"blocks run without a CUDA graph, which is slower: {error}", stacklevel=2)
             return None
@@ -100,20 +174,17 @@ def drops_attention(stack: Stack) -> bool:
     return any(getattr(stack.model.config, name, 0.0) for name in names)
 
 
-def layout(lengths: Tensor, *, size: int, first: int) -> tuple[Tensor, Tensor]:
-    """Positions (size,) and borders (sentences + 2,) of sentences end to end, the last of them what is left of `size`.
+def layout(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
+    """Positions (tokens,) and borders (sentences + 1,) of sentences end to end, so many tokens together.
 
     Nothing waits for the device. first: the position of a sentence's first token.
 
-    >>> layout(torch.tensor([2, 3]), size=7, first=0)
-    (tensor([0, 1, 0, 1, 2, 0, 1]), tensor([0, 2, 5, 7], dtype=torch.int32))
+    >>> layout(torch.tensor([2, 3]), tokens=5, first=0)
+    (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
     """
-    ends = torch.cumsum(lengths, 0)
-    borders = nn.functional.pad(ends, (1, 1))
-    borders[-1] = size
-    begun = torch.repeat_interleave(borders[:-1], borders.diff(), output_size=size)
-    places = torch.arange(size, device=lengths.device) - begun + first
-    return places, borders.to(torch.int32)
+    borders = pad(torch.cumsum(lengths, 0), (1, 0))
+    begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
+    return torch.arange(tokens, device=lengths.device) - begun + first, borders
 
 
 class _Blocks(nn.Module):

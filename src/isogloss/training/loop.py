@@ -102,7 +102,7 @@ class Training:
         """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
         parts = self.objective.draw(self.step)
         counts = sum(self.objective.count(part.rows) for part in parts)
-        count = torch.as_tensor(counts, device=self.processes.device)
+        count = self._on_device(counts)
         with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
@@ -196,6 +196,11 @@ class Training:
                 "again in another folder (the last checkpoint is from before and intact)"
             )
         return total, count
+
+    def _on_device(self, count: Tensor | int) -> Tensor:
+        """A number as a tensor; one that is not there yet is filled in, for a copy would wait for the last step."""
+        device = self.processes.device
+        return count.to(device) if isinstance(count, Tensor) else torch.full((), count, device=device)
 
     def _arithmetic(self) -> AbstractContextManager[Any]:
         kind = self.processes.device.type

@@ -1,0 +1,192 @@
+"""CUDA graphs: updates a second of fine-tuning and of alignment with the blocks captured, and without, in turn.
+
+The embedded model, all of it trained: with a head for NLI on made-up pairs of XNLI's lengths, and aligned with made-up
+pairs of 12 to 40 tokens a side, by queue and TLM as the command does, or by in-batch negatives alone. Both sides begin
+from the same weights and see the same batches in the same order, with AdamW in bfloat16. The first round captures and
+is not timed; its mean losses are printed, which agree but for rounding. Then both take their turn over the same batches
+again, and of each the fastest round counts. Needs a GPU; on a CPU nothing is captured, and small batches run once, to
+see that it works.
+
+    python -m benchmarks.graphs [--device cuda] [--model FOLDER] [--out rows.json]
+    python -m benchmarks.graphs --device cpu
+"""
+
+import argparse
+import gc
+import json
+import os
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+import transformers
+from benchmarks.alignment import BETAS, CLIP, EPSILON, RATE, SCALE, WEIGHT_DECAY, make_pairs
+from benchmarks.transfer import LABELS, make_examples
+
+from isogloss.stack.load import choose_device, choose_dtype, load, load_masked_lm, locate
+from isogloss.tasks import TASKS
+from isogloss.tasks.task import Item, join_items
+from isogloss.text.pairstreams import borders_of, pack_pairs
+from isogloss.training.alignment import Aligner, Alignment, align_pairs
+from isogloss.training.loop import Settings, Training
+from isogloss.training.optimisation import Optimisation
+from isogloss.training.processes import Processes
+from isogloss.training.sentences import masking_of
+from isogloss.training.taskmodels import task_model, task_objective
+
+SIZES = {  # on a GPU, on a CPU
+    "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),
+}  # fmt: skip
+IN_BATCH = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pool": "mean", "temperature": 1 / SCALE}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: updates a second and mean losses, without graphs and with; memory with them, in GB."""
+
+    name: str
+    batch: int
+    without: float
+    captured: float | None
+    loss_without: float
+    loss_captured: float | None
+    memory: float
+
+
+def tuning(given, batch, *, graphs):
+    """A model with a head, in training on `steps` batches of its own."""
+    stack = load(given.model, dtype="float32", device=given.device)
+    ids, labels = make_examples(batch * given.steps, stack.model.config.vocab_size, 0)
+    items = join_items(
+        [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
+    )
+    model = task_model(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    objective = task_objective(model, items, batch=batch, seed=0)
+    if not graphs:
+        model.captured = None
+    return in_training(given, model, objective)
+
+
+def aligning(given, batch, stream, *, graphs, **how):
+    """A model that is being aligned, as the command does it."""
+    source, stack = load_masked_lm(given.model, device=given.device)
+    aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
+    objective = align_pairs(
+        aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch, longest=stack.max_length, seed=0,
+        device=given.device, half=given.half, graphs=None if graphs else {}, **masking_of(stack.tokenizer),
+    )  # fmt: skip
+    return in_training(given, aligner, objective)
+
+
+def in_training(given, model, objective):
+    """The training that both kinds share."""
+    optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP)
+    model.train()
+    return Training(model, objective, Settings(given.steps, 0, optimisation, half=given.half), _alone(given))
+
+
+def _alone(given):
+    return Processes(0, 1, given.device)
+
+
+def a_round(given, training):
+    """Seconds of an update, over the first batches; on a CPU the processor's."""
+    clock = time.process_time if given.device.type == "cpu" else time.perf_counter
+    wait = torch.cuda.synchronize if given.device.type == "cuda" else lambda: None
+    training.step = 0
+    wait()
+    begin = clock()
+    for _ in range(given.steps):
+        training.update()
+    wait()
+    return (clock() - begin) / given.steps
+
+
+def compare(given, name, batch, make):
+    """Both sides of one line; make(graphs): a training."""
+    gc.collect()
+    if given.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    sides = {graphs: make(graphs=graphs) for graphs in ((False, True) if given.device.type == "cuda" else (False,))}
+    losses, memory = {}, 0.0
+    for graphs, training in sides.items():
+        a_round(given, training)
+        total, count = training.losses()
+        losses[graphs] = total / count
+        if given.device.type == "cuda":
+            memory = torch.cuda.max_memory_reserved() / 1e9
+    seconds = {graphs: [] for graphs in sides}
+    for _ in range(given.rounds):
+        for graphs, training in sides.items():
+            seconds[graphs].append(a_round(given, training))
+    speeds = {graphs: 1 / min(some) for graphs, some in seconds.items()}
+    line = Line(name, batch, speeds[False], speeds.get(True), losses[False], losses.get(True), memory)
+    print(row_of(line), flush=True)
+    return line
+
+
+def row_of(line):
+    """A line as a row of a Markdown table."""
+    speed, loss = (
+        [f"{one:,.{digits}f}" if one is not None else "" for one in some]
+        for some, digits in (((line.without, line.captured), 1), ((line.loss_without, line.loss_captured), 4))
+    )
+    times = "" if line.captured is None else f"{line.captured / line.without:.2f}"
+    return f"| {line.name}, batch {line.batch} | {' | '.join([*speed, times, *loss])} | {line.memory:.1f} |"
+
+
+def read_arguments():
+    """The command line; sizes not given are small on a CPU."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="mini", help="an encoder with a masked-LM head: mini, or a folder")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    parser.add_argument("--tasks", type=int, nargs="*", help="batches of fine-tuning")
+    parser.add_argument("--pairs", type=int, nargs="*", help="batches of alignment")
+    for name in ("steps", "rounds", "queue"):
+        parser.add_argument(f"--{name}", type=int, help=f"default: {SIZES[name][0]:,}; {SIZES[name][1]:,} on a CPU")
+    given = parser.parse_args()
+    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
+    for name, sizes in SIZES.items():
+        if getattr(given, name) is None:
+            setattr(given, name, sizes[given.device.type == "cpu"])
+    if min(given.steps, given.rounds, *given.tasks, *given.pairs) < 1 or any(given.queue % one for one in given.pairs):
+        parser.error("sizes must be at least 1, and --queue a multiple of every batch of --pairs")
+    given.half = choose_dtype(None, given.device) == torch.bfloat16
+    return given
+
+
+def main():
+    """Print a Markdown table, and write its numbers where asked to."""
+    transformers.logging.set_verbosity_error()
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    given = read_arguments()
+    device = torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU"
+    facts = {
+        "model": str(given.model), "device": device, "precision": "bfloat16" if given.half else "float32",
+        "training": f"{given.steps} updates a round, {given.rounds} rounds", "torch": torch.__version__,
+    }  # fmt: skip
+    print("; ".join(facts.values()), flush=True)
+    head = "| updates/s | without graphs | with graphs | times | loss without | loss with | GPU memory reserved, GB |"
+    print(f"\n{head}\n|---|---:|---:|---:|---:|---:|---:|")
+    lines = [compare(given, "fine-tuning", batch, partial(tuning, given, batch)) for batch in given.tasks]
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(locate(given.model))
+        pairs = make_pairs(given.steps * max(given.pairs, default=1), tokenizer, 0)
+        path, longest = Path(folder) / "pairs.npy", load_masked_lm(given.model, device="cpu")[1].max_length
+        stream = pack_pairs(tokenizer, pairs, path, languages=("en", "nl"), longest=longest)
+        for name, how in (("queue and TLM", {"size": given.queue}), ("in-batch", IN_BATCH)):
+            lines += [
+                compare(given, f"alignment, {name}", batch, partial(aligning, given, batch, stream, **how))
+                for batch in given.pairs
+            ]
+    if given.out:
+        given.out.write_text(json.dumps(facts | {"rows": [asdict(one) for one in lines]}, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
