@@ -1,5 +1,6 @@
 """Blocks as graphs: rounded up to a size they give the states and gradients of the stack itself."""
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from isogloss.stack.load import load, load_masked_lm
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
 from isogloss.training import captured, checkpoints
-from isogloss.training.captured import Captured, layout, size_of
+from isogloss.training.captured import Captured, CudaGraphs, layout, size_of
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import HEADS
 from isogloss.training.objectives import masked_loss, packed_loss
@@ -30,7 +31,7 @@ def nli(tiny, tmp_path):
     task, examples, labels = read_task("nli", write_task(tmp_path, "nli", count=13))
 
     def make(family, device="cpu"):
-        stack = load(tiny(family), device=device)
+        stack = load(tiny(family), dtype="float32", device=device)
         return stack, task, join_items(task.encode(examples, labels, tokenizer=stack.tokenizer, length=64)), labels
 
     return make
@@ -102,6 +103,32 @@ def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
     checkpoints.restore(saved, model, optimiser)
     for name, one in model.named_parameters():
         assert one.data_ptr() == before[name][0] and torch.equal(one, before[name][1]), name
+
+
+def test_graphs_share_a_pool_until_a_capture_breaks_off_in_it(monkeypatch):
+    pools, streams, handles = [], [], iter(range(9))
+
+    def graphed(blocks, sample, *, pool, **_):
+        pools.append(pool)
+        if len(pools) == 3:
+            raise RuntimeError("no graph today")
+        return blocks
+
+    for name, stand_in in {
+        "graph_pool_handle": lambda: next(handles), "make_graphed_callables": graphed,
+        "current_stream": lambda: "the stream of the step", "set_stream": streams.append,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    monkeypatch.setattr(captured, "_expect_other_streams", lambda: None)
+    capture, other = CudaGraphs(), CudaGraphs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # autocast finds no GPU
+        capture(None, ()), capture(None, ())
+        with pytest.raises(RuntimeError, match="no graph today"):
+            capture(None, ())
+        assert streams == ["the stream of the step"], "torch may leave its own current"
+        capture(None, ()), other(None, ()), capture(None, ())
+    assert pools == [0, 0, 0, 1, 2, 1]
 
 
 def test_modes_and_gradients_have_graphs_of_their_own(nli):

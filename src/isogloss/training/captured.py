@@ -64,13 +64,23 @@ class CudaGraphs:
         if self._pool is None:
             gc.collect()  # old graphs lie in cycles: they hold memory, and one that is freed meanwhile spoils a capture
             self._pool = torch.cuda.graph_pool_handle()
+            _expect_other_streams()
+        stream = torch.cuda.current_stream()
         try:
             with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
                 found = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
         except RuntimeError:
             self._pool = None  # a pool that a capture broke off in may not be entered again
+            torch.cuda.set_stream(stream)  # torch leaves its own current where the end of a capture fails, too
             raise
         return cast(Graph, found)
+
+
+def _expect_other_streams() -> None:
+    """Keep torch from warning that gradients arrive on another stream than the one a capture was tried out on."""
+    warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)
+    if warn is not None:  # in newer versions only
+        warn(False)
 
 
 class Captured:

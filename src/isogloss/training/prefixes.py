@@ -59,8 +59,8 @@ def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.
     ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
     types = torch.from_numpy(items.types[tokens].astype(np.int64))
     none = torch.zeros(0, dtype=torch.long)
-    batch = Batch(ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
-    return batch.to(device)
+    parts = (ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
+    return Batch(*(one.to(device, non_blocking=True) for one in parts))
 
 
 def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
