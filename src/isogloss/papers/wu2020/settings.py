@@ -129,7 +129,7 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
         f"{_seconds(stitched, parts['stitch'], scale)} seconds each, {tuned:,} of Table 1 in {len(parts['transfer'])}, "
         f"about {_seconds(tuned, parts['transfer'], scale)} each, {1000 * scale.update:.0f} ms an update; these share "
         "a GPU well, with --parallel",
-        f"each job of parsing on stitched layers finds the trees of {scored:,} sentences on one core, a few ms each",
+        f"each job of parsing on stitched layers finds the trees of {scored:,} sentences on one core, up to 1 ms each",
         f"{scale.rate:,.0f} tokens/s: {scale.basis}",
         f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 2 GB for vectors and scores; "
         "packing, rotate and lexicon are not counted",
