@@ -83,6 +83,11 @@ def test_the_relative_gap_is_a_share_of_the_source_and_others_are_a_mean():
     assert mean["floor"] == pytest.approx(0.315)
 
 
+def test_of_a_source_without_a_right_answer_no_share_is_lost():
+    one = gap(rows_of(np.zeros(20), np.ones(20)), measure="relative_gap")
+    assert np.isnan(one["value"]), "and not minus infinity, of which no mean over seeds can be made"
+
+
 def test_every_score_has_its_floor():
     rows = rows_of(drawn(50, 0), drawn(50, 1))
     assert [one["floor"] for one in rows if one["measure"] == "accuracy"] == [0.3, 0.31, 0.31]

@@ -144,6 +144,6 @@ def _gaps(
 ) -> Iterator[Row]:
     with np.errstate(divide="ignore", invalid="ignore"):
         for name, scale in (("gap", (1.0, np.ones(1))), ("relative_gap", source)):
-            value = np.float64(source[0] - target[0]) / scale[0]
+            value = (source[0] - target[0]) / scale[0] if scale[0] else np.nan  # no share of nothing
             low, high = bootstrap((source[1] - target[1]) / scale[1])
-            yield row(name, float(value), low=low, high=high, n=n, **where)
+            yield row(name, value, low=low, high=high, n=n, **where)
