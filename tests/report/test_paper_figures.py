@@ -38,6 +38,11 @@ def test_many_curves_that_all_panels_share_have_one_legend_beside_them(drawn):
     assert drawn(replace(PICTURE, panels=four)).legends and not drawn(replace(PICTURE, panels=four[:2])).legends
     other = replace(PICTURE, panels=[Panel("one", LINES), Panel("two", LINES[::-1])])
     assert not drawn(other).legends
+    first, *rest = PICTURE.panels
+    fewer = replace(PICTURE, panels=[replace(first, lines=first.lines[:2]), *rest])
+    assert [text.get_text() for text in drawn(fewer).legends[0].get_texts()] == [*"abcde", "chance"]
+    gap = replace(PICTURE, panels=[replace(first, lines=[*first.lines[:1], *first.lines[2:]]), *rest])
+    assert not drawn(gap).legends, "its colours are others"
 
 
 def test_a_curve_has_its_colour_wherever_it_stands_and_a_mean_is_thick(drawn):

@@ -19,8 +19,8 @@ MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has roo
 def write_picture(picture: Picture, out: Path) -> list[Path]:
     """Draw one figure of a paper."""
     count = len(picture.panels)
-    columns = min(count, 2 if count in (2, 4) else MOST_COLUMNS)
-    lines = ceil(count / columns)
+    lines = 2 if count == 4 else ceil(count / MOST_COLUMNS)
+    columns = ceil(count / lines)
     small = columns > 2
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
     figure, grid = new_figure(width * columns, height * lines + 0.9, nrows=lines, ncols=columns, squeeze=False)
@@ -29,7 +29,12 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     for axes, panel in zip(places, picture.panels, strict=False):
         _draw(axes, panel, picture, small=small, legend=not shared)
     if shared:
-        figure.legend(*places[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8.5)
+        told: dict[str, Any] = {}
+        fullest = sorted(range(count), key=lambda place: -len(picture.panels[place].lines))
+        for place in fullest:
+            for mark, name in zip(*places[place].get_legend_handles_labels(), strict=True):
+                told.setdefault(name, mark)
+        figure.legend(told.values(), told.keys(), loc="outside right upper", fontsize=8.5)
     for axes in places[count:]:
         axes.set_visible(False)
     for line in range(lines):
@@ -42,9 +47,13 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
 
 
 def _shared_labels(picture: Picture, *, small: bool = False) -> bool:
-    """Whether one legend beside the panels can stand for all of them: many curves, the same in each."""
+    """Whether one legend beside the panels can stand for all of them: many curves, the same in each or the first ones.
+
+    Colours go by the place of a curve in its panel, so one that is missing in the middle would change the others'.
+    """
     labels = [[line.label for line in panel.lines] for panel in picture.panels]
-    return len(labels) > 1 and len(labels[0]) > MOST_INSIDE[small] and all(one == labels[0] for one in labels)
+    most = max(labels, key=len, default=[])
+    return len(labels) > 1 and len(most) > MOST_INSIDE[small] and all(one == most[: len(one)] for one in labels)
 
 
 def _ink(line: Line, place: int) -> str:

@@ -131,7 +131,13 @@ def _relation(found: Results) -> Finding:
             values.append(float(np.mean([each.value for each in by_seed.values()])))
             told.append(f"{target} {values[-1]:.3f} [{one.low:.3f}, {one.high:.3f}]")
     if not values:
-        return Finding("similarity and retrieval", claim, [], "no sentence was looked up with two models")
+        level = any(found.retrieval(MONOLINGUAL, target) for target in found.targets("retrieval"))
+        why = (
+            "every layer finds as many, so nothing rises or falls"
+            if level
+            else "no sentence was looked up with two models"
+        )
+        return Finding("similarity and retrieval", claim, [], why)
     mean = over(values)
     words = f"{mean.share} over {len(values)} pairs: {', '.join(told)}, brackets over layers"
     return finding_of(
