@@ -13,7 +13,7 @@ import isogloss as ig
 from isogloss.recipes.registry import RECIPES
 from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
-from isogloss.recipes.steps.sweeptable import joined
+from isogloss.recipes.steps.sweeptable import collect, joined
 from isogloss.recipes.sweep import choose_devices, with_shared_states
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.jobs import Job
@@ -211,6 +211,19 @@ def test_rows_that_are_the_same_in_several_jobs_are_there_once_and_others_are_to
     assert [one["variant"] for one in rows if one["measure"] == "truncated"] == [
         f"seed:{seed} pool:{pool}" for pool in (10, 20) for seed in (0, 1)
     ]
+
+
+def test_jobs_with_rows_that_have_no_value_are_one_table_too(tmp_path):
+    jobs = []
+    for seed, value in enumerate((np.nan, 0.25)):
+        rows = [row("relative_gap", value, seed=seed), row("gap", 0.5 + seed, seed=seed)]
+        jobs.append(finished(tmp_path, str(seed), rows, seed=seed))
+    run = start(tmp_path / "sweep", {"command": "sweep", "arguments": {}, "seed": 0, "model": "m", "hashes": {}})
+    collect(run, jobs, {"seed": [0, 1]})
+    run.finish()
+    table = read_rows(tmp_path / "sweep")
+    assert table[table.measure == "relative_gap"].value.tolist() == pytest.approx([np.nan, 0.25], nan_ok=True)
+    assert table[table.measure == "gap"].value.tolist() == [0.5, 1.5, 1.0]
 
 
 def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys):

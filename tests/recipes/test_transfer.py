@@ -198,6 +198,12 @@ def test_means_over_seeds_stay_within_the_range_of_their_measure():
     assert (mean_rows(rows)[0]["low"], mean_rows(rows)[0]["high"]) == (0.0, 1.0)
 
 
+def test_what_has_no_value_in_a_seed_has_no_mean():
+    rows = [row("relative_gap", one, target="nl", seed=seed) for seed, one in enumerate((0.2, np.nan, 0.4))]
+    assert mean_rows(rows) == []
+    assert mean_rows(rows[::2])[0]["value"] == pytest.approx(0.3)
+
+
 def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
     from typer.testing import CliRunner
 
@@ -229,7 +235,9 @@ MISTAKES = [
     ({"plans": "freeze:9"}, "the plan freeze:9 asks for 9 blocks in freeze"),
     ({"rates": "fast"}, "--rates takes numbers with commas"),
     ({"rates": "1e-3,0.001"}, "--rates has a rate twice"),
-    ({"rates": "0"}, "--rate must be above 0"),
+    ({"rates": "0"}, "--rates must be above 0, not 0"),
+    ({"rates": "1e-3,-1"}, "--rates must be above 0, not 1e-3,-1"),
+    ({"rates": "inf"}, "--rates must be above 0, not inf"),
     ({"epochs": 0}, "--epochs must be at least 1"),
     ({"batch": 0}, "--batch must be at least 1"),
     ({"seeds": 0}, "--seeds must be at least 1"),

@@ -41,6 +41,13 @@ def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
     ]  # fmt: skip
 
 
+def test_two_sets_of_a_language_are_told_apart():
+    rows = made(plans=("freeze:-1",))
+    again = rows[(rows.target == "nl") & rows.step.isna()]
+    rows = pd.concat([rows.assign(data=rows.data.where(rows.target != "nl", "sick")), again.assign(data="taiga")])
+    assert "(German 0.600, Dutch (sick) 0.500, Dutch (taiga) 0.500)." in transfer_verdict(rows)[0]
+
+
 def with_floors(rows):
     return rows.assign(floor=(rows.measure == "accuracy").map({True: 0.3, False: float("nan")}))
 
@@ -67,6 +74,9 @@ def test_a_table_has_a_line_a_plan_and_one_for_chance():
         ["chance", "0.300", "0.300", "0.300", "0.300", "–", "–"],
     ]
     assert "t intervals over seeds" in table.notes[0] and "of one seed" in score_tables(made())[0].notes[0]
+    lost = row("relative_gap", float("nan"), model="mini", task="nli", source="en", target="others", variant="freeze:8")
+    (table,) = score_tables(pd.concat([made(), frame([{**lost, "unit": "accuracy", "seed": 0}])]))
+    assert table.rows[1][-1] == "–"
     two = score_tables(pd.concat([made(), made().assign(model="other")]))
     assert [one.title for one in two] == ["mini, Accuracy, nli from English", "other, Accuracy, nli from English"]
 

@@ -10,6 +10,7 @@ examples may join them, and code-switching mixes languages within an example (Pa
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -220,6 +221,8 @@ def _rates(text: str | float) -> list[float]:
         found = [float(one) for one in str(text).split(",")]
     except ValueError as error:
         raise InputError(f"--rates takes numbers with commas, as in 2e-5,5e-5, not {text!r}") from error
+    if not all(0 < one < inf for one in found):
+        raise InputError(f"--rates must be above 0, not {text}")
     if len(set(found)) < len(found):
         raise InputError(f"--rates has a rate twice: {text}")
     return found

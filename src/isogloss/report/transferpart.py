@@ -80,7 +80,7 @@ def _notes(rows: pd.DataFrame) -> list[str]:
 
 def _cell(rows: pd.DataFrame, plan: str, target: str, data: str, *, interval: bool = True) -> str:
     found = rows[(rows["variant"] == plan) & (rows["target"] == target) & (rows["data"] == data)]
-    if found.empty:
+    if found.empty or isnan(found.iloc[0]["value"]):
         return NOTHING
     one = found.iloc[0]
     bounds = f" [{number(one['low'])}, {number(one['high'])}]" if interval and not isnan(one["low"]) else ""

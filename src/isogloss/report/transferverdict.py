@@ -87,10 +87,15 @@ def _sentence(rows: list[dict[str, Any]], source: str, names: dict[str, str]) ->
         words += f", {_value(mean)} in the others{chance}, a gap of {_value(gap)}"
     others = [one for one in main if one["target"] not in (source, OTHERS)]
     others.sort(key=lambda one: -one["value"])
-    said = [f"{names.get(one['target'], one['target'])} {number(one['value'])}" for one in others]
+    said = [f"{_set_name(one, others, names)} {number(one['value'])}" for one in others]
     if len(said) > 2 * MOST_LANGUAGES:
         said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
     return f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}."
+
+
+def _set_name(one: dict[str, Any], others: list[dict[str, Any]], names: dict[str, str]) -> str:
+    several = sum(other["target"] == one["target"] for other in others) > 1
+    return names.get(one["target"], one["target"]) + (f" ({one['data']})" if several else "")
 
 
 def _value(one: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ ALIKE = tuple(name for name in KEY if name not in ("seed", "step"))
 def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Means over seeds of rows without a step that differ in nothing but the seed; n counts seeds.
 
-    The chance floor is the mean of theirs. A row that has no seed, or one seed only, has no mean.
+    The chance floor is the mean of theirs. A row that has no seed, or one seed only, has no mean; nor has one that is
+    without a value in some seed, as is the share that is lost of a score of 0.
 
     >>> some = [row("gap", value, target="nl", seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))]
     >>> one = mean_rows(some)[0]
@@ -31,7 +32,8 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _has_mean(rows: Sequence[Row]) -> bool:
-    return len(rows) > 1 and not str(rows[0]["measure"]).startswith("chosen_")
+    chosen = str(rows[0]["measure"]).startswith("chosen_")
+    return len(rows) > 1 and not chosen and all(there(one.get("value")) for one in rows)
 
 
 def _mean(where: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
