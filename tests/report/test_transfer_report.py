@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from isogloss.report import parts, write_figures, write_report
+from isogloss.report import parts, transferfigure, write_figures, write_report
+from isogloss.report.folder import read_run
 from isogloss.report.transferpart import score_tables
 from isogloss.report.transferverdict import is_transfer, results, transfer_facts, transfer_verdict
 from isogloss.report.verdict import verdict
@@ -145,3 +146,16 @@ def test_scores_are_drawn_by_plan(seeds, tmp_path):
     run.finish()
     names = {path.name for path in write_figures(tmp_path / "run", tmp_path / "figures")}
     assert {"transfer-nli.png", "transfer-nli.svg"} <= names
+
+
+def test_the_interval_of_a_single_plan_is_drawn(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(transferfigure, "save", lambda figure, *_: drawn.append(figure) or [])
+    run = start(tmp_path / "run", {"command": "transfer", "model": "mini"})
+    run.append(made(plans=("freeze:8",)).to_dict("records"))
+    run.finish()
+    transferfigure.write_transfer_figures(read_run(tmp_path / "run"), {"en": "English"}, out=tmp_path)
+    lines = drawn[0].axes[0].collections
+    reaches = [path.get_extents().height for line in lines for path in line.get_paths()]
+    assert reaches == pytest.approx([0.04, 0.02])  # of English, and of the others
+    assert all(line.get_linewidth()[0] > 1 for line in lines)  # a band over one point is there, but has no width

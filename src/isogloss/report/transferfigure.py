@@ -40,8 +40,10 @@ def write_transfer_figures(run: RunFolder, names: Mapping[str, str], *, out: Pat
             axes.plot(
                 range(len(plans)), value, dash, color=ink, lw=2.4 if mean else 1.2, marker="o", ms=3.5, label=label
             )
-            if mean or target == source:
+            if (mean or target == source) and len(plans) > 1:
                 axes.fill_between(range(len(plans)), low, high, color=ink, alpha=0.15, lw=0)
+            elif mean or target == source:  # a band of one point would have no width
+                axes.vlines([0], low, high, color=ink, alpha=0.5, lw=2.4 if mean else 1.2)
         floor = some["floor"].mean()
         if not isnan(floor):
             axes.axhline(floor, color=QUIET, lw=1.0, ls=(0, (3, 3)), zorder=0, label="chance")
