@@ -95,6 +95,19 @@ def test_each_claim_fails_where_rows_say_otherwise(changed, fails):
     assert {name for name, held in found.items() if held} == set(ALL_HELD) - fails
 
 
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        (lambda point, seed: hump(point, top=5), "not held"),  # higher than near 8, in every seed
+        (lambda point, seed: hump(point) + (0.07 if (point, seed) == (2, 1) else 0), "not held, open"),  # in one only
+    ],
+)
+def test_another_summit_refutes_only_where_it_is_told_apart(others, verdict):
+    found = {one.name: one for one in PAPER.findings(made(others=others))}
+    assert [bool(one.judged) for one in found["best near 8"].contrasts] == [True, True, False]
+    assert found["best near 8"].verdict == verdict
+
+
 def test_nothing_is_judged_on_two_seeds_or_on_half_of_the_points():
     found = PAPER.findings(made(seeds=2))
     assert {one.held for one in found} == {None}
