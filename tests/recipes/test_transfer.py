@@ -161,6 +161,14 @@ def test_bad_rows_are_skipped_counted_and_told(tiny, sets, tmp_path):
     assert any("2 bad rows of test-qab (qab) left out, the first:" in note for note in notes)
 
 
+def test_a_test_set_that_is_trained_on_is_told(tiny, sets, tmp_path):
+    learned = tmp_path / "another-name.tsv"
+    learned.write_bytes(sets["train"]["qaa"].read_bytes())
+    ig.transfer(tiny("bert"), **{**sets, "test": {**sets["test"], "qaa": learned}}, **SMALL, out=tmp_path / "run")
+    notes = read_facts(tmp_path / "run")["notes"]
+    assert notes == ["another-name (qaa) is trained on, too: its scores say what was learned by heart"]
+
+
 def test_the_best_model_is_kept_where_that_is_asked_for(tiny, sets, tmp_path):
     ig.transfer(tiny("bert"), **sets, **SMALL, keep=True, out=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").glob("*/best")

@@ -74,7 +74,7 @@ class Sets:
 
     @property
     def notes(self) -> list[str]:
-        """What was left out."""
+        """What was left out, and what is no test."""
         alone = self.read_each_time if self.translated else self.all
         found = [
             f"{one.skipped:,} bad {'row' if one.skipped == 1 else 'rows'} of {one.name} ({one.language}) left out, the "
@@ -86,7 +86,16 @@ class Sets:
             names = ", ".join(f"{one.name} ({one.language})" for one in self.trained)
             left = f"{self.train.skipped:,} rows that are bad in one of {names} were left out of all of them"
             found.insert(0, f"{left}, the first: {self.train.first_problem}")
-        return found
+        return found + self._learned_notes()
+
+    def _learned_notes(self) -> list[str]:
+        """Which sets were trained on: a file is known by its content, whatever it is called."""
+        learned = {_digest(path) for one in self.trained for path in one.files}
+        return [
+            f"{one.name} ({one.language}) is trained on, too: its scores say what was learned by heart"
+            for one in self.read_each_time
+            if any(_digest(path) in learned for path in one.files)
+        ]
 
 
 def read_sets(task: Task, train: Any, dev: Any, tests: Any, *, skip_bad: bool = False) -> Sets:
