@@ -92,10 +92,10 @@ def _home(found: Results) -> Finding:
     claim = "In the source language the loss is small, whichever pair begins anew."
 
     def judge(changes: Mapping[str, Seeds]) -> Contrast:
-        worst = min(PAIRS, key=lambda plan: over(changes[plan]).low if over(changes[plan]).known else 0.0)
-        loss = over(changes[worst])
-        words = f"at worst {loss.say(signed)} points, with {PLANS[worst]} (small: down to {signed(-SMALL)})"
-        return Contrast(words, above(loss, -SMALL))
+        losses = {plan: over(changes[plan]) for plan in PAIRS}
+        worst = min(PAIRS, key=lambda plan: losses[plan].value)
+        words = f"at worst {losses[worst].say(signed)} points, with {PLANS[worst]} (small: down to {signed(-SMALL)})"
+        return Contrast(words, all_of(above(one, -SMALL) for one in losses.values()))
 
     return _by_task(found, "source", claim, judge, home=True)
 
