@@ -5,6 +5,8 @@ import pytest
 
 from isogloss.report import parts, transferfigure, write_figures, write_report
 from isogloss.report.folder import read_run
+from isogloss.report.steplabels import line_look, line_name
+from isogloss.report.steps import panels
 from isogloss.report.transferpart import score_tables
 from isogloss.report.transferverdict import is_transfer, results, transfer_facts, transfer_verdict
 from isogloss.report.verdict import verdict
@@ -47,6 +49,25 @@ def test_two_sets_of_a_language_are_told_apart():
     again = rows[(rows.target == "nl") & rows.step.isna()]
     rows = pd.concat([rows.assign(data=rows.data.where(rows.target != "nl", "sick")), again.assign(data="taiga")])
     assert "(German 0.600, Dutch (sick) 0.500, Dutch (taiga) 0.500)." in transfer_verdict(rows)[0]
+
+
+def test_curves_over_the_steps_do_not_mix_a_development_set_with_tests_or_the_source_with_others():
+    where = {"model": "mini", "task": "nli", "source": "en", "variant": "freeze:-1", "seed": 0, "n": 9}
+    scores = {("en", "dev"): 0.9, ("en", "test"): 0.7, ("de", "test"): 0.6, ("nl", "test"): 0.4}
+    rows = [
+        row("accuracy", value - 0.1 * (step == 5), target=target, data=data, step=step, **where)
+        for step in (5, 10)
+        for (target, data), value in scores.items()
+    ]
+    (panel,) = panels(frame(rows))
+    ends = {line.code: line.curve.value[-1] for line in panel.lines}
+    assert ends == pytest.approx({"others": 0.5, "dev, en": 0.9, "test, en": 0.7, "de": 0.6, "nl": 0.4})
+    assert panel.lead is not None and panel.lead.code == "others" and panel.lead.curve.members == 2
+    assert [line_name(line, {"en": "English"}, pooled="average") for line in panel.lines[:2]] == [
+        "others", "dev, English",
+    ]  # fmt: skip
+    looks = [line_look(panel, line, ["en", "de", "nl"]) for line in panel.lines]
+    assert len(set(looks)) == len(looks) and looks[1][0] == looks[2][0], "both sets of English have its colour"
 
 
 def with_floors(rows):

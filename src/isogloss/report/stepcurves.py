@@ -17,7 +17,7 @@ from isogloss.report.meanings import meaning
 
 BOUNDS = ("value", "low", "high", "floor")
 NUMBERS = (*BOUNDS, "n")
-PLACE = ("task", "model", "other_model", "source", "target")
+PLACE = ("task", "model", "other_model", "data", "source", "target")
 IDENTITY = [
     "variant", "unit", "task", "model", "other_model", "data", "source", "target", "layer", "other_layer",
 ]  # fmt: skip

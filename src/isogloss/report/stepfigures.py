@@ -48,8 +48,8 @@ def write_step_figures(run: RunFolder, names: Mapping[str, str], *, out: Path) -
 def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out: Path, name: str) -> list[Path]:
     many = len(panel.lines) > 1
     figure, axes = new_figure(7.6 if many else 6.4, 4.2)
-    for place, line in sorted(enumerate(panel.lines), key=lambda one: one[1].leads):
-        _draw(axes, panel, line, label=line_name(line, names, pooled=pooled_name(panel)), run=run, place=place)
+    for line in sorted(panel.lines, key=lambda one: one.leads):
+        _draw(axes, panel, line, label=line_name(line, names, pooled=pooled_name(panel)), run=run)
     lead = panel.lead
     if lead is not None and not any(isnan(floor) for floor in lead.curve.floor):
         look: dict[str, Any] = {"color": "#8a8577", "linewidth": 1.1, "label": "chance", "linestyle": (0, (3, 3))}
@@ -61,9 +61,9 @@ def _write_curves(run: RunFolder, panel: Panel, names: Mapping[str, str], *, out
     return save(figure, out, name)
 
 
-def _draw(axes: "Axes", panel: Panel, line: Line, *, label: str, run: RunFolder, place: int) -> None:
+def _draw(axes: "Axes", panel: Panel, line: Line, *, label: str, run: RunFolder) -> None:
     curve = thin(line.curve, most=MOST_POINTS)
-    ink, dash = line_look(line, place, run.languages)
+    ink, dash = line_look(panel, line, run.languages)
     value, low, high = (
         np.where(np.isfinite(column), column, np.nan) for column in (curve.value, curve.low, curve.high)
     )

@@ -61,18 +61,18 @@ def basis(panel: Panel) -> str:
     return " ".join(filter(None, (averaged, pairs, band, f"{count}{items}." if high else "")))
 
 
-def line_place(line: Line, place: int, languages: Sequence[str]) -> int:
-    """Where a line stands in the order of colours: by its language, or by its own place where it is of no one's."""
-    alone = len(line.languages) == 1 and line.code == line.languages[0]
-    return languages.index(line.languages[0]) if alone and line.languages[0] in languages else place
-
-
-def line_look(line: Line, place: int, languages: Sequence[str]) -> tuple[str, int]:
+def line_look(panel: Panel, line: Line, languages: Sequence[str]) -> tuple[str, int]:
     """Colour, and which kind of dash: 0 is none. What stands for all is dark.
 
-    The last of the colours is nearly as dark, so dashes begin with it.
+    A line has the colour of its language, and those of one language differ in their dashes, as far as there are dashes;
+    beyond that, and where it is of no one language, a line has the colour of its own place. The last of the colours is
+    nearly as dark as what stands for all, so dashes begin with it.
     """
     if line.leads:
         return DARK, 0
-    at = line_place(line, place, languages)
-    return colour(at), (at + 1) // len(COLOURS) % DASHES
+    alike = [one for one in panel.lines if one.languages == line.languages]
+    if len(line.languages) == 1 and line.languages[0] in languages and len(alike) <= DASHES:
+        at, nth = languages.index(line.languages[0]), alike.index(line)
+    else:
+        at, nth = panel.lines.index(line), 0
+    return colour(at), (nth + (at + 1) // len(COLOURS)) % DASHES

@@ -53,10 +53,7 @@ def step_payload(run: RunFolder, names: Mapping[str, str]) -> list[dict[str, Any
             "best": id(panel) in best,
             **({"plans": True} if panel.plans else {}),
             "basis": " ".join(filter(None, (basis(panel), _left_out(panel)))),
-            "lines": [
-                _line(panel, line, names, look=line_look(line, place, languages))
-                for place, line in enumerate(panel.lines)
-            ],
+            "lines": [_line(panel, line, names, look=line_look(panel, line, languages)) for line in panel.lines],
         }
         for panel in found
     ]

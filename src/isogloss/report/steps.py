@@ -171,12 +171,18 @@ def _lines(
 ) -> tuple[Line, ...]:
     """The lines of a panel, what stands for all of them first; with a centre, its pairs."""
     several = {name: len({place[name] for place, _ in parts}) > 1 for name in ("task", "model", "other_model")}
+    sets: dict[str, set[str]] = {}
+    for place, _ in parts:
+        sets.setdefault(place["target"], set()).add(place["data"])
     groups: dict[tuple[str, tuple[str, ...]], list[StepCurve]] = {}
     for place, curve in parts:
         named = _languages(place, centre)
         if named is None:
             continue
-        code = ", ".join([*(place[name] for name in several if several[name]), " → ".join(named) or POOLED])
+        apart = [place[name] for name in several if several[name]]
+        if place["task"] and len(sets[place["target"]]) > 1:  # a development set is no test, nor one test another
+            apart.append(place["data"])
+        code = ", ".join([*apart, " → ".join(named) or POOLED])
         groups.setdefault((code, named if named not in ((POOLED,), (OTHERS,)) else ()), []).append(curve)
     pooled = any(place["target"] == POOLED and not place["source"] for place, _ in parts)
     tasks = all(place["task"] for place, _ in parts)
@@ -195,10 +201,11 @@ def _lines(
     if not alone and len(lines) == 1:
         lines = [replace(lines[0], leads=True)]
     elif not alone:
-        lead = average([curve for _, curve in means] or [curve for _, curve in parts])
+        others = [curve for place, curve in parts if tasks and place["target"] != place["source"]]
+        lead = average([curve for _, curve in means] or others or [curve for _, curve in parts])
         if means:
             lead = replace(lead, members=len(parts))
-        lines = [Line(POOLED, (), lead, leads=True), *lines]
+        lines = [Line(OTHERS if others else POOLED, (), lead, leads=True), *lines]
     return tuple(sorted(lines, key=lambda line: not line.leads))
 
 
