@@ -52,8 +52,10 @@ def align_job(
     train: Annotated[list[str], "pairs to learn from: SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table, a folder"],
     evaluate: Annotated[list[str] | None, "text to measure perplexity on, LANG=FILE; default: what is held out"] = None,
     held_out: Annotated[float, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
-    tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights)"] = 1.0,
-    contrastive: Annotated[float, "weight of the contrastive loss; 0 for none (the paper gives no weights)"] = 1.0,
+    tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights; default: equal ones)"] = 1.0,
+    contrastive: Annotated[
+        float, "weight of contrast; 0 for none (the paper gives no weights; default: equal ones)"
+    ] = 1.0,
     negatives: Annotated[
         str, "queue: momentum contrast, as in the paper; batch: the other pairs of the batch"
     ] = "queue",
@@ -69,15 +71,17 @@ def align_job(
     mask_share: Annotated[float, "share of the tokens that TLM predicts (default: the paper's)"] = 0.15,
     pull: Annotated[float, "weight of the distance to the original weights (Wu & Dredze 1.0)"] = 0.0,
     exponent: Annotated[float, "pairs of languages by their size to this power (default: XLM's)"] = 0.7,
-    length: Annotated[int | None, "most tokens of a pair; default what the model reads"] = None,
-    batch: Annotated[int, "pairs in a batch"] = 128,
-    steps: Annotated[int, "updates"] = 2_000,
+    length: Annotated[int | None, "most tokens of a pair; default what the model reads (Wu & Dredze 96)"] = None,
+    batch: Annotated[int, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
+    steps: Annotated[int, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
     rate: Annotated[float, "highest learning rate (default: BERT's for tuning; InfoXLM 2e-4)"] = 5e-5,
-    warm_up: Annotated[int, "updates until the rate is highest"] = 200,
-    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
+    warm_up: Annotated[int, "updates until the rate is highest (default: our choice, a tenth; InfoXLM 10,000)"] = 200,
+    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant (default: BERT's)"] = "linear",
     weight_decay: Annotated[float, "AdamW's weight decay of matrices (default: InfoXLM's)"] = 0.01,
     clip: Annotated[float, "largest norm of the gradient; 0 for any (default: InfoXLM's)"] = 1.0,
-    dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
+    dropout: Annotated[
+        bool, "the model's own dropout while it trains, in both encoders (the paper does not say)"
+    ] = True,
     piece: Annotated[int | None, "pairs in one forward pass, where the batch does not fit"] = None,
     report: Annotated[int, "updates between readings of the losses"] = 50,
     probe: Annotated[int, "updates between readings of retrieval and perplexity"] = 500,
@@ -126,6 +130,8 @@ def align_job(
         piece=None if piece is None else at_least("piece", piece, 1),
         half=half_precision(dtype, place),
     )
+    if packed is not None and Path(packed).is_file():
+        raise InputError(f"--packed {packed} is a file; give a folder")
     share, every = share_of("held_out", held_out), at_least("probe", probe, 1)
     at_least("checkpoint", checkpoint, 1), at_least("exponent", exponent, 0)
     given = parallel_texts(bitext, languages_of(sources)) if bitext else []

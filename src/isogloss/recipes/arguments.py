@@ -1,5 +1,6 @@
 """Checks that recipes share: an argument that cannot be used is named the way the command line spells it."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -31,9 +32,11 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
 
 
 def at_least(name: str, value: Number, least: float) -> Number:
-    """The value, if it is not below `least`."""
+    """The value, if it is finite and not below `least`."""
     if not value >= least:
         raise InputError(f"--{_dashed(name)} must be at least {least}, not {value}")
+    if value == math.inf:
+        raise InputError(f"--{_dashed(name)} must be a finite number, not {value}")
     return value
 
 

@@ -78,6 +78,8 @@ def _asked(scale: Scale, given: Mapping[str, Any]) -> Scale:
     for name, value in given.items():
         at_least(name, value, LEAST.get(name, 1))
     training = {name: given[name] for name in ("steps", "batch") if name in given}
+    if "steps" in given:  # the same share of them warms up
+        training["warm_up"] = round(scale.training["warm_up"] * given["steps"] / scale.steps)
     shape = {"width": given["width"]} if "width" in given else {}
     plain = {name: given[name] for name in ("vocabulary", "examples", "tested") if name in given}
     plain |= {"pairs": given["compared"]} if "compared" in given else {}

@@ -108,7 +108,9 @@ def pack_aligned(
             stream = pack_pairs(stack.tokenizer, pairs, folder / f"{title}.npy", **how)
             if not len(stream):
                 raise InputError(
-                    f"--train {title}: no pair is left to train on; give more text or a smaller --held-out"
+                    f"--train {title}: no pair is left to train on: {stream.left_out:,} have an empty side, "
+                    f"{sift.aside:,} a sentence that is held out, {sift.measured:,} one of the text given to measure "
+                    "on; give more text or a smaller --held-out"
                 )
             facts[title] = {"held": aside[title], "measured": sift.measured}
         write_text(done, json.dumps(facts, ensure_ascii=False))
@@ -151,10 +153,10 @@ def _held(sources: Sequence[Pairs], share: float) -> list[Pair]:
 
 
 class _Sift:
-    """Lets pairs through that may be trained on, and counts those that have a sentence in `known`."""
+    """Lets pairs through that may be trained on, and counts those that have a sentence in `known` or in `held`."""
 
     def __init__(self, held: set[float], known: set[float]) -> None:
-        self.held, self.known, self.measured = held, known, 0
+        self.held, self.known, self.measured, self.aside = held, known, 0, 0
 
     def kept(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs to train on, one at a time."""
@@ -164,7 +166,9 @@ class _Sift:
                 yield "", ""  # packing counts what is empty
             elif any(one in self.known for one in sides):
                 self.measured += 1
-            elif not any(one in self.held for one in sides):
+            elif any(one in self.held for one in sides):
+                self.aside += 1
+            else:
                 yield pair
 
 
