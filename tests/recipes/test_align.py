@@ -243,7 +243,9 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
         "one language": ({"train": "en-en=a,b"}, ["does not exist"]),
         "no train": ({"train": "nowhere"}, ["nowhere does not exist"]),
         "evaluate": ({"evaluate": "text.txt"}, ["--evaluate takes LANG=FILE"]),
-        "all held out": ({"held_out": 0.999999}, ["no pair is left to train on"]),
+        "all held out": ({"held_out": 0.999999}, ["no pair is left to train on: 0 have an empty side, 120 a sentence"]),
+        "packed": ({"packed": __file__}, ["test_align.py is a file; give a folder"]),
+        "infinite": ({"pull": "inf"}, ["--pull must be a finite number, not inf"]),
     }.values(),
 )  # fmt: skip
 def test_mistakes_are_one_sentence_and_leave_no_folder(isogloss, model, train, tmp_path, changes, parts):
@@ -252,6 +254,15 @@ def test_mistakes_are_one_sentence_and_leave_no_folder(isogloss, model, train, t
     assert told.startswith("isogloss: ") and told.count("\n") == 1 and "Traceback" not in told
     for part in parts:
         assert part in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_side_that_is_always_empty_is_told(isogloss, model, tmp_path):
+    (tmp_path / "a.txt").write_text("lapi mu.\n" * 30)
+    (tmp_path / "b.txt").write_text("\n" * 30)
+    given = f"qaa-qab={tmp_path / 'a.txt'},{tmp_path / 'b.txt'}"
+    code, _, told = isogloss("align", *words(model, given), "--out", tmp_path / "run")
+    assert code == 2 and "no pair is left to train on: 30 have an empty side, 0 a sentence that is held out" in told
     assert not (tmp_path / "run").exists()
 
 
