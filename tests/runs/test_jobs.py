@@ -1,5 +1,6 @@
 """Jobs on this machine: one that fails stops none of the others, and none outlives the process that started it."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -146,3 +147,26 @@ def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
     jobs = [Job(name, "map", "m", options, tmp_path / name, {}) for name in ("one", "two")]
     with pytest.raises(ig.InputError, match="2 of 2 jobs failed, one first: no torch here"):
         run_jobs(jobs, parallel=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"steps": 6, "plan": "all"}, r"--steps than is asked for \(3 then, 6 now\); remove it"),
+        ({"steps": 3}, None),  # a word that is not given any more may be a file's name: only numbers are missed
+        ({"steps": 3, "plan": "gradual"}, r"--plan than is asked for \(all then, gradual now\)"),
+        ({"plan": "all"}, r"--steps than is asked for \(3 then, without now\)"),
+        ({"steps": 3, "plan": "all", "share": 0.5}, r"--share than is asked for \(without then, 0.5 now\)"),
+        ({"steps": 3, "plan": "all", "text": "/moved/en.txt", "device": "cuda", "checkpoint": 9}, None),
+    ],
+)
+def test_a_job_that_is_finished_with_other_options_is_refused_and_one_whose_files_moved_is_not(tmp_path, asked, told):
+    made = {"model": "mini", "steps": 3, "plan": "all", "text": "here/en.txt", "device": "cpu", "checkpoint": 5}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "run.json").write_text(json.dumps({"status": "finished", "arguments": made}))
+    job = Job("one", "drift", "mini", asked, tmp_path / "one", {})
+    if told is None:
+        run_jobs([job])
+    else:
+        with pytest.raises(ig.InputError, match=told):
+            run_jobs([job])

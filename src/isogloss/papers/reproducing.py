@@ -23,6 +23,7 @@ from isogloss.papers.tables import as_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least
 from isogloss.recipes.jobs import Job, run_job, run_jobs
+from isogloss.runs.jobs import refuse_others
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 
@@ -64,6 +65,7 @@ def reproduce(
     facts = {"command": "reproduce", "arguments": outline.arguments, "seed": 0, "model": outline.arguments["model"],
              "hashes": dict(outline.hashes()), "depth": outline.depth, "conditions": outline.conditions}  # fmt: skip
     run = start(folder, facts, resume=resume)
+    refuse_others(outline.jobs)  # those that are not run again are collected with the rest
     try:
         outline.ready(progress)
         for job in outline.before:

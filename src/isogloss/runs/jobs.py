@@ -29,6 +29,7 @@ from isogloss.runs.run import read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
+ASIDE = {"device", "dtype", "checkpoint"}  # options that another machine may want otherwise
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,20 @@ class Job:
     def done(self) -> bool:
         """Whether its run is finished."""
         return _finished(self.folder)
+
+    @property
+    def otherwise(self) -> str | None:
+        """How its run was made with other options than these, in words; files and folders may have moved."""
+        made = read_facts(self.folder).get("arguments") if (self.folder / "run.json").is_file() else None
+        if not made:
+            return None
+        numbers = {name for name, value in made.items() if isinstance(value, int | float)}
+        for name in sorted({*self.options, *numbers} - ASIDE):
+            before, now = made.get(name), self.options.get(name)
+            if before != now and _comparable(before) and _comparable(now):
+                told = " then, ".join("without" if one is None else str(one) for one in (before, now))
+                return f"{self.folder} was made with another --{name.replace('_', '-')} than is asked for ({told} now)"
+        return None
 
     @property
     def missing(self) -> list[Path]:
@@ -104,6 +119,7 @@ progress is told of the stage `jobs`. A job's folder is filled by `isogloss.reci
 
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
     """Run every job that is not finished, those that need others after them; those that fail are named at the end."""
+    refuse_others(jobs)
     left = [job for job in jobs if not job.done]
     held = still_held([job.lease for job in left])
     if held:
@@ -119,6 +135,12 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
             f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
             f"{first.job.log}, and --resume goes on with what is left{also}"
         )
+
+
+def refuse_others(jobs: Sequence[Job]) -> None:
+    """Refuse runs, finished or begun, that were made with other options than their jobs have."""
+    for told in filter(None, (job.otherwise for job in jobs)):
+        raise InputError(f"{told}; remove it, give the options it was made with, or another --out")
 
 
 def _in_order(jobs: Sequence[Job], executor: Executor, progress: Progress) -> list[Failure]:
@@ -203,6 +225,11 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [f"{key}={file if isinstance(file, str | Path) else ','.join(file)}" for key, file in value.items()]
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _comparable(value: Any) -> bool:
+    """Whether a value means the same wherever a run lies, as a number does and the path of a file does not."""
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
 def _finished(folder: Path) -> bool:
