@@ -244,6 +244,7 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
         "no train": ({"train": "nowhere"}, ["nowhere does not exist"]),
         "evaluate": ({"evaluate": "text.txt"}, ["--evaluate takes LANG=FILE"]),
         "all held out": ({"held_out": 0.999999}, ["no pair is left to train on: 0 have an empty side, 120 a sentence"]),
+        "best": ({"best": True, "held_out": 0}, ["--best chooses by retrieval, and too few pairs were held out"]),
         "packed": ({"packed": __file__}, ["test_align.py is a file; give a folder"]),
         "infinite": ({"pull": "inf"}, ["--pull must be a finite number, not inf"]),
     }.values(),

@@ -161,6 +161,18 @@ def test_a_damaged_checkpoint_is_named(tmp_path, file, damage):
         restore(path, one.model, one.optimiser)
 
 
+def test_a_damaged_best_model_in_a_checkpoint_is_named(tmp_path):
+    one = begun()
+    one.best, one.best_step, one.best_weights = 1.0, 2, copy_weights(one.model)
+    one.save(exported(one, tmp_path))
+    path = latest(tmp_path)
+    (path / "best.safetensors").write_bytes((path / "best.safetensors").read_bytes()[:-20])
+    with pytest.raises(
+        InputError, match=r"no checkpoint to go on from \(.*\); remove it, and --resume begins at the one"
+    ):
+        training(Tower()).restore(path)
+
+
 @contextmanager
 def small_disk(limit):
     """No file may grow beyond `limit` bytes: the system itself refuses the write, as a full disk does."""

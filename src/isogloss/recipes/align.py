@@ -160,7 +160,7 @@ def align_job(
         training = Training(aligner, objective, settings, join(place))
         probes = make_probes(
             run, aligner, stack, parallel=given or text.bitexts(), corpora=texts or text.corpora(), every=every,
-            report=report, seed=seed, dtype=torch.bfloat16 if settings.half else None,
+            report=report, best=best, seed=seed, dtype=torch.bfloat16 if settings.half else None,
         )  # fmt: skip
 
         def export(at: Path) -> None:

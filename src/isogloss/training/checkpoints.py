@@ -88,7 +88,10 @@ def restore_best(path: Path, model: nn.Module, state: Mapping[str, Any]) -> dict
     """The weights of the best model when a checkpoint was written, which was just restored into the model."""
     if state["best_step"] == state["step"]:
         return copy_weights(model)
-    return load_file(path / BEST) if (path / BEST).is_file() else None
+    try:
+        return load_file(path / BEST) if (path / BEST).is_file() else None
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from error
 
 
 def latest(folder: Path) -> Path | None:
@@ -103,7 +106,7 @@ def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> d
         kept = load_file(path / "training.safetensors")
         state = json.loads((path / "training.json").read_text(encoding="utf-8"))
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} is no checkpoint to go on from: {str(error).splitlines()[0]}") from error
+        raise _unreadable(path, error) from error
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     found = {name: value.shape for name, value in kept.items() if name.startswith("weight.")}
@@ -115,6 +118,13 @@ def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> d
         if moments:
             optimiser.state[weight] = {part: _placed(part, value, weight) for part, value in moments.items()}
     return dict(state)
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"{path} is no checkpoint to go on from ({str(error).splitlines()[0]}); remove it, and --resume begins at the "
+        "one before, or anew where there is none"
+    )
 
 
 def _all(folder: Path) -> list[Path]:

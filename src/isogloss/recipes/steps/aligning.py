@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from isogloss.errors import InputError
 from isogloss.recipes.steps.aligntext import Aligned
 from isogloss.recipes.steps.card import _perplexities, _quoted, _table
 from isogloss.runs.run import Run
@@ -52,13 +53,19 @@ def make_probes(
     corpora: Sequence[Corpus],
     every: int,
     report: int,
+    best: bool,
     seed: int,
     dtype: torch.dtype | None,
 ) -> list[Probe]:
-    """Losses of both terms, retrieval at every layer, perplexity of every text."""
+    """Losses of both terms, retrieval at every layer, perplexity of every text; best: a step is chosen by retrieval."""
     probes = [loss_probe(aligner, every=report)]
     if parallel:
         probes.append(retrieval_probe(lambda language: stack, parallel, every=every, seed=seed))
+    elif best:
+        raise InputError(
+            "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+            "--bitext, or leave --best out"
+        )
     else:
         run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
     if corpora:
