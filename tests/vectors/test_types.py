@@ -132,6 +132,8 @@ def test_word_vectors_of_fasttext_and_glove_are_read(tmp_path):
         assert found.values.tolist() == [[1, 2, 3], [4, 5, 6], [-1, 0.5, pytest.approx(1e-3)]]
         assert read_word_vectors(path, keep={"cat"}).words == ["cat"]
         assert read_word_vectors(path, most=2).words == ["the"]
+        path.write_text("\n".join(["900 3", *lines[:2]]) + "\n", encoding="utf-8")
+        assert read_word_vectors(path, most=2).words == ["the"], "the rest is not looked at, so it may be missing"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +143,7 @@ def test_word_vectors_of_fasttext_and_glove_are_read(tmp_path):
         ("1 3\nthe 1 x 3\n", r"en.vec:2: .*numbers were expected after the word"),
         ("1 3\nthe 1 nan 3\n", r"en.vec:2: a number of this vector is not finite"),
         ("just words here\n", r"en.vec:1: no word vector"),
+        ("3 3\nthe 1 2 3\ncat 1 2 3\n", r"en.vec:3: the file ends here, after 2 words, and says 3 on its first line"),
         ("1 3\nthe 1 2 3\n", r"en.vec has a vector of none of the words asked for"),
     ],
 )

@@ -38,6 +38,7 @@ def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, mo
         raise InputError(f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
     words: dict[str, int] = {}
     rows: list[NDArray[np.float32]] = []
+    number = 0
     for number, line in stream_lines(path):
         if counted and number == 1:
             continue
@@ -51,6 +52,12 @@ def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, mo
             continue
         rows.append(_vector(cells, path, number))
         words[key] = len(words)
+    told = int(head[0]) if counted else 0
+    if number - 1 < min(told, most or told):
+        raise InputError(
+            f"{path}:{number}: the file ends here, after {number - 1:,} words, and says {told:,} on its first line; it "
+            "was cut short: fetch it again, or correct that number"
+        )
     if not rows:
         raise InputError(f"{path} has a vector of none of the words asked for; check its language")
     return WordVectors(list(words), np.stack(rows), path.name)
