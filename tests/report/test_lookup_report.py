@@ -6,8 +6,11 @@ import pytest
 import isogloss as ig
 from isogloss.report import verdict, write_figures, write_report
 from isogloss.report.folder import read_run
+from isogloss.report.likeness import TEXTS
 from isogloss.report.lookup import lookup_facts, lookups
+from isogloss.report.lookuppart import lookup_part
 from isogloss.report.page import render
+from isogloss.report.transferpart import embedded
 from isogloss.runs.table import frame, row
 from isogloss.text.invented import invented
 from tiny_pretraining import write_lexicons, write_texts
@@ -55,6 +58,28 @@ def test_the_verdict_names_layer_way_baseline_and_coverage():
         said[3]
         == "25% of the 1,600 words of the test are known; 10% of these have a translation that is written alike."
     )
+
+
+def test_a_baseline_is_given_with_its_own_best_way():
+    static = [p(value, way, model="static: PPMI") for value, way in ((0.0, "raw"), (0.2, "ridge"))]
+    found = frame([p(0.5, "raw", 0), p(0.3, "ridge", 0), *static])
+    said = verdict(found)
+    assert "Beside it, each with its best way: static: PPMI, words 0.200 [0.150, 0.250] with ridge (n = 400)." in said
+    (alone,) = lookups(frame(static))
+    assert alone.beside == [], "it is what is led with"
+
+
+def test_the_correlation_with_cka_is_said_of_the_best_way():
+    base = {**BASE, "task": "rotate", "other_model": "two"}
+    found = [{**p(value, way, layer), "task": "rotate", "variant": f"{way} cosine"} for way, value in
+             (("raw", 0.1), ("procrustes", 0.6)) for layer in range(5)]  # fmt: skip
+    found += [row("cka_retrieval", value, low=low, high=0.9, n=5, variant=f"{way} cosine", unit="sentence", **base)
+              for way, value, low in (("raw", 0.4, 0.1), ("procrustes", 0.8, 0.7))]  # fmt: skip
+    said = [line for line in verdict(frame(found)) if "correlation" in line]
+    assert said == [
+        "Over 5 layers, CKA before any map and P@1 with procrustes, the mean of both directions, have a correlation of "
+        "0.800 [0.700, 0.900]."
+    ]
 
 
 def test_several_pairs_are_named():
@@ -105,6 +130,17 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
     several = pd.concat([likeness(), likeness().assign(target="fr")])
     assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
     assert lookup_facts(likeness()) == [("best layer", "1", ""), ("CKA", "0.600", ""), ("by chance", "0.050", "")]
+
+
+def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
+    text = invented(("qaa", "qab"), sentences=60, seed=3)
+    given = {"train": text.take(range(20, 60)), "ways": "raw", "layers": "0,2", "device": "cpu"}
+    ig.rotate(tiny("bert"), text.take(range(20)), **given, out=tmp_path / "run")
+    drawn = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
+    part = lookup_part(read_run(tmp_path / "run"))
+    assert [table.title.rpartition(", ")[2] for table in part["tables"][2:]] == list(TEXTS.values())
+    (train,), (test,) = ([path for path in drawn if path.name.endswith(f"-{text}.png")] for text in TEXTS)
+    assert part["pictures"][-2:] == [embedded(train), embedded(test)]
 
 
 def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):

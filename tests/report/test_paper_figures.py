@@ -45,6 +45,14 @@ def test_many_curves_that_all_panels_share_have_one_legend_beside_them(drawn):
     assert not drawn(gap).legends, "its colours are others"
 
 
+def test_a_single_panel_of_many_curves_keeps_its_width_beside_the_legend(drawn):
+    many, few = (drawn(replace(PICTURE, panels=[Panel("", some, floor=0.1)])) for some in (LINES, LINES[:4]))
+    assert many.legends and many.axes[0].get_legend() is None and few.axes[0].get_legend() and not few.legends
+    wide, plain = (one.axes[0].get_window_extent().width for one in (many, few))
+    assert wide > 0.9 * plain
+    assert many.legends[0].get_window_extent().x0 > many.axes[0].get_window_extent().x1
+
+
 def test_a_curve_has_its_colour_wherever_it_stands_and_a_mean_is_thick(drawn):
     lines = [LINES[3], replace(LINES[0], label="mean", thick=True), Line("dots", [0, 1], [0.2, 0.3], dots=True, hue=2)]
     axes = drawn(replace(PICTURE, panels=[Panel("one", lines)])).axes[0]

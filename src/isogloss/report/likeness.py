@@ -110,10 +110,10 @@ def _table(one: Likeness) -> Table:
     heads = [head for form in one.forms for head in (TITLES[form], "chance")]
     n = max(int(row["n"]) for rows in one.forms.values() for row in rows)
     notes = [
-        f"{one.models}; {one.data}, {TEXTS[one.text]}, n = {n:,}. Brackets hold 95% intervals: one block of sentences "
-        "is left out at a time. Chance is what shuffled pairs give."
+        f"{one.models}; {one.data}, n = {n:,}. Brackets hold 95% intervals: one block of sentences is left out at a "
+        "time. Chance is what shuffled pairs give."
     ]
-    return Table(f"CKA, {one.title}", ["", *heads], lines, notes)
+    return Table(f"CKA, {one.title}, {TEXTS[one.text]}", ["", *heads], lines, notes)
 
 
 def _cells(row: Record) -> tuple[str, str]:
@@ -124,11 +124,10 @@ def _picture(one: Likeness) -> Picture:
     panels = [Panel(TITLES[form], list(_lines(rows))) for form, rows in one.forms.items()]
     n = max(int(row["n"]) for rows in one.forms.values() for row in rows)
     caption = (
-        f"{one.models}, {one.data}: CKA of {n:,} sentences ({TEXTS[one.text]}). Bands: 95% intervals. Layer 0 is the "
-        "embedding output."
+        f"{one.models}, {one.data}: CKA of {n:,} sentences. Bands: 95% intervals. Layer 0 is the embedding output."
     )
     name = "-".join((NAME, *(file_name(part) for part in (one.source, one.target, one.data)), one.text))
-    return Picture(name, one.title, caption, panels, "CKA", xlabel="layer")
+    return Picture(name, f"{one.title}, {TEXTS[one.text]}", caption, panels, "CKA", xlabel="layer")
 
 
 def _lines(rows: Sequence[Record]) -> Iterator[Line]:

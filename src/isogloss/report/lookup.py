@@ -14,6 +14,7 @@ from isogloss.report.phrases import name_layers, number
 TASKS = {"lexicon": "word", "rotate": "sentence"}
 METHOD = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows
 STATIC = "static: "
+FACTS = ("coverage", "identical", "p@1_behind", "cka_retrieval")
 MOST_PAIRS = 8
 Record = dict[str, Any]
 
@@ -49,6 +50,15 @@ class Lookup:
         """The way of a row."""
         return str(one["variant"]).removesuffix(f" {self.method}")
 
+    @property
+    def beside(self) -> list[Record]:
+        """What has no layer, each with its own best way: static vectors need a map where a model may need none."""
+        rows: dict[str, list[Record]] = {}
+        for one in self.flat:
+            rows.setdefault(flat_name(one), []).append(one)
+        tops = [max(some, key=lambda one: float(one["value"])) for some in rows.values()]
+        return [one for one in tops if one is not self.best]
+
     def curve(self, way: str) -> list[Record]:
         """The rows of a way by layer."""
         return sorted((one for one in self.layered if self.way(one) == way), key=lambda one: int(one["layer"]))
@@ -70,7 +80,7 @@ def lookups(frame: pd.DataFrame) -> list[Lookup]:
         p = [one for one in records if one["measure"] == "p@1" and str(one["variant"]).endswith(f" {method}")]
         layered = [one for one in p if not pd.isna(one["layer"])]
         flat = [one for one in p if pd.isna(one["layer"])]
-        facts = [one for one in records if one["measure"] in ("coverage", "identical", "p@1_behind")]
+        facts = [one for one in records if one["measure"] in FACTS]
         if layered or flat:
             first = (layered or flat)[0]
             model = " and ".join(str(one) for one in (first["model"], first["other_model"]) if one)
@@ -122,7 +132,10 @@ def _sentences(one: Lookup, *, several: bool) -> Iterator[str]:
         tops = {other: max(one.curve(other), key=lambda row: float(row["value"])) for other in others}
         said = [f"{other} {_value(row)} at layer {int(row['layer'])}" for other, row in tops.items()]
         yield f"{head}The best layers of the other ways: {'; '.join(said)}."
-    yield from _flat_sentence(one, way, head)
+    if one.beside:
+        said = [f"{flat_name(row)} {_value(row)} with {one.way(row)} (n = {int(row['n']):,})" for row in one.beside]
+        yield f"{head}Beside it, each with its best way: {'; '.join(said)}."
+    yield from _relation(one, head)
     yield from _coverage(one, head)
 
 
@@ -139,14 +152,14 @@ def _ties(one: Lookup, best: Record) -> str:
     return f"; {name_layers(same)} cannot be told apart"
 
 
-def _flat_sentence(one: Lookup, way: str, head: str) -> Iterator[str]:
-    said = [
-        f"{flat_name(row)} {_value(row)} (n = {int(row['n']):,})"
-        for row in one.flat
-        if one.way(row) == way and row is not one.best
-    ]
-    if said:
-        yield f"{head}Beside it, with the same map: {'; '.join(said)}."
+def _relation(one: Lookup, head: str) -> Iterator[str]:
+    """Whether layers that are more alike let more be found, by the best way."""
+    found = (row for row in one.facts if row["measure"] == "cka_retrieval" and row["variant"] == one.best["variant"])
+    for row in found:
+        yield (
+            f"{head}Over {int(row['n'])} layers, CKA before any map and P@1 with {one.way(one.best)}, the mean of both "
+            f"directions, have a correlation of {_value(row)}."
+        )
 
 
 def _coverage(one: Lookup, head: str) -> Iterator[str]:
@@ -164,7 +177,8 @@ def _method(name: str) -> str:
 
 
 def _value(one: Record) -> str:
-    return f"{number(one['value'])} [{number(one['low'])}, {number(one['high'])}]"
+    bounds = "" if isnan(one["low"]) else f" [{number(one['low'])}, {number(one['high'])}]"
+    return f"{number(one['value'])}{bounds}"
 
 
 def _small(value: float) -> str:

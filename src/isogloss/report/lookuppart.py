@@ -1,6 +1,6 @@
 """What the page of a lookup shows besides the verdict: a table and a figure by layer for each pair of languages."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def lookup_part(run: RunFolder) -> dict[str, Any] | None:
     if not is_lookup(run.rows):
         return None
     found, alike = lookups(run.rows), likeness_tables(run.rows)
-    drawn = [path for name in (NAME, ALIKE) for path in sorted((run.path / "figures").glob(f"{name}-*.png"))]
+    drawn = [path for name in (NAME, ALIKE) for path in _in_order((run.path / "figures").glob(f"{name}-*.png"))]
     unit = TASKS[found[0].task] if found else "word"
     title, lede = f"Translations found, by layer and way ({unit}s)", FOUND
     if alike and not found:
@@ -51,14 +51,23 @@ def write_lookup_figures(run: RunFolder, *, out: Path) -> list[Path]:
     return written
 
 
+def _in_order(paths: Iterable[Path]) -> list[Path]:
+    """Figures as the tables are: by name, a text learned from before the one looked up."""
+
+    def place(path: Path) -> tuple[str, bool]:
+        return path.stem.removesuffix("-test").removesuffix("-train"), path.stem.endswith("-test")
+
+    return sorted(paths, key=place)
+
+
 def _picture(one: Lookup) -> Picture:
     names = display_names([one.source, one.target])
     ends, best = [int(row["layer"]) for row in one.layered], one.way(one.best)
     curves = {way: one.curve(way) for way in one.ways if one.curve(way)}
     lines = [_line(way, rows, hue, band=way == best) for hue, (way, rows) in enumerate(curves.items())]
-    beside = [row for row in one.flat if one.way(row) == best and (row["unit"] == "word" or row["model"] in one.model)]
+    beside = [row for row in one.beside if row["unit"] == "word" or row["model"] in one.model]
     for hue, row in enumerate(beside, len(lines)):
-        label, value = f"{flat_name(row)}, n = {int(row['n']):,} ({best})", float(row["value"])
+        label, value = f"{flat_name(row)},\nn = {int(row['n']):,} ({one.way(row)})", float(row["value"])
         lines.append(Line(label, [min(ends), max(ends)], [value, value], hue=hue))
     n, floor = int(one.best["n"]), float(one.best["floor"])
     caption = (

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_COLUMNS, MOST_TICKS = 4, 14
+BESIDE = 2.4  # inches that the legend of a single panel takes
 MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
 
 
@@ -23,9 +24,10 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     columns = ceil(count / lines)
     small = columns > 2
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
+    shared = _shared_labels(picture, small=small)
+    width += BESIDE if shared and count == 1 else 0
     figure, grid = new_figure(width * columns, height * lines + 0.9, nrows=lines, ncols=columns, squeeze=False)
     places = list(grid.flat)
-    shared = _shared_labels(picture, small=small)
     for axes, panel in zip(places, picture.panels, strict=False):
         _draw(axes, panel, picture, small=small, legend=not shared)
     if shared:
@@ -53,7 +55,7 @@ def _shared_labels(picture: Picture, *, small: bool = False) -> bool:
     """
     labels = [[line.label for line in panel.lines] for panel in picture.panels]
     most = max(labels, key=len, default=[])
-    return len(labels) > 1 and len(most) > MOST_INSIDE[small] and all(one == most[: len(one)] for one in labels)
+    return len(most) > MOST_INSIDE[small] and all(one == most[: len(one)] for one in labels)
 
 
 def _ink(line: Line, place: int) -> str:
