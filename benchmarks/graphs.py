@@ -4,10 +4,12 @@ The embedded model, all of it trained: with a head for NLI on made-up pairs of X
 pairs of 12 to 40 tokens a side, by queue and TLM as the command does, or by in-batch negatives alone. Both sides begin
 from the same weights and see the same batches in the same order, with AdamW in bfloat16. The first round captures and
 is not timed; its mean losses are printed, which agree but for rounding. Then both take their turn over the same batches
-again, and of each the fastest round counts. Needs a GPU; on a CPU nothing is captured, and small batches run once, to
+again, and of each the fastest round counts. With --compiled the blocks of an alignment are compiled before they are
+captured. Needs a GPU; on a CPU nothing is captured, and small batches run once, to
 see that it works.
 
     python -m benchmarks.graphs [--device cuda] [--model FOLDER] [--out rows.json]
+    python -m benchmarks.graphs --tasks --pairs 384 --compiled
     python -m benchmarks.graphs --device cpu
 """
 
@@ -15,6 +17,7 @@ import argparse
 import gc
 import json
 import os
+import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -76,7 +79,8 @@ def aligning(given, batch, stream, *, graphs, **how):
     aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch, longest=stack.max_length, seed=0,
-        device=given.device, half=given.half, graphs=None if graphs else {}, **masking_of(stack.tokenizer),
+        device=given.device, half=given.half, compiled=given.compiled, graphs=None if graphs else {},
+        **masking_of(stack.tokenizer),
     )  # fmt: skip
     return in_training(given, aligner, objective)
 
@@ -114,7 +118,7 @@ def compare(given, name, batch, make):
     sides = {graphs: make(graphs=graphs) for graphs in ((False, True) if given.device.type == "cuda" else (False,))}
     losses, memory = {}, 0.0
     for graphs, training in sides.items():
-        a_round(given, training)
+        print(f"{name}, first round: {given.steps * a_round(given, training):.1f} s", file=sys.stderr, flush=True)
         total, count = training.losses()
         losses[graphs] = total / count
         if given.device.type == "cuda":
@@ -145,6 +149,7 @@ def read_arguments():
     parser.add_argument("--model", default="mini", help="an encoder with a masked-LM head: mini, or a folder")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    parser.add_argument("--compiled", action="store_true", help="compile the blocks of an alignment")
     parser.add_argument("--tasks", type=int, nargs="*", help="batches of fine-tuning")
     parser.add_argument("--pairs", type=int, nargs="*", help="batches of alignment")
     for name in ("steps", "rounds", "queue"):

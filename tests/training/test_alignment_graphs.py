@@ -221,9 +221,45 @@ def test_without_a_graph_there_is_a_warning_and_the_same_training(models, pairs)
     assert found == expected
 
 
+def compiling(sizes):
+    """Graphs of compiled blocks that are not captured; the size of each is noted."""
+
+    def capture(blocks, sample):
+        sizes.append(len(sample[0]))
+        return blocks
+
+    return lambda aligner: graphs_of(aligner, rows=BATCH, longest=LONGEST, compiled=True, capture=capture)
+
+
+def test_compiled_blocks_change_nothing_and_are_compiled_once_for_all_sizes(models, pairs, monkeypatch):
+    monkeypatch.setattr(captured, "SIZE", 32)
+    monkeypatch.setattr(captured, "COMPILER", "aot_eager")  # traces as the default does, and needs no C++
+    expected, gradients = followed(made(models["modernbert"], pairs, QUEUE, nothing))
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    sizes = []
+    found, same = followed(made(models["modernbert"], pairs, QUEUE, compiling(sizes)))
+    pieces = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert found == pytest.approx(expected, rel=1e-5)
+    for step in range(STEPS):
+        for name, one in gradients[step].items():
+            torch.testing.assert_close(same[step][name], one, rtol=1e-3, atol=2e-5, msg=f"{step} {name}")
+    # A block has three or four pieces around attention; the first one, others, and those without gradients differ.
+    assert len(set(sizes)) > 3 and 0 < pieces <= 12, (pieces, sizes)
+
+
+def test_what_cannot_be_compiled_is_captured_all_the_same(models, pairs, monkeypatch):
+    monkeypatch.setattr(captured, "COMPILER", "no such compiler")
+    expected, _ = followed(made(models["bert"], pairs, QUEUE, nothing))
+    with pytest.warns(UserWarning, match="not compiled.*no such compiler"):
+        found, _ = followed(made(models["bert"], pairs, QUEUE, compiling([])))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
 @pytest.mark.parametrize("how", [QUEUE, IN_BATCH], ids=["queue", "in-batch"])
-def test_an_alignment_has_the_losses_and_gradients_it_has_without_graphs(tmp_path, pairs, how, monkeypatch):
+@pytest.mark.parametrize("compiled", [False, True], ids=["as they are", "compiled"])
+def test_an_alignment_has_the_losses_and_gradients_it_has_without_graphs(tmp_path, pairs, how, compiled, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # hidden, it would switch autocast off
     # The kernel takes heads that are 8 wide and more, and in some versions of torch no windows.
     kernel = {"num_attention_heads": 2, "layer_types": ["full_attention"] * 3}
@@ -233,13 +269,13 @@ def test_an_alignment_has_the_losses_and_gradients_it_has_without_graphs(tmp_pat
     kept = {}
 
     def graphs(aligner):
-        kept.update(graphs_of(aligner, rows=BATCH, longest=LONGEST))
+        kept.update(graphs_of(aligner, rows=BATCH, longest=LONGEST, compiled=compiled))
         return kept
 
     found, same = followed(made(model, pairs, how, graphs, **there))
     assert kept.keys() == {"tlm", "query", "key"}
     assert all(graph is not None for one in kept.values() for graph in one._graphs.values())
-    assert all(one._graphs for one in kept.values())
+    assert all(one._graphs and one._compiled == compiled for one in kept.values())
     assert found == pytest.approx(expected, rel=0.02)
     for step in range(STEPS):
         one, other = (torch.cat([some[step][name].flatten() for name in gradients[step]]) for some in (same, gradients))

@@ -83,6 +83,7 @@ def align_job(
         bool, "the model's own dropout while it trains, in both encoders (the paper does not say)"
     ] = True,
     piece: Annotated[int | None, "pairs in one forward pass, where the batch does not fit"] = None,
+    compiled: Annotated[bool, "compile the blocks on an NVIDIA GPU: slower to start, for long runs"] = False,
     report: Annotated[int, "updates between readings of the losses"] = 50,
     probe: Annotated[int, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
@@ -154,6 +155,7 @@ def align_job(
             "batch": batch,
             "longest": longest,
             "exponent": exponent,
+            "compiled": compiled,
         }
         masking = masking_of(stack.tokenizer)
         objective = align_pairs(aligner, text.pairs, seed=seed, device=place, half=settings.half, **feed, **masking)

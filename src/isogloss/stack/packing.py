@@ -10,6 +10,7 @@ wide, then took 48.7 ms instead of 43.5 on an H200.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +21,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from isogloss.stack.families import FAMILIES
 
 NAME = "isogloss_packed"
+OPAQUE = "isogloss_packed_opaque"
 WHOLE = "isogloss_whole"
 
 
@@ -88,10 +90,20 @@ def whole_attention(
 
 
 @contextmanager
-def packed(model: Any) -> Iterator[None]:
-    """Run a model's attention packed inside the block, and as before after it."""
-    with _attending([model], NAME, packed_attention):
+def packed(model: Any, *, opaque: bool = False) -> Iterator[None]:
+    """Run a model's attention packed inside the block, and as before after it.
+
+    opaque: attention is left out of what is compiled, which then ends before it and begins again after it.
+    """
+    name, function = (OPAQUE, _opaque_attention()) if opaque else (NAME, packed_attention)
+    with _attending([model], name, function):
         yield
+
+
+@cache
+def _opaque_attention() -> Any:
+    # Not a decorator: it loads the compiler, which takes a second.
+    return torch.compiler.disable(packed_attention)  # type: ignore[no-untyped-call]
 
 
 def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContextManager[None]]:

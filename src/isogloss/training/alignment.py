@@ -147,13 +147,14 @@ def align_pairs(
     device: torch.device,
     exponent: float = 0.7,
     half: bool = False,
+    compiled: bool = False,
     graphs: Mapping[str, Captured] | None = None,
 ) -> Objective:
     """The objective: `batch` pairs a step, groups of languages in proportion to their size to the power `exponent`.
 
     longest: tokens of a sequence at most; a longer pair is cut. mask_id, marks, pool: as `masking_of` gives them. half:
     whether arithmetic is in half precision, in which a GPU runs the rows end to end. graphs: of `graphs_of`, none where
-    it is empty; by default on a GPU, where rows run end to end.
+    it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
     how, words = aligner.how, pool.to(device)
     sampler = PairSampler({name: len(one) for name, one in pairs.items()}, exponent=exponent, seed=seed)
@@ -162,7 +163,8 @@ def align_pairs(
     maskable[list(marks)] = False
     end_to_end = runs_packed(aligner.stack, device, half=half)
     if graphs is None:
-        graphs = graphs_of(aligner, rows=batch, longest=longest) if end_to_end and device.type == "cuda" else {}
+        on_gpu = end_to_end and device.type == "cuda"
+        graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled) if on_gpu else {}
     run = _Runner(aligner, borders, end_to_end, graphs)
 
     def draw(step: int) -> list[Part]:
@@ -193,18 +195,23 @@ def align_pairs(
     return Objective(draw, loss, lambda rows: len(next(iter(rows.values()))), after=aligner.after)
 
 
-def graphs_of(aligner: Aligner, *, rows: int, longest: int, capture: Capture | None = None) -> dict[str, Captured]:
+def graphs_of(
+    aligner: Aligner, *, rows: int, longest: int, compiled: bool = False, capture: Capture | None = None
+) -> dict[str, Captured]:
     """The blocks of each pass of a step as CUDA graphs: `tlm`, `query` and `key`, those that there are.
 
-    rows: pairs of a step; longest: most tokens of a sequence. No two passes share a graph, though they may share the
-    weights: the memory of one is read backwards after the others went forwards.
+    rows: pairs of a step; longest: most tokens of a sequence; compiled: blocks are compiled first. No two passes share
+    a graph, though they may share the weights: the memory of one is read backwards after the others went forwards.
     """
     how, passes = aligner.how, dict[str, Stack]()
     if how.tlm:
         passes["tlm"] = aligner.stack
     if how.contrastive:
         passes |= {"query": aligner.sentences, "key": aligner.keys if how.queued else aligner.sentences}
-    return {name: Captured(stack, rows=rows, longest=longest, capture=capture) for name, stack in passes.items()}
+    return {
+        name: Captured(stack, rows=rows, longest=longest, compiled=compiled, capture=capture)
+        for name, stack in passes.items()
+    }
 
 
 def coins(seed: int, step: int, batch: int) -> np.ndarray:

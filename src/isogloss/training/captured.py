@@ -9,6 +9,9 @@ A graph reads and writes the same memory at every run. So weights may only be ch
 checkpoints do; and what one run left, its states and the gradients of its weights, is gone when the next one begins.
 Two passes that go forwards before either goes backwards need a `Captured` each, and a batch that is run piece by piece,
 whose gradients are summed, needs none: pieces have fewer rows, and are not taken.
+
+Large batches wait for arithmetic again, and most of it is small change: norms, rotations, sums, each of which reads and
+writes all states. Compiled, blocks have few kernels for these; it takes half a minute at first, so it is for long runs.
 """
 
 import gc
@@ -21,12 +24,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from isogloss.stack.packing import packed
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, graft
 from isogloss.text.batches import Batch
 
 SIZE = 256  # tokens that sizes of batches are multiples of
 MOST = 32  # graphs, each of which keeps the gradients of its weights
 LARGE = 4_096  # tokens from which on the memory of a graph counts
+COMPILER = "inductor"  # the backend of torch.compile
 
 Graph = Callable[[Tensor, Tensor, Tensor], Tensor]
 Capture = Callable[[nn.Module, tuple[Tensor, Tensor, Tensor]], Graph]
@@ -86,12 +90,16 @@ def _expect_other_streams() -> None:
 class Captured:
     """The blocks of a stack in training, captured as they are first needed; it has identity over time.
 
-    rows: sentences of a batch; others are not taken. longest: most tokens a sentence has. The stack runs sentences end
-    to end; `CudaGraphs` needs it on a GPU, in half precision. Of all its graphs one is in use at a time.
+    rows: sentences of a batch; others are not taken. longest: most tokens a sentence has. compiled: blocks are compiled
+    before they are captured. The stack runs sentences end to end; `CudaGraphs` needs it on a GPU, in half precision. Of
+    all its graphs one is in use at a time.
     """
 
-    def __init__(self, stack: Stack, *, rows: int, longest: int, capture: Capture | None = None) -> None:
+    def __init__(
+        self, stack: Stack, *, rows: int, longest: int, compiled: bool = False, capture: Capture | None = None
+    ) -> None:
         self._stack, self._rows, self._longest, self._how = stack, rows, longest, capture or CudaGraphs()
+        self._compiled = compiled
         self._graphs: dict[tuple[Any, ...], Graph | None] = {}
         self._below, self._uppers = stack[: stack.first], dict[int, tuple[Stack, list[nn.Module], list[Tensor]]]()
 
@@ -170,12 +178,16 @@ class Captured:
         sample = torch.zeros((size, upper.width), dtype=hidden.dtype, device=hidden.device)
         sample.requires_grad_(hidden.requires_grad and torch.is_grad_enabled())
         longest = max(self._longest, _step(size))  # what is left over is a sentence, too
-        try:
-            with torch.random.fork_rng(devices=[hidden.device] if hidden.is_cuda else []):
-                return self._how(_Blocks(upper, longest), (sample, places, borders))
-        except RuntimeError as error:
-            warnings.warn(f"blocks run without a CUDA graph, which is slower: {error}", stacklevel=2)
-            return None
+        while True:
+            try:
+                with torch.random.fork_rng(devices=[hidden.device] if hidden.is_cuda else []):
+                    return self._how(_Blocks(upper, longest, compiled=self._compiled), (sample, places, borders))
+            except RuntimeError as error:
+                what = "not compiled" if self._compiled else "without a CUDA graph"
+                warnings.warn(f"blocks run {what}, which is slower: {error}", stacklevel=2)
+                if not self._compiled:
+                    return None
+                self._compiled = False
 
 
 def drops_attention(stack: Stack) -> bool:
@@ -200,14 +212,20 @@ def layout(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]
 class _Blocks(nn.Module):
     """The blocks of a slice as a function of tensors alone."""
 
-    def __init__(self, stack: Stack, longest: int) -> None:
+    def __init__(self, stack: Stack, longest: int, *, compiled: bool = False) -> None:
         super().__init__()
         self.body, self.longest, self.types = stack._body_from_hidden, longest, stack.family.token_types
+        self.compiled = compiled
+        if compiled:  # block by block: blocks have the same code, which is compiled once for all, and for every size
+            blocks = nn.ModuleList(
+                cast(nn.Module, torch.compile(one, dynamic=True, backend=COMPILER)) for one in stack.blocks
+            )
+            self.body = graft(self.body, stack.family.blocks, blocks)
 
     def forward(self, hidden: Tensor, places: Tensor, borders: Tensor) -> Tensor:
         given: dict[str, Any] = {"position_ids": places[None], "cu_seq_lens_q": borders, "max_length_q": self.longest}
         if self.types:
             given["token_type_ids"] = torch.zeros_like(places)[None]
-        with packed(self.body):
+        with packed(self.body, opaque=self.compiled):
             states: Tensor = self.body(inputs_embeds=hidden[None], attention_mask=None, **given)[0]
         return states[0]
