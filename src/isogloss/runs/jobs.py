@@ -29,7 +29,7 @@ from isogloss.runs.run import read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
-ASIDE = {"device", "dtype", "checkpoint"}  # options that another machine may want otherwise
+ASIDE = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
 
 
 @dataclass(frozen=True)

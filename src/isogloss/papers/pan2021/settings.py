@@ -40,6 +40,7 @@ def plan(
     steps: Annotated[int | None, "updates of an alignment; default: by --scale"] = None,
     epochs: Annotated[int | None, "times the training examples of a task are seen; default: by --scale"] = None,
     limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
+    compiled: Annotated[bool, "compile the blocks that are aligned, on an NVIDIA GPU"] = False,
 ) -> Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
     name = one_of("scale", request.scale, NAMES)
@@ -48,7 +49,7 @@ def plan(
     if translated is not None and train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
     seeds = at_least("seeds", SEEDS if request.seeds is None else request.seeds, 1)
-    scale = _asked(SCALES[name], steps, epochs, limit)
+    scale = _asked(SCALES[name], steps, epochs, limit, compiled=compiled)
     there = Texts(
         request.out / "text", scale, data=request.data, prepared=texts, train=train, pairs=pairs,
         translated=translated, limit=limit,
@@ -68,13 +69,15 @@ def plan(
     )  # fmt: skip
 
 
-def _asked(scale: Scale, steps: int | None, epochs: int | None, limit: int | None) -> Scale:
+def _asked(scale: Scale, steps: int | None, epochs: int | None, limit: int | None, *, compiled: bool) -> Scale:
     """The scale with what the user decides; a rehearsal has batches that its few pairs fill."""
     align, longer = dict(scale.align), dict(scale.longer)
     if limit is not None:
         at_least("limit", limit, FEWEST)
         align |= {"batch": min(limit, align["batch"])}
         align["queue"] = 4 * align["batch"]
+    if compiled:
+        align["compiled"] = True
     if steps is not None:
         align["steps"] = at_least("steps", steps, 1)
         longer.pop("steps", None)
