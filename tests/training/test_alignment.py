@@ -175,6 +175,18 @@ def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(m
     assert min(seen) > 0.3 * sum(seen), "both sides are masked"
 
 
+def test_tlm_predicts_no_unknown_word(models, folder):
+    _, stack = load_masked_lm(models["bert"], device="cpu")
+    unknown = stack.tokenizer.unk_token_id
+    some = [(f"\u2603 {one} \u2603 {one}", f"{other} \u2603") for one, other in (("lapi mu", "ta"), ("mu", "lapi"))]
+    pairs = {"qaa-qab": pack_pairs(stack.tokenizer, some, folder / "unknown.npy", languages=("qaa", "qab"), longest=64)}
+    assert (pairs["qaa-qab"].ids == unknown).sum() >= 6
+    _, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0, share=0.5))
+    for step in range(6):
+        labels = rows_of(objective, step)["labels"]
+        assert (labels != IGNORE).any() and not (labels == unknown).any()
+
+
 @pytest.mark.parametrize("pool", ["first", "mean"])
 @pytest.mark.parametrize("layer", [1, 2])
 def test_contrast_is_an_explicit_loop_over_transformers_own_states(models, pairs, pool, layer):
