@@ -134,8 +134,8 @@ def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():
     assert [one.title[:7] for one in PAPER.tables(spoken)] == ["Table 1", "Table 6"] and PAPER.pictures(spoken) == []
     questions = rows[rows.task == "qa"]
     assert {name for name, held in judged(questions).items() if held} == {"questions"}
-    assert PAPER.pictures(questions) == [] and [one.title[:7] for one in PAPER.tables(questions)] == [
-        "Table 1", "Table 4"
+    assert PAPER.pictures(questions) == [] and [one.title[:8] for one in PAPER.tables(questions)] == [
+        "Table 1:", "Table 4a", "Table 4b"
     ]  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def test_words_have_the_numbers_and_intervals_are_those_of_scipy():
 
 
 def test_tables_set_before_beside_after_with_published_numbers_of_others():
-    first, inference, translated, questions, retrieval, perplexity = PAPER.tables(made(noise=0.0))
+    first, inference, translated, questions, other, retrieval, perplexity = PAPER.tables(made(noise=0.0))
     assert list(first.columns) == [
         "", "XNLI English", "XNLI others", "SICK others", "XQuAD English", "XQuAD others", "MLQA others",
         "Tatoeba de, fr, nl, es", "Tatoeba ru, zh", "layer", "CKA", "perplexity",
@@ -179,6 +179,8 @@ def test_tables_set_before_beside_after_with_published_numbers_of_others():
     ]  # fmt: skip
     assert translated.rows[3][4] == "62.0 [62.0, 62.0]" and translated.rows[3][-1] == "63.0 [63.0, 63.0]"
     assert questions.rows[1][0] == "both losses, F1" and questions.rows[1][2] == "35.0 [35.0, 35.0]"
+    assert other.rows[1][:3] == ["both losses, F1", "50.0 [50.0, 50.0]", "35.0 [35.0, 35.0]"]
+    assert "XLM-R Base 65.1 F1" in other.notes[0] and not any("XLM-R" in one for one in questions.notes)
     assert retrieval.rows[0] == ["before, layer 2", *["30.0"] * 6] and retrieval.rows[1][0] == "before, layer 3"
     assert perplexity.rows[0] == ["before", "10.0", "30.0"] and perplexity.rows[1][1] == "×0.90 [0.90, 0.90]"
 

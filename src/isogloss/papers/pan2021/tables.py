@@ -20,14 +20,15 @@ from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 NAMES = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
+QUESTIONS = {"xquad": "Table 4a", "mlqa": "Table 4b"}
 PUBLISHED = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
 
 
 def tables(rows: pd.DataFrame) -> list[Table]:
     """All tables the rows allow."""
     found = Results(rows)
-    made = [_overview(found), _inference(found), _translated(found), _questions(found), _retrieval(found),
-            _perplexity(found)]  # fmt: skip
+    made = [_overview(found), _inference(found), _translated(found), *(_questions(found, data) for data in QUESTIONS),
+            _retrieval(found), _perplexity(found)]  # fmt: skip
     return [one for one in made if one is not None]
 
 
@@ -108,9 +109,8 @@ def _translated(found: Results) -> Table | None:
     return Table("Table 3: translate-train, accuracy (%)", ["", *heads], lines, [note, _seeds(found)])
 
 
-def _questions(found: Results) -> Table | None:
-    columns = [(data, one) for data in ("xquad", "mlqa") for one in (found.source, *found.languages(data), OTHERS)]
-    columns = [one for one in columns if found.languages(one[0])]
+def _questions(found: Results, data: str) -> Table | None:
+    columns = [(data, one) for one in (found.source, *found.languages(data), OTHERS)]
     lines = []
     for name in found.alignments:
         for measure, what in (("answer_f1", "F1"), ("exact_match", "exact")):
@@ -119,10 +119,10 @@ def _questions(found: Results) -> Table | None:
                 lines.append([f"{titled(name)}, {what}", *cells])
     if not lines:
         return None
-    heads = [f"{NAMES[data]} {title(one)}" for data, one in columns]
     told = "; ".join(f"{name} {percent(f1)} F1, {percent(exact)} exact" for name, (f1, exact) in OTHERS_MLQA.items())
-    notes = [f"Published, zero-shot on MLQA's test, the mean over its languages: {told}.", _seeds(found)]
-    return Table("Table 4: questions, trained on SQuAD", ["", *heads], lines, notes)
+    notes = [f"Published, zero-shot on MLQA's test, the mean over its languages: {told}."] if data == "mlqa" else []
+    name = f"{QUESTIONS[data]}: questions of {NAMES[data]} (%), trained on SQuAD"
+    return Table(name, ["", *(title(one) for _, one in columns)], lines, [*notes, _seeds(found)])
 
 
 def _retrieval(found: Results) -> Table | None:
