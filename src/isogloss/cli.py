@@ -48,6 +48,7 @@ SHARED: list[tuple[str, Any, Any]] = [
 def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]:
     """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
     texts = TEXT if READ & set(inspect.signature(recipe).parameters) else ()
+    own = set(inspect.signature(recipe).parameters) - READ
 
     def run(**given: Any) -> None:
         arguments = {key: value for key, value in given.items() if key not in ("out", "resume", "quiet")}
@@ -58,6 +59,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
         if first:
             check_folder(folder, resume=shared["resume"])
         bitexts = read_parallel(**{key: shared[key] for key in texts})
+        given |= {key: shared[key] for key in texts if key in own}
         job = recipe(*model, *bitexts, **given)
         with _bars(shared["quiet"] or not first) as bars:
             table = execute(
@@ -243,7 +245,8 @@ def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
         ("data", DataFolder, None),
     ]  # fmt: skip
     takes_text = READ & set(inspect.signature(recipe).parameters)
-    options = (options if takes_text else []) + SHARED
+    known = {one.name for one in found}
+    options = [one for one in options if takes_text and one[0] not in known] + SHARED
     return found + [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in options]
 
 

@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from scipy.linalg import orthogonal_procrustes
 from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.mappings import normalisation
 from isogloss.measures import MEASURES
+from isogloss.recipes.jobs import Job, run_job
 from isogloss.recipes.steps import turning
+from isogloss.recipes.steps.inducing import Fits
+from isogloss.recipes.steps.ways import parse_ways
 from isogloss.runs import read_facts
 from isogloss.seeds import seed_of
 from isogloss.stack.change import reinitialise
@@ -72,6 +77,21 @@ def test_rows_equal_an_explicit_evaluation(tiny, parts):
         assert there.n == 30 and there.low <= there.value <= there.high and 0 < there.floor < 0.1
     learned = table[table.measure == "learned_from"].iloc[0]
     assert 0 < learned.value <= 90 and set(table.task) == {"rotate"}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("centred", "centred"), ("procrustes+iterative", "iterative")])
+def test_inductive_means_are_of_the_text_learned_from_and_transductive_ones_of_the_test(name, kind):
+    draw = torch.Generator().manual_seed(0)
+    x, y, u, v = (torch.randn(20, 5, generator=draw, dtype=torch.float64) + shift for shift in (1, -2, 3, 0.5))
+    (way,) = parse_ways(name)
+    fits = Fits([way], 0, 1.0, torch.device("cpu"))
+    found = dict(turning.turned(way, (x, y), (u, v), fits))
+    assert list(found) == [f"{name} inductive", f"{name} transductive"]
+    for mapping, sides in zip(found.values(), ((x, y), (u, v)), strict=True):
+        for one, space in zip((mapping.source, mapping.target), sides, strict=True):
+            assert torch.equal(one.means, normalisation(space, kind).means)
+    first, other = found.values()
+    assert torch.equal(first.weight, other.weight), "the map is the same"
 
 
 def test_each_of_two_models_reads_its_language(tiny, text):
@@ -236,6 +256,15 @@ def test_the_command_reads_both_texts_and_reports(tiny, parts, tmp_path, monkeyp
     code, shown, told = run(*words, "--train", tmp_path / "train.tsv", "--out", tmp_path / "run")
     assert code == 0, told
     assert "Most translations are found at layer" in shown and "sentences have" in shown
+    (tmp_path / "data" / "learned").mkdir(parents=True)
+    (tmp_path / "train.tsv").rename(tmp_path / "data" / "learned" / "train.tsv")
+    named = ["--train", "learned", "--data", tmp_path / "data"]
+    code, _, told = run(*words, *named, "--out", tmp_path / "named")
+    assert code == 0, told
+    options = {"bitext": str(tmp_path / "test.tsv"), "train": ["learned"], "data": str(tmp_path / "data")}
+    run_job(Job("one", "rotate", tiny("bert"), {**options, "layers": "0,1", "device": "cpu"}, tmp_path / "job", {}))
+    values = [ig.read_rows(tmp_path / name).value.tolist() for name in ("run", "named", "job")]
+    assert values[0] == values[1] == values[2]
     code, _, told = run(*words, "--out", tmp_path / "other")
     assert code == 2 and "procrustes is learned from parallel text; give it with --train" in told
 

@@ -196,6 +196,9 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
     assert [(one.row, one.first, one.other) for one in found] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
     assert len(word_pairs(text, ("qaa", "qab"), most=10, cap=2, seed=0)) == 2
     assert len(word_pairs(text, ("qaa", "qab"), most=1, cap=9, seed=0)) == 1
+    one_way = ig.Bitext((ig.Corpus("qaa", ["a a"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
+    for languages in (("qaa", "qab"), ("qab", "qaa")):
+        assert len(word_pairs(one_way, languages, most=10, cap=1, seed=0)) == 1, "a word of either side is capped"
     backwards = word_pairs(text, ("qab", "qaa"), most=10, cap=9, seed=0)
     assert [(one.row, one.other, one.first) for one in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
 

@@ -10,7 +10,7 @@ read from paths.
 from collections.abc import Sequence
 
 from isogloss.progress import Progress, silent
-from isogloss.recipes.registry import TEXT, find_recipe, read_parallel
+from isogloss.recipes.registry import find_recipe, read_options
 from isogloss.runs.jobs import Executor, Job, finish_jobs, one_by_one, side_by_side
 
 __all__ = ["Job", "run_job", "run_jobs"]
@@ -20,8 +20,8 @@ def run_job(job: Job, progress: Progress = silent) -> None:
     """Run a job, or go on with it; one that is finished is left as it is."""
     if job.done:
         return
-    recipe, options = find_recipe(job.recipe), dict(job.options)
-    texts = read_parallel(**{name: options.pop(name, None) for name in TEXT}) if recipe.takes_bitext else []
+    recipe = find_recipe(job.recipe)
+    texts, options = read_options(recipe, job.options)
     resume = (job.folder / "run.json").is_file()
     recipe.call(job.first, *texts, out=job.folder, resume=resume, progress=progress, **options)
 

@@ -1,7 +1,7 @@
 """Which recipes there are, each as its command's name and two functions; a new one adds a line."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,3 +85,11 @@ def read_parallel(
         return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
     files = [bitext] if isinstance(bitext, str) else bitext
     return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)
+
+
+def read_options(recipe: Recipe, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The parallel text that a recipe's options name, and the options left: the data folder where it asks for one."""
+    if not recipe.takes_bitext:
+        return [], dict(options)
+    left = {name: value for name, value in options.items() if name not in TEXT or name in recipe.parameters}
+    return read_parallel(**{name: options.get(name) for name in TEXT}), left

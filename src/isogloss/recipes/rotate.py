@@ -59,6 +59,7 @@ def rotate_job(
     model: str | Path | Stack = "mini",
     *bitext: Bitext | Corpus,
     train: Annotated[list[str] | None, "parallel text to learn from, named as --bitext is"] = None,
+    data: Annotated[str | None, "folder of data sets to find --train in"] = None,
     other: Annotated[str | None, "a second model, which reads the other languages; default the same"] = None,
     random: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
     ways: Annotated[str, "maps to compare, with commas; 'none' for CKA alone"] = WAYS,
@@ -84,7 +85,7 @@ def rotate_job(
     if train is None and any(one.learns for one in chosen):
         needs = next(one.name for one in chosen if one.learns)
         raise InputError(f"{needs} is learned from parallel text; give it with --train, or choose --ways raw,centred")
-    trials = [one for text in texts for one in _trials(text, train, most=pairs, pool=pool, seed=seed)]
+    trials = [one for text in texts for one in _trials(text, train, data=data, most=pairs, pool=pool, seed=seed)]
     first = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
     second = first if other is None else load(other, dtype=dtype, device=device)
     if random:
@@ -207,7 +208,7 @@ def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
     return texts
 
 
-def _trials(text: Bitext, train: Any, *, most: int, pool: int, seed: int) -> Iterator[Trial]:
+def _trials(text: Bitext, train: Any, *, data: str | None, most: int, pool: int, seed: int) -> Iterator[Trial]:
     """The first language of a text with each other one."""
     name = text.name or "-".join(text.languages)
     first, *others = text.languages
@@ -216,7 +217,7 @@ def _trials(text: Bitext, train: Any, *, most: int, pool: int, seed: int) -> Ite
         if train is None:
             yield Trial(name, None, asked, 0)
             continue
-        whole = _two(_parallel(train, first, other), first, other)
+        whole = _two(_parallel(train, first, other, data=data), first, other)
         known = [set(corpus.sentences) for corpus in asked]
         sides = zip(*(corpus.sentences for corpus in whole), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
@@ -228,14 +229,14 @@ def _trials(text: Bitext, train: Any, *, most: int, pool: int, seed: int) -> Ite
         yield Trial(name, learned, asked, whole.rows - len(apart))
 
 
-def _parallel(train: Any, first: str, other: str) -> Bitext:
+def _parallel(train: Any, first: str, other: str, *, data: str | None) -> Bitext:
     """The text to learn from that has both languages."""
     if isinstance(train, Bitext):
         given = [train]
     elif all(isinstance(one, Bitext) for one in train):
         given = list(train)
     else:
-        given = read_bitexts(*(resolve(path) for path in train), languages=(first, other))
+        given = read_bitexts(*(resolve(path, data) for path in train), languages=(first, other))
     for text in given:
         if {first, other} <= set(text.languages):
             return text

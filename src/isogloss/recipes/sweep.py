@@ -21,7 +21,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, model_name
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.registry import TEXT, Recipe, find_recipe, read_parallel
+from isogloss.recipes.registry import Recipe, find_recipe, read_options
 from isogloss.recipes.steps.grids import Grid, grid_jobs, known_option, read_grid, spread
 from isogloss.recipes.steps.sweeptable import collect
 from isogloss.runs.cluster import Share, on_cluster
@@ -172,8 +172,7 @@ def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Pro
     chosen = [jobs[number] for number in spread(grid) if not (jobs[number].folder / "run.json").is_file()]
     for number, job in enumerate(chosen):
         progress("checking the grid", number, len(chosen))
-        options = dict(job.options)
-        texts = read_parallel(**{name: options.pop(name, None) for name in TEXT}) if recipe.takes_bitext else []
+        texts, options = read_options(recipe, job.options)
         before = (job.first, *texts) if recipe.first == "model" else texts
         named = {} if recipe.first == "model" else {recipe.first: job.first}
         try:

@@ -57,9 +57,10 @@ def sentence_file(
             shortened += len(chunk.shortened)
         file.flush()
     if shortened:
+        where = f" in {corpus.name}" if corpus.name else ""
         note(
-            f"{shortened:,} of {done:,} sentences of {corpus.name or corpus.language} were longer than "
-            f"{stack.max_length} tokens and were cut"
+            f"{shortened:,} of {done:,} sentences of {corpus.language}{where} were longer than {stack.max_length} "
+            "tokens and were cut"
         )
     return path
 
