@@ -154,6 +154,18 @@ def test_the_best_step_by_retrieval_can_be_kept(model, train, tmp_path):
     assert f"| steps | {best} of 5, 6 pairs each |" in card
     again = aligned(model, train, tmp_path / "again", probe=1, steps=5, layer=1)
     pd.testing.assert_frame_equal(table, again)
+    kept, best_kept, last = (weights_of(tmp_path / one) for one in ("run/model", "run/checkpoints/best", "again/model"))
+    assert best < 5 and kept == best_kept and kept != last
+
+
+def test_dropout_is_the_models_own_or_none(model, train, tmp_path):
+    losses = [
+        aligned(model, train, tmp_path / str(dropout), steps=2, dropout=dropout)
+        .query("measure == 'loss'")
+        .value.tolist()
+        for dropout in (True, False)
+    ]
+    assert losses[0] != losses[1]
 
 
 def test_given_text_is_measured_and_never_trained_on(model, train, tmp_path):
@@ -177,15 +189,17 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
     sources = [
         find_pairs(invented(languages, sentences=150, seed=1))[0] for languages in (("qaa", "qab"), ("qaa", "qac"))
     ]
-    found = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=["nothing"])
+    given = [pair[1] for pair, _ in zip(sources[1].open(), range(9), strict=False)]
+    found = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=given)
     held = {side for pairs in found.held.values() for pair in pairs for side in pair}
     assert set(found.pairs) == {"qaa-qab", "qaa-qac"} and len(held) > 20
-    known = {tuple(stack.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in held}
+    assert found.measured["qaa-qac"] >= 9
+    known = {tuple(stack.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in {*held, *given}}
     for title, stream in found.pairs.items():
         assert len(found.held[title]) >= 8 and len(stream) >= 100
         for number in range(len(stream)):
             assert not known & {tuple(side.tolist()) for side in stream.sides(number)}
-    again = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=["nothing"])
+    again = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=given)
     assert again.held == found.held and again.notes == found.notes
     assert [one.languages for one in found.bitexts()] == [("qaa", "qab"), ("qaa", "qac")]
     assert [one.language for one in found.corpora()] == ["qaa", "qab", "qac"]
