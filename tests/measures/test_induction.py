@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures import induction, retrieve
+from isogloss.measures import induction, neighbours, retrieve
 
 
 def draw(*shape, seed=0):
@@ -78,3 +78,13 @@ def test_mistakes_are_one_sentence():
         induction(x, y[:, :3], torch.tensor(gold))
     with pytest.raises(InputError, match="gold holds no pair"):
         induction(x, y, torch.zeros((0, 2), dtype=torch.long))
+
+
+@pytest.mark.parametrize("method", ["cosine", "csls"])
+def test_no_more_scores_are_held_than_were_said(method, monkeypatch):
+    x, y, gold = vocabulary()
+    product, sizes = torch.mm, []
+    monkeypatch.setattr(neighbours, "SCORES_AT_ONCE", 200)
+    monkeypatch.setattr(torch, "mm", lambda *given, out: sizes.append(out.numel()) or product(*given, out=out))
+    induction(x, y, torch.tensor(gold), method=method)
+    assert len(sizes) > 9 and max(sizes) <= 200

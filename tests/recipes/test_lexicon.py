@@ -133,6 +133,21 @@ def test_word_vectors_from_files_are_cut_to_the_vocabulary(tiny, files, lexicons
     assert p.n.iloc[0] == mine.n.iloc[0]
 
 
+def test_the_baseline_has_the_words_that_the_model_has_at_each_level(tiny, tmp_path):
+    lines = {"en": "the cat sleeps on the chair beside unpiecelike qqq", "nl": "de kat slaapt op de stoel naast qqqq"}
+    for language, line in lines.items():
+        (tmp_path / f"{language}.txt").write_text(f"{line}\n" * 3)
+    (tmp_path / "en-nl.test.txt").write_text("cat kat\nchair stoel\n")
+    table = ig.lexicon(
+        tiny("bert"), text={one: tmp_path / f"{one}.txt" for one in lines}, ways="raw", layers="0", static="train",
+        test=tmp_path / "en-nl.test.txt", device="cpu",
+    )  # fmt: skip
+    floors = table[(table.measure == "p@1") & (table.variant == "raw cosine")].set_index(["unit", "model"]).floor
+    for unit in ("word", "piece"):
+        assert floors[unit, "bert"] == floors[unit, "static: PPMI"]
+    assert floors["word", "bert"] < floors["piece", "bert"], "fewer words are single pieces"
+
+
 def test_pairs_written_alike_are_counted_and_can_be_left_out(files):
     words = ["a", "b", "c", "d"], ["a", "x", "c", "y"]
     train, test = Lexicon("en", "nl", [("b", "x"), ("c", "c")], "t"), Lexicon("en", "nl", [("A", "a"), ("d", "Y")], "u")

@@ -2,6 +2,7 @@
 
 import doctest
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -77,6 +78,15 @@ def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
 
     found = type_vectors(stack, endless(), "en", types=["cat"], folder=tmp_path, layers=[0, 1], progress=watch)
     assert found.counts.tolist() == [700]
+
+
+def test_sums_lie_on_disk_and_a_layer_at_a_time_is_in_memory(stack, tmp_path):
+    chosen = ["the", "cat", *(f"word{number}" for number in range(20_000))]
+    tracemalloc.start()
+    type_vectors(stack, TEXT, "en", types=chosen, folder=tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.8 * len(stack.cuts) * len(chosen) * stack.width * 8
 
 
 def test_no_words_is_a_mistake(stack, tmp_path):
