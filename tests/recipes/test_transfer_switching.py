@@ -257,6 +257,8 @@ def test_dictionaries_are_recorded_and_what_they_know_is_told(tiny, nli, lexicon
     assert f"{share:.0%} of the words of train (qaa), signs included, are in qaa-qab.txt" in facts["notes"]
     with pytest.raises(ig.InputError, match=r"none of the \d+ words of train \(qaa\) that were looked up is in "):
         known_share(NLI, sets, Switching(words=0.5, dictionary={"nothing": {"qab": ["x"]}}))
+    ig.transfer(tiny("bert"), **given | {"switch_words": 0.0}, out=tmp_path / "none")
+    assert "no word is replaced by one of --lexicon: --switch-words is 0" in read_facts(tmp_path / "none")["notes"]
     lexicon["qab"].write_text("chess\tgo\n")
     with pytest.raises(ig.InputError, match="check the languages of --lexicon"):
         ig.transfer(tiny("bert"), **given, out=tmp_path / "other")

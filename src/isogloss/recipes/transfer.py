@@ -51,7 +51,9 @@ def transfer_job(
         list[str] | None, "row by row translations of --train, trained on, too, LANG=FILE[,FILE], once a language"
     ] = None,
     switch: Annotated[
-        float, "probability that a segment (premise, hypothesis, question) is taken from a translation"
+        float,
+        "probability that a segment (premise, hypothesis, question) is taken from a translation (the paper's could not "
+        "be read; reproduce pan2021 takes 0.5)",
     ] = 0.0,
     switch_to: Annotated[str, "the language it is taken from: source, as Pan et al., or any other"] = "source",
     lexicon: Annotated[list[str] | None, "dictionary from the language of --train, LANG=FILE, once a language"] = None,
@@ -118,6 +120,8 @@ def transfer_job(
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         if switching.words:
             run.note(known_share(kind, sets, switching))
+        elif switching.lexicons:
+            run.note("no word is replaced by one of --lexicon: --switch-words is 0")
         found = [
             tokenise_set(kind, one, sets.labels, tokenizer=owns.get(one.language, stack).tokenizer, length=size,
                          progress=progress)
