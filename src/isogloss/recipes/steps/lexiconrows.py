@@ -197,12 +197,12 @@ def _static_rows(
         return
     yield from space_rows((sides[0], sides[1]), matched, plan.fits, place=where, found=found)
     yield from coverage_rows(matched, base=where)
-    _note(run, found)
+    _note(run, found, head=f"{first}: ")
 
 
-def _note(run: Run, found: Found) -> None:
+def _note(run: Run, found: Found, *, head: str = "") -> None:
     for sentence in found.notes:
-        run.note(sentence)
+        run.note(head + sentence)
 
 
 def _read_types(
