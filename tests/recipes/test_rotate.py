@@ -269,6 +269,22 @@ def test_the_command_reads_both_texts_and_reports(tiny, parts, tmp_path, monkeyp
     assert code == 2 and "procrustes is learned from parallel text; give it with --train" in told
 
 
+def test_maps_that_are_kept_find_what_the_rows_say(tiny, parts, tmp_path):
+    test, train = parts
+    options = {"layers": "1-2", "keep": "2", "device": "cpu", "ways": "raw,procrustes,procrustes+iterative"}
+    table = ig.rotate(tiny("bert"), test, train=train, out=tmp_path / "run", **options)
+    folder = tmp_path / "run" / "mappings"
+    files = [str(one.relative_to(folder)) for one in sorted(folder.rglob("*.*"))]
+    assert files == [f"qaa-qab/layer-2/{way}.safetensors" for way in ("procrustes+iterative", "procrustes")]
+    stack = ig.load(tiny("bert"), device="cpu")
+    u, v = (ig.vectors(stack, corpus)[2] for corpus in test)
+    for way, means in (("procrustes", ""), ("procrustes+iterative", " inductive")):
+        mapping = ig.load_mapping(folder / "qaa-qab" / "layer-2" / f"{way}.safetensors")
+        rows = table[(table.measure == "p@1") & (table.layer == 2) & (table.source == "qaa")]
+        expected = rows[rows.variant == f"{way}{means} cosine"].value.item()
+        assert p_at_1(mapping(u).numpy(), mapping.target(v).numpy()) == pytest.approx(expected), way
+
+
 @pytest.mark.parametrize(
     ("given", "options", "sentence"),
     [
@@ -277,12 +293,27 @@ def test_the_command_reads_both_texts_and_reports(tiny, parts, tmp_path, monkeyp
         (1, {"pool": 1}, "--pool must be at least 2"),
         (1, {"ways": "turn"}, "--ways takes"),
         (1, {"layers": "7"}, "--layers asks for 7"),
+        (1, {"keep": "2"}, "keep leaves maps in the run's folder"),
     ],
 )
 def test_mistakes_are_one_sentence(tiny, parts, given, options, sentence):
     test, train = parts
     with pytest.raises(InputError, match=sentence):
         ig.rotate(tiny("bert"), *[test][:given], train=train, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"keep": "1", "layers": "2"}, "--keep 1: layer 1 is not read; --layers has 2"),
+        ({"keep": "2", "ways": "raw,centred"}, "--keep keeps maps that are learned, and --ways has none"),
+        ({"keep": "7"}, "asks for 7"),
+    ],
+)
+def test_maps_that_cannot_be_kept_are_told_and_leave_no_folder(tiny, parts, tmp_path, options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        ig.rotate(tiny("bert"), parts[0], train=parts[1], out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
 
 
 def test_training_text_of_other_languages_is_refused(tiny, parts):

@@ -22,7 +22,7 @@ from isogloss.recipes.steps.inducing import Fits, Found, behind_rows, check_widt
 from isogloss.recipes.steps.layers import layer_list
 from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows, relation_rows
 from isogloss.recipes.steps.turning import layer_of, sentence_file, turned_rows
-from isogloss.recipes.steps.ways import parse_ways
+from isogloss.recipes.steps.ways import Way, parse_ways
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -33,6 +33,7 @@ from isogloss.text import read_bitexts, resolve
 from isogloss.text.corpora import Bitext, Corpus
 
 WAYS = "raw,centred,procrustes,procrustes+iterative"
+MAPS = "mappings"  # folder of maps that are kept
 Learned = Sequence[str] | Bitext | Sequence[Bitext] | None
 
 
@@ -68,6 +69,7 @@ def rotate_job(
     refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
     strength: Annotated[float, "of ridge"] = 1.0,
     layers: Annotated[str | None, "cuts to read, as in 0,4,8-12; default all"] = None,
+    keep: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     seed: Annotated[int, "draws the sentences"] = 0,
     device: str = "auto",
@@ -94,6 +96,7 @@ def rotate_job(
     check_widths((first.name, second.name), (first.width, second.width), chosen)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
+    kept = [] if keep is None else _kept(keep, first, cuts, chosen, trials)
     read = None if second is first else model_name(second.name) + (" random" if random else "")
     names = {"model": model_name(first.name), "other_model": read}
     fits = Fits(chosen, refine, strength, first.device if first.device.type == "cuda" else torch.device("cpu"))
@@ -102,7 +105,7 @@ def rotate_job(
         for number, trial in enumerate(trials):
             base = {**names, "task": "rotate", "data": trial.name, "unit": "sentence", "seed": seed}
             folder = run.scratch / str(number)
-            yield from _trial_rows(trial, (first, second), cuts, fits, base, folder, run, progress)
+            yield from _trial_rows(trial, (first, second), cuts, kept, fits, base, folder, run, progress)
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
     hashes |= {} if second is first else {"other": second.fingerprint}
@@ -127,6 +130,8 @@ def rotate(
 
     >>> table = rotate("mini", tatoeba, train=europarl)  # doctest: +SKIP
     """
+    if out is None and options.get("keep") is not None:
+        raise InputError("keep leaves maps in the run's folder; give it as out")
     job = rotate_job(model, *bitext, train=train, **options)
     plain = (
         train if train is None or isinstance(train, list) and all(isinstance(one, str) for one in train) else "given"
@@ -142,6 +147,7 @@ def _trial_rows(
     trial: Trial,
     stacks: tuple[Stack, Stack],
     layers: Sequence[int],
+    kept: Sequence[int],
     fits: Fits,
     base: Mapping[str, Any],
     folder: Path,
@@ -166,6 +172,7 @@ def _trial_rows(
     }  # fmt: skip
     keys = tuple(list(corpus.sentences) for corpus in trial.asked)
     found: dict[tuple[str, str], dict[int, Found]] = {(source, target): {}, (target, source): {}}
+    maps = run.folder / MAPS / f"{source}-{target}"
     alike: list[Row] = []
     for place, layer in enumerate(layers):
         here = {direction: Found() for direction in found}
@@ -175,7 +182,7 @@ def _trial_rows(
         yield list(
             turned_rows(
                 sides.get("train"), sides["test"], fits, keys=(keys[0], keys[1]), ways=(source, target), place=at,
-                found=here,
+                found=here, kept=maps / f"layer-{layer}" if layer in kept else None,
             )
         )  # fmt: skip
         where = {**at, "source": source, "target": target}
@@ -191,6 +198,20 @@ def _trial_rows(
         yield list(behind_rows(by_layer, base=where, unit="sentence"))
     yield list(relation_rows(alike, found, place={**base, "source": source, "target": target}))
     yield [last]
+
+
+def _kept(keep: str, stack: Stack, cuts: Sequence[int], ways: Sequence[Way], trials: Sequence[Trial]) -> list[int]:
+    """The cuts whose maps are kept."""
+    found = list(layer_list(keep, stack) or ())
+    missing = [one for one in found if one not in cuts]
+    if missing:
+        raise InputError(f"--keep {keep}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}")
+    if not any(way.learns for way in ways):
+        raise InputError("--keep keeps maps that are learned, and --ways has none; add procrustes")
+    pairs = [one.languages for one in trials]
+    if len(set(pairs)) < len(pairs):
+        raise InputError("--keep goes with one --bitext: several ask for a map of the same two languages")
+    return found
 
 
 def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:

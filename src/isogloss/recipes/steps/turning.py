@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isogloss.files import whole
 from isogloss.mappings import Mapping as SpaceMapping
-from isogloss.mappings import normalisation
+from isogloss.mappings import normalisation, save
 from isogloss.measures import retrieve
 from isogloss.progress import Progress
 from isogloss.recipes.steps.inducing import KS, Fits, Found, underdetermined_note
@@ -95,13 +95,16 @@ def turned_rows(
     ways: Direction,
     place: Mapping[str, Any],
     found: Mapping[Direction, Found],
+    kept: Path | None = None,
 ) -> Iterator[Row]:
     """P@k of every way, both directions. keys: the texts of what is looked up, whose copies are as right; ways: the
-    two languages; found: takes what each direction got right.
+    two languages; found: takes what each direction got right; kept: folder in which maps that were learned are left.
     """  # noqa: D205
     there_and_back = (ways, ways[::-1])
     for way in fits.ways:
-        for name, mapping in turned(way, learned, asked, fits):
+        for number, (name, mapping) in enumerate(turned(way, learned, asked, fits)):
+            if kept is not None and way.learns and number == 0:  # with the means of the text it was learned from
+                save(mapping, kept / f"{way.name}.safetensors")
             if mapping.underdetermined:
                 note = underdetermined_note(way.name, mapping.pairs, asked[0].shape[1], "the parallel text")
                 found[ways].notes.append(note)
