@@ -250,6 +250,13 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     assert seconds and 0.3 < outline.cost.hours < 2
 
 
+def test_the_same_share_of_the_updates_warms_up_however_many_there_are(tmp_path):
+    for steps, warm_up in ((None, 600), (1000, 100), (3, 0)):
+        jobs = PAPER.plan(Request("mini", tmp_path), steps=steps).jobs
+        found = {(job.options["steps"], job.options["warm_up"]) for job in jobs if job.place["part"] == "pretrain"}
+        assert found == {(steps or 6000, warm_up)}
+
+
 def test_a_finished_job_needs_nothing(tmp_path):
     def needs():
         jobs = PAPER.plan(Request("smoke", tmp_path)).jobs
