@@ -157,6 +157,7 @@ def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
         ({"steps": 3, "plan": "gradual"}, r"--plan than is asked for \(all then, gradual now\)"),
         ({"plan": "all"}, r"--steps than is asked for \(3 then, without now\)"),
         ({"steps": 3, "plan": "all", "share": 0.5}, r"--share than is asked for \(without then, 0.5 now\)"),
+        ({"steps": 3, "plan": "all", "languages": "en,nl"}, None),  # how text is read is told by its hashes
         ({"steps": 3, "plan": "all", "text": "/moved/en.txt", "device": "cuda", "checkpoint": 9}, None),
     ],
 )

@@ -62,6 +62,8 @@ class Job:
         numbers = {name for name, value in made.items() if isinstance(value, int | float)}
         for name in sorted({*self.options, *numbers} - ASIDE):
             before, now = made.get(name), self.options.get(name)
+            if before is None and isinstance(now, str):  # what only says how text is read is not in a run's arguments
+                continue
             if before != now and _comparable(before) and _comparable(now):
                 told = " then, ".join("without" if one is None else str(one) for one in (before, now))
                 return f"{self.folder} was made with another --{name.replace('_', '-')} than is asked for ({told} now)"

@@ -40,7 +40,7 @@ def plan(
     steps: Annotated[int | None, "updates of an alignment; default: by --scale"] = None,
     epochs: Annotated[int | None, "times the training examples of a task are seen; default: by --scale"] = None,
     limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
-    compiled: Annotated[bool, "compile the blocks that are aligned, on an NVIDIA GPU"] = False,
+    compiled: Annotated[bool | None, "compile the blocks that are aligned, on an NVIDIA GPU; default: no"] = None,
 ) -> Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
     name = one_of("scale", request.scale, NAMES)
@@ -49,7 +49,7 @@ def plan(
     if translated is not None and train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
     seeds = at_least("seeds", SEEDS if request.seeds is None else request.seeds, 1)
-    scale = _asked(SCALES[name], steps, epochs, limit, compiled=compiled)
+    scale = _asked(SCALES[name], steps, epochs, limit, compiled=bool(compiled))
     there = Texts(
         request.out / "text", scale, data=request.data, prepared=texts, train=train, pairs=pairs,
         translated=translated, limit=limit,
