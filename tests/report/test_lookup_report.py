@@ -1,5 +1,7 @@
 """The report of words or sentences that were looked up: verdict, figure, table and page."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -151,3 +153,13 @@ def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
     page = render([read_run(tmp_path / "run")])
     assert "How alike the two spaces are, by layer" in page and "as printed, not centred" in page
     assert "Before any map the two spaces" in page and "data:image/png;base64," in page
+
+
+def test_the_heading_names_both_models(tiny, tmp_path):
+    text = invented(("qaa", "qab"), sentences=40, seed=3)
+    how = {"train": text.take(range(20, 40)), "layers": "1", "device": "cpu"}
+    ig.rotate(tiny("bert"), text.take(range(20)), out=tmp_path / "one", **how)
+    ig.rotate(tiny("bert"), text.take(range(20)), other=str(tiny("roberta")), out=tmp_path / "two", **how)
+    one, two = (render([read_run(tmp_path / name)]) for name in ("one", "two"))
+    names = [Path(tiny(family)).name for family in ("bert", "roberta")]
+    assert f"<h1>{names[0]}</h1>" in one and f"<h1>{names[0]} and {names[1]}</h1>" in two

@@ -126,8 +126,15 @@ def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     return named
 
 
+def _models(run: RunFolder) -> str:
+    """The model of a run, and the one that stands beside it where two are looked up in each other or stitched."""
+    beside = [one for one in run.rows["other_model"].dropna().unique() if one]
+    several = len(beside) == 1 and (is_lookup(run.rows) or is_stitch(run.rows))
+    return f"{run.model} and {beside[0]}" if several else run.model
+
+
 def _title(runs: Sequence[RunFolder]) -> str:
-    names = list(dict.fromkeys(reproduced_title(run) or run.model for run in runs))
+    names = list(dict.fromkeys(reproduced_title(run) or _models(run) for run in runs))
     return (
         names[0]
         if len(names) == 1
