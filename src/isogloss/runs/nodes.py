@@ -6,6 +6,7 @@ and none loads torch twice.
 
 import importlib.metadata
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,9 @@ def work(
     back for it when it has ended.
     """
     node, said = socket.gethostname(), Path(log)
+    with suppress(ValueError):  # not in the main thread, which Ray does not interrupt
+        # Ray ends work by an interrupt, and what a shell starts in the background ignores those.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not Path(place).is_dir() or not said.parent.is_dir():
         return 1, f"this machine does not see {place} or {said.parent}", node
     with said.open("ab") as words:
