@@ -10,8 +10,8 @@ checkpoints do; and what one run left, its states and the gradients of its weigh
 Two passes that go forwards before either goes backwards need a `Captured` each, and a batch that is run piece by piece,
 whose gradients are summed, needs none: pieces have fewer rows, and are not taken.
 
-Large batches wait for arithmetic again, and most of it is small change: norms, rotations, sums, each of which reads and
-writes all states. Compiled, blocks have few kernels for these; it takes half a minute at first, so it is for long runs.
+Large batches gain less by this. There blocks may be compiled first, which runs norms, rotations and sums, each of which
+reads and writes all states, in fewer kernels; compiling takes its time, so it is for long runs.
 """
 
 import gc
