@@ -5,8 +5,8 @@ pairs of 12 to 40 tokens a side, by queue and TLM as the command does, or by in-
 from the same weights and see the same batches in the same order, with AdamW in bfloat16. The first round captures and
 is not timed; its mean losses are printed, which agree but for rounding. Then both take their turn over the same batches
 again, and of each the fastest round counts. With --compiled the blocks of an alignment are compiled before they are
-captured. Needs a GPU; on a CPU nothing is captured, and small batches run once, to
-see that it works.
+captured, with --profile the kernels are shown that updates with graphs spend their time in. Needs a GPU; on a CPU
+nothing is captured, and small batches run once, to see that it works.
 
     python -m benchmarks.graphs [--device cuda] [--model FOLDER] [--out rows.json]
     python -m benchmarks.graphs --tasks --pairs 384 --compiled
@@ -27,6 +27,7 @@ from pathlib import Path
 import torch
 import transformers
 from benchmarks.alignment import BETAS, CLIP, EPSILON, RATE, SCALE, WEIGHT_DECAY, make_pairs
+from benchmarks.pretraining import print_profile
 from benchmarks.transfer import LABELS, make_examples
 
 from isogloss.stack.load import choose_device, choose_dtype, load, load_masked_lm, locate
@@ -43,6 +44,7 @@ from isogloss.training.taskmodels import task_model, task_objective
 SIZES = {  # on a GPU, on a CPU
     "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),
 }  # fmt: skip
+LONGEST = 128  # tokens of a pair at most
 IN_BATCH = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pool": "mean", "temperature": 1 / SCALE}
 
 
@@ -78,7 +80,7 @@ def aligning(given, batch, stream, *, graphs, **how):
     source, stack = load_masked_lm(given.model, device=given.device)
     aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
-        aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch, longest=stack.max_length, seed=0,
+        aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=0,
         device=given.device, half=given.half, compiled=given.compiled, graphs=None if graphs else {},
         **masking_of(stack.tokenizer),
     )  # fmt: skip
@@ -127,6 +129,9 @@ def compare(given, name, batch, make):
     for _ in range(given.rounds):
         for graphs, training in sides.items():
             seconds[graphs].append(a_round(given, training))
+    if given.profile:
+        training.step = 0
+        print_profile(training)  # the last side's
     speeds = {graphs: 1 / min(some) for graphs, some in seconds.items()}
     line = Line(name, batch, speeds[False], speeds.get(True), losses[False], losses.get(True), memory)
     print(row_of(line), flush=True)
@@ -150,6 +155,7 @@ def read_arguments():
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers")
     parser.add_argument("--compiled", action="store_true", help="compile the blocks of an alignment")
+    parser.add_argument("--profile", action="store_true", help="show the kernels of a few updates")
     parser.add_argument("--tasks", type=int, nargs="*", help="batches of fine-tuning")
     parser.add_argument("--pairs", type=int, nargs="*", help="batches of alignment")
     for name in ("steps", "rounds", "queue"):
@@ -182,8 +188,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         tokenizer = transformers.AutoTokenizer.from_pretrained(locate(given.model))
         pairs = make_pairs(given.steps * max(given.pairs, default=1), tokenizer, 0)
-        path, longest = Path(folder) / "pairs.npy", load_masked_lm(given.model, device="cpu")[1].max_length
-        stream = pack_pairs(tokenizer, pairs, path, languages=("en", "nl"), longest=longest)
+        stream = pack_pairs(tokenizer, pairs, Path(folder) / "pairs.npy", languages=("en", "nl"), longest=LONGEST)
         for name, how in (("queue and TLM", {"size": given.queue}), ("in-batch", IN_BATCH)):
             lines += [
                 compare(given, f"alignment, {name}", batch, partial(aligning, given, batch, stream, **how))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._triton import has_triton
 
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
@@ -261,6 +262,7 @@ def test_what_cannot_be_compiled_is_captured_all_the_same(models, pairs, monkeyp
 @pytest.mark.parametrize("compiled", [False, True], ids=["as they are", "compiled"])
 def test_an_alignment_has_the_losses_and_gradients_it_has_without_graphs(tmp_path, pairs, how, compiled, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # hidden, it would switch autocast off
+    has_triton.cache_clear()  # asked in an earlier test, where it was hidden
     # The kernel takes heads that are 8 wide and more, and in some versions of torch no windows.
     kernel = {"num_attention_heads": 2, "layer_types": ["full_attention"] * 3}
     model = write_model(tmp_path / "model", family="modernbert", depth=3, **kernel)

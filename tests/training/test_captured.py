@@ -12,7 +12,7 @@ from isogloss.stack.load import load, load_masked_lm
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
 from isogloss.training import captured, checkpoints
-from isogloss.training.captured import Captured, CudaGraphs, layout, size_of
+from isogloss.training.captured import Captured, CudaGraphs, filled_up, layout, size_of
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import HEADS
 from isogloss.training.objectives import masked_loss, packed_loss
@@ -74,7 +74,7 @@ def test_sizes_are_few_and_little_is_left_over():
     assert len({size_of(tokens) for tokens in range(15_000, 17_000)}) <= 5
 
 
-def test_what_is_left_over_is_a_sentence_that_attention_takes(nli):
+def test_what_is_left_over_are_sentences_no_longer_than_others(nli):
     """A batch of 16,385 tokens leaves 1,023 over, which is longer than any sentence of it."""
     stack, _, _, _ = nli("bert")
     seen, rows = [], 400
@@ -86,8 +86,19 @@ def test_what_is_left_over_is_a_sentence_that_attention_takes(nli):
     sizes = [len(sample[0]) for _, sample in seen]
     assert sizes == [20_480, 17_408], "the first is larger, so that others find room in its memory"
     for blocks, (hidden, spots, ends) in seen:
-        assert blocks.longest >= 1_023 and int(ends.diff().max()) <= blocks.longest
-        assert len(hidden) == len(spots) == int(ends[-1]) and len(ends) == rows + 2
+        assert blocks.longest == 64 and int(ends.diff().max()) <= blocks.longest
+        assert len(hidden) == len(spots) == int(ends[-1]) and len(ends) == rows + 1 + 1_024 // 64
+
+
+def test_whatever_is_left_over_is_filled_up_to_its_end():
+    for longest in (1, 7, 64, 100, 512):
+        ends = set()
+        for tokens in range(16_385, 17_408, 13):
+            found = filled_up(torch.tensor([0, tokens]), tokens, 17_408, longest=longest)
+            more = found.diff()[1:].tolist()
+            assert found[:2].tolist() == [0, tokens] and found[-1] == 17_408 and 0 <= min(more) <= max(more) <= longest
+            ends.add(len(found))
+        assert len(ends) == 1, "a graph is of one number of sentences"
 
 
 def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
@@ -180,7 +191,9 @@ def test_rounded_up_batches_change_nothing(family, nli):
 
     model.captured = Captured(stack, rows=4, longest=64, capture=capture)
     found, same = losses_and_gradients(model, items, batches)
-    assert asked == [[captured.SIZE, captured.SIZE, 4 + 2]], "both batches have the size of one graph"
+    assert asked == [[captured.SIZE, captured.SIZE, 4 + 1 + captured.SIZE // 64]], (
+        "both batches have the size of one graph"
+    )
     assert found == pytest.approx(expected, rel=1e-5)
     assert same.keys() == gradients.keys()
     for name, one in gradients.items():

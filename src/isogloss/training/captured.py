@@ -2,8 +2,9 @@
 
 Twelve blocks, forwards and backwards, are more than a thousand kernels, each started from Python. Captured once, they
 are two launches. A graph knows tensors of one size only, so batches are rounded up to a size of `size_of`: what is left
-over is one more sentence, of zeros, that nobody attends to and whose states nobody reads, and so its gradient is zero.
-There is a graph for each size, and for each set of weights that train.
+over are more sentences, of zeros, that nobody attends to and whose states nobody reads, and so their gradient is zero.
+They are no longer than others may be: attention starts work for every place that the longest sentence could have, in
+every sentence. There is a graph for each size, and for each set of weights that train.
 
 A graph reads and writes the same memory at every run. So weights may only be changed in place, as optimisers and
 checkpoints do; and what one run left, its states and the gradients of its weights, is gone when the next one begins.
@@ -154,7 +155,7 @@ class Captured:
         graph = self._graph(upper, size, hidden, what)
         if graph is None:
             return None
-        ends = pad(borders, (0, 1), value=size).to(torch.int32)
+        ends = filled_up(borders, len(hidden), size, longest=self._longest)
         return graph(pad(hidden, (0, 0, 0, left)), pad(places, (0, left)), ends)[: len(hidden)]
 
     def _graph(self, upper: Stack, size: int, hidden: Tensor, what: tuple[Any, ...]) -> Graph | None:
@@ -174,14 +175,14 @@ class Captured:
         each = size // (self._rows + 1)  # any lengths will do: they are read by the kernels, at each run
         lengths = torch.full((self._rows,), each, dtype=torch.long, device=hidden.device)
         places, borders = layout(lengths, tokens=self._rows * each, first=upper.first_position)
-        places, borders = pad(places, (0, size - len(places))), pad(borders, (0, 1), value=size).to(torch.int32)
+        borders = filled_up(borders, len(places), size, longest=self._longest)
+        places = pad(places, (0, size - len(places)))
         sample = torch.zeros((size, upper.width), dtype=hidden.dtype, device=hidden.device)
         sample.requires_grad_(hidden.requires_grad and torch.is_grad_enabled())
-        longest = max(self._longest, _step(size))  # what is left over is a sentence, too
         while True:
             try:
                 with torch.random.fork_rng(devices=[hidden.device] if hidden.is_cuda else []):
-                    return self._how(_Blocks(upper, longest, compiled=self._compiled), (sample, places, borders))
+                    return self._how(_Blocks(upper, self._longest, compiled=self._compiled), (sample, places, borders))
             except RuntimeError as error:
                 what = "not compiled" if self._compiled else "without a CUDA graph"
                 warnings.warn(f"blocks run {what}, which is slower: {error}", stacklevel=2)
@@ -207,6 +208,18 @@ def layout(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]
     borders = pad(torch.cumsum(lengths, 0), (1, 0))
     begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
     return torch.arange(tokens, device=lengths.device) - begun + first, borders
+
+
+def filled_up(borders: Tensor, tokens: int, size: int, *, longest: int) -> Tensor:
+    """Borders of sentences and of what fills them up to a size: sentences of `longest` tokens, then empty ones.
+
+    How many there are depends on the size alone, (sentences + 1,) -> (sentences + 1 + more,) int32.
+
+    >>> filled_up(torch.tensor([0, 150, 300]), 300, 512, longest=150)
+    tensor([  0, 150, 300, 450, 512], dtype=torch.int32)
+    """
+    more = torch.arange(1, -(-_step(size) // longest), device=borders.device) * longest + tokens
+    return pad(torch.cat([borders, more.clamp(max=size)]), (0, 1), value=size).to(torch.int32)
 
 
 class _Blocks(nn.Module):
