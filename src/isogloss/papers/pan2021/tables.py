@@ -50,7 +50,7 @@ def _overview(found: Results) -> Table | None:
         cells.append(NOTHING if best is None else str(best))
         cells.append(_alike(found, name, best))
         factor = found.factor(name) if name != BEFORE else {}
-        cells.append(f"×{over(factor, log=True).value:.2f}" if factor else NOTHING)
+        cells.append(f"×{_times(over(factor, log=True).value)}" if factor else NOTHING)
         if any(cell != NOTHING for cell in cells):
             lines.append([titled(name), *cells])
     heads = [one[0] for one in columns] + [f"Tatoeba {', '.join(group)}" for group in groups]
@@ -148,11 +148,15 @@ def _perplexity(found: Results) -> Table | None:
     for name in found.alignments:
         factors = [found.factor(name, one) for one in found.spoken]
         if name != BEFORE and any(factors):
-            cells = [over(one, log=True).say(lambda value: f"{value:.2f}") if one else NOTHING for one in factors]
+            cells = [over(one, log=True).say(_times) if one else NOTHING for one in factors]
             lines.append([titled(name), *(cell if cell == NOTHING else f"×{cell}" for cell in cells)])
     note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
     heads = [title(one) for one in found.spoken]
     return Table("Table 6: what alignment costs, perplexity", ["", *heads], lines, [note, _seeds(found)])
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f}" if factor < 10 else number(factor)
 
 
 def _cells(found: Results, measure: str, columns: Sequence[tuple[str, str]], variant: str) -> list[str]:
