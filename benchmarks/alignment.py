@@ -164,7 +164,7 @@ def ours(given, stream, *, name, **how):
     aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
-        seed=0, device=given.device, half=given.half, **masking_of(stack.tokenizer),
+        seed=0, device=given.device, half=given.half, compiled=given.compiled, **masking_of(stack.tokenizer),
     )  # fmt: skip
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP)
     settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)
@@ -260,6 +260,7 @@ def read_arguments():
     parser.add_argument("--pairs", help="pairs to train on, as `isogloss align --train` takes them; default: made up")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    parser.add_argument("--compiled", action="store_true", help="compile the blocks of isogloss' lines, on a GPU")
     for name, (large, small) in SIZES.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
     given = parser.parse_args()
