@@ -12,10 +12,10 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.mappings import normalisation
 from isogloss.recipes import execute, stitch_job
-from isogloss.recipes.steps import stitching, wordspaces
+from isogloss.recipes.steps import stitching, taskfitting, wordspaces
 from isogloss.recipes.steps.stitching import random_rotation, ways_of
 from isogloss.recipes.steps.ways import Way
-from isogloss.recipes.steps.wordpairs import word_file, word_pairs
+from isogloss.recipes.steps.wordpairs import read_words, word_pairs
 from isogloss.recipes.steps.wordspaces import word_spaces
 from isogloss.report.figures import write_figures
 from isogloss.report.folder import read_run
@@ -172,6 +172,43 @@ def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_
     ]
 
 
+def counted(monkeypatch, module, name):
+    """The calls of a function of a module, which does what it did."""
+    real, calls = getattr(module, name), []
+
+    def watched(*args, **kwargs):
+        calls.append((args, kwargs))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, watched)
+    return calls
+
+
+@pytest.mark.parametrize("kind", ["centred", "iterative"])
+def test_pairs_and_spaces_are_of_one_reading_of_the_text(planted, tmp_path, monkeypatch, kind):
+    """Pairs may stand in sentences that are not drawn for the space: those are read, and are no part of it."""
+    stack, corpus = ig.load(planted[0]), parallel_text(12)["qaa"]
+    places = [(row, 1) for row in (0, 3, 11)]
+    given = {"kind": kind, "rows": range(2, 9), "layers": [0, 2]}
+    readings = counted(monkeypatch, wordspaces, "stream")
+    path, found = read_words(stack, corpus, places, tmp_path / "here", **given)
+    assert len(readings) == 1 and list(readings[0][1]["rows"]) == [0, *range(2, 9), 11]
+    starts = np.cumsum([0, *(len(sentence.split()) for sentence in corpus)])
+    vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word")
+    expected = vectors[:, [starts[row] + word for row, word in places]]
+    np.testing.assert_allclose(np.load(path), expected.numpy(), atol=1e-5)
+    for one, space in zip(found, vectors[:, starts[2] : starts[9]].double(), strict=True):
+        torch.testing.assert_close(one.means, normalisation(space, kind).means, atol=1e-6, rtol=0)
+    again, same = read_words(stack, corpus, places, tmp_path / "here", **given)
+    assert (
+        len(readings) == 1 and again == path and all(map(torch.equal, *([x.means for x in y] for y in (found, same))))
+    )
+    assert sorted(one.name for one in path.parent.iterdir()) == ["space.qaa.safetensors", "words.qaa.npy"]
+    path.unlink()  # a kill between the two files
+    path, _ = read_words(stack, corpus, places, path.parent, **given)
+    np.testing.assert_allclose(np.load(path), expected.numpy(), atol=1e-5)
+
+
 def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
     seen = []
     fit = Way.fit
@@ -205,7 +242,8 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
 
 def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):
     corpus = ig.Corpus("qaa", ["cat " * 70])
-    path = word_file(ig.load(tiny("bert")), corpus, [(0, 0), (0, 69), (0, 0)], tmp_path / "words.npy", layers=[0, 2])
+    places = [(0, 0), (0, 69), (0, 0)]
+    path, _ = read_words(ig.load(tiny("bert")), corpus, places, tmp_path, kind="centred", rows=[0], layers=[0, 2])
     values = np.load(path)
     assert values.shape == (2, 3, 32) and np.isfinite(values[:, [0, 2]]).all() and np.isnan(values[:, 1]).all()
     np.testing.assert_array_equal(values[:, 0], values[:, 2])
@@ -290,6 +328,72 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
     pd.testing.assert_frame_equal(*both, check_exact=True)
     assert not list((tmp_path / "parts").rglob("step-*"))
     assert layers == {1}, "nothing is read again of a layer that is done"
+
+
+def best_after(monkeypatch, epoch):
+    """Dev is answered right after this epoch, counted from here, and wrong after others; the weights after each."""
+    real, weights = stitching.said_of, []
+
+    def answered(fitting, one, items, model, prefix):
+        said = real(fitting, one, items, model, prefix)
+        weights.append({name: value.clone() for name, value in model.state_dict().items()})
+        right = [fitting.task.gold(example) for example in one.examples]
+        return right if len(weights) == epoch else [["O"] * len(some) for some in said]
+
+    monkeypatch.setattr(stitching, "said_of", answered)
+    return weights
+
+
+def scored_weights(monkeypatch):
+    """The weights of each model that all sets were scored with."""
+    real, worn = stitching.evaluate, []
+
+    def watched(fitting, text, model, prefixes):
+        worn.append({name: value.clone() for name, value in model.state_dict().items()})
+        return real(fitting, text, model, prefixes)
+
+    monkeypatch.setattr(stitching, "evaluate", watched)
+    return worn
+
+
+def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tmp_path, monkeypatch):
+    first, other, _ = planted
+    weights, worn = best_after(monkeypatch, 2), scored_weights(monkeypatch)
+    runs = counted(monkeypatch, taskfitting, "find")
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 3, "layers": "1"}
+    table = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
+    assert len(weights) == 3 and len(worn) == 1
+    assert len(runs) == 3 + 1 + 1 + 4  # dev after every epoch; then dev, the source's test, and the target's four ways
+    assert all(torch.equal(worn[0][name], weights[1][name]) for name in worn[0])
+    assert any(not torch.equal(worn[0][name], weights[2][name]) for name in worn[0])
+    assert set(table[table.measure == "chosen_step"].value) == {6}
+    left = sorted(one.name for one in (tmp_path / "run" / "checkpoints" / "layer-1-seed-0").iterdir())
+    assert left == ["counts", "finished"]
+
+
+def test_the_best_epoch_from_before_a_kill_is_scored_after_it(planted, tmp_path, monkeypatch):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 2, "layers": "1", "checkpoint": 5}
+    update, count, worn = loop.Training.update, [0], scored_weights(monkeypatch)
+
+    def failing(self):
+        count[0] += 1
+        if count[0] == 6:  # in the second epoch, after a checkpoint
+            raise KeyboardInterrupt
+        update(self)
+
+    with monkeypatch.context() as patch:
+        best_after(patch, 1)
+        whole = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "whole", **options)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        best_after(patch, 1)
+        patch.setattr(loop.Training, "update", failing)
+        ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
+    best_after(monkeypatch, 9)
+    again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)
+    assert set(again[again.measure == "chosen_step"].value) == {3}
+    pd.testing.assert_frame_equal(whole, again, check_exact=True)
+    assert len(worn) == 2 and all(torch.equal(value, worn[1][name]) for name, value in worn[0].items())
 
 
 def test_the_report_draws_scores_by_layer(planted, tmp_path):

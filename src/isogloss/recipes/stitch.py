@@ -25,8 +25,8 @@ from isogloss.recipes.steps.stitching import Stitched, fit_stitched, read_states
 from isogloss.recipes.steps.taskfitting import Fitting
 from isogloss.recipes.steps.tasktexts import Sets, lost_notes, read_sets, tokenise_set
 from isogloss.recipes.steps.ways import Way, parse_ways
-from isogloss.recipes.steps.wordpairs import pairs_at, word_file, word_pairs
-from isogloss.recipes.steps.wordspaces import space_rows, word_spaces
+from isogloss.recipes.steps.wordpairs import pairs_at, read_words, word_pairs
+from isogloss.recipes.steps.wordspaces import space_rows
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -37,6 +37,7 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import launched
+from isogloss.training.taskmodels import steps_of
 
 
 def stitch_job(
@@ -106,21 +107,17 @@ def stitch_job(
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         chosen = word_pairs(parallel, languages, most=pairs, cap=cap, seed=seed, progress=progress)
         sides = ([(one.row, one.first) for one in chosen], [(one.row, one.other) for one in chosen])
-        abroad, home = (
-            word_file(stack, parallel[language], places, run.scratch / f"words.{language}.npy", layers=cuts, pool=pool,
-                      progress=progress)
+        drawn = space_rows(parallel.rows, most=space, seed=seed)
+        (abroad, there), (home, here) = (
+            read_words(stack, parallel[language], places, run.scratch, kind=mapped.normalise, rows=drawn, layers=cuts,
+                       pool=pool, progress=progress)
             for stack, language, places in zip((second, source), languages, sides, strict=True)
         )  # fmt: skip
-        drawn = space_rows(parallel.rows, most=space, seed=seed)
-        shapes = [
-            word_spaces(stack, parallel[language], run.scratch / f"space.{language}.safetensors", kind=mapped.normalise,
-                        rows=drawn, layers=cuts, pool=pool, progress=progress)
-            for stack, language in zip((second, source), languages, strict=True)
-        ]  # fmt: skip
         text = _tokenised(run, kind, sets, (source, second), size, progress)
-        steps = epochs * -(-len(text.home[0]) // batch)
-        warmed = replace(optimisation, warm_up=round(warm_up * steps))
-        settings = Settings(steps, seed, warmed, report=max(1, steps // 50), half=half)
+        epoch = steps_of(text.home[0], batch)
+        warmed = replace(optimisation, warm_up=round(warm_up * epochs * epoch))
+        # A loss is no row here, and to read one the device has to be waited for.
+        settings = Settings(epochs * epoch, seed, warmed, report=epoch, half=half)
         fitting = Fitting(model, revision, place, kind, sets, settings, batch, None, checkpoint)
         yield [
             row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in sets.all if one.skipped
@@ -130,8 +127,8 @@ def stitch_job(
             at = {**where, "layer": cut}
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **at)]
-            here = shapes[0][number], shapes[1][number]
-            mapping = mapped.fit(x, y, spaces=(x, y), shapes=here, refine=refine, strength=1.0).restored(restore)
+            shapes = there[number], here[number]
+            mapping = mapped.fit(x, y, spaces=(x, y), shapes=shapes, refine=refine, strength=1.0).restored(restore)
             if mapping.underdetermined:
                 run.note(underdetermined_note(way, mapping.pairs, x.shape[1], "the parallel text"))
             states = cache(partial(read_states, (source, second), text, mapping, cut=cut, dtype=fitting.dtype,

@@ -11,7 +11,8 @@ reading that is better than the last would take a tuning run longer than its upd
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,18 @@ def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> 
 
 def export_best(place: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Write the model with these weights as `best`, in place of what is there; the model itself is as before."""
-    before = copy_weights(model)
     place.folder.mkdir(parents=True, exist_ok=True)
+    with wearing(model, weights), whole_folder(place.folder / "best") as beside:
+        place.export(beside)
+
+
+@contextmanager
+def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """The model has these weights inside the block, and its own again afterwards."""
+    before = copy_weights(model)
     try:
         _put(model, weights)
-        with whole_folder(place.folder / "best") as beside:
-            place.export(beside)
+        yield
     finally:
         _put(model, before)
 

@@ -168,13 +168,19 @@ def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
 
 def _home(device: torch.device, size: int) -> torch.device | None:
     """Where so many bytes have room: on the GPU, in memory, or nowhere."""
-    if device.type == "cuda" and size < SHARE * torch.cuda.mem_get_info(device)[0]:
-        return device
-    return torch.device("cpu") if size < SHARE * _free_memory() else None
+    homes = (device, torch.device("cpu"))
+    return next((home for home in homes if size < SHARE * free_bytes(home)), None)
+
+
+def free_bytes(device: torch.device) -> float:
+    """Bytes of memory that are free on a GPU or in the machine; 0 of a device that does not say."""
+    if device.type == "cpu":
+        return _free_memory()
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
 
 
 def _free_memory() -> float:
-    """Bytes of memory that are free or could be; where the system does not say, 2 GiB."""
+    """Bytes of the machine's memory that are free or could be; where the system does not say, 2 GiB."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))

@@ -10,7 +10,7 @@ states of the target model at the same cut, by each of these ways:
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor
 from isogloss.files import clear_leftovers
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.progress import Progress
-from isogloss.recipes.steps.taskfitting import Fitting, Text, evaluate, scored_models
+from isogloss.recipes.steps.taskfitting import Fitting, Text, evaluate, said_of, scored_models
 from isogloss.recipes.steps.taskscores import OTHERS, Scored, keep_scores, result_rows
 from isogloss.recipes.steps.tasktexts import Set, Sets
 from isogloss.recipes.steps.tuning import FINISHED
@@ -38,6 +38,7 @@ from isogloss.training.loop import Training, train
 from isogloss.training.prefixes import Prefix, read_prefix
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
+from isogloss.training.stopping import Selection
 from isogloss.training.taskmodels import TaskModel, steps_of, task_model, task_objective
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
@@ -130,10 +131,11 @@ def fit_stitched(
     place: Mapping[str, Any],
     progress: Progress,
 ) -> None:
-    """Train fresh blocks and a head on the source's states, every set scored after every epoch; nothing if it is done.
+    """Train fresh blocks and a head on the source's states, and score the best epoch's model; nothing if it is done.
 
-    states: what `read_states` gives, asked for only where something is left to train. What was scored is left in the
-    training's folder, for `stitched_rows`.
+    The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once.
+    states: what `read_states` gives, asked for only where something is left to train. What was scored is left in
+    the training's folder, for `stitched_rows`.
     """
     folder, cut, seed = stitched_folder(run, place), int(place["layer"]), int(place["seed"])
     if (folder / FINISHED).is_file():
@@ -150,13 +152,17 @@ def fit_stitched(
     clear_leftovers(folder)
     if (last := kept.latest(folder)) is not None:
         training.restore(last)
-    scoring = replace(fitting, sets=text.scored(list(ways)))
-    probe = _probe(scoring, Text(items), model, training, prefixes=[*home[1:], *turned], folder=folder)
-    places = Checkpoints(folder, _nothing, fitting.checkpoint)
-    for _ in train(training, probes=[probe], checkpoints=places, progress=progress):
+    probe = _probe(fitting, items, model, training, prefix=home[1])
+    places, choice = Checkpoints(folder, _nothing, fitting.checkpoint), Selection(fitting.task.main)
+    for _ in train(training, probes=[probe], checkpoints=places, selection=choice, progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
+    assert training.best_weights is not None
+    scoring = replace(fitting, sets=text.scored(list(ways)))
+    with kept.wearing(model, training.best_weights):
+        scores = evaluate(scoring, Text(items), model, [*home[1:], *turned])
+    keep_scores(folder / "counts" / f"{training.best_step:07d}.npz", scores)
     (folder / FINISHED).touch()
-    for old in folder.glob("step-*"):
+    for old in (*folder.glob("step-*"), *folder.glob("best")):
         shutil.rmtree(old)
 
 
@@ -189,15 +195,16 @@ def stitched_rows(
     return found
 
 
-def _probe(
-    fitting: Fitting, text: Text, model: TaskModel, training: Training, *, prefixes: Sequence[Prefix], folder: Path
-) -> Probe:
-    def take() -> Sequence[Reading]:
-        if training.step > 0:  # a head that was not trained says nothing
-            keep_scores(folder / "counts" / f"{training.step:07d}.npz", evaluate(fitting, text, model, prefixes))
-        return []
+def _probe(fitting: Fitting, items: Sequence[Items], model: TaskModel, training: Training, *, prefix: Prefix) -> Probe:
+    """The main score on the source's dev set, after every epoch."""
+    task, dev = fitting.task, fitting.sets.dev[fitting.sets.source]
 
-    return Probe(steps_of(text.items[0], fitting.batch), take)
+    def take() -> Iterator[Reading]:
+        if training.step > 0:  # a head that was not trained says nothing
+            said = said_of(fitting, dev, items[1], model, prefix)
+            yield {"measure": task.main, "value": task.score(dev.examples, said, dev.language)[task.main].value}
+
+    return Probe(steps_of(items[0], fitting.batch), take)
 
 
 def _numbered(file: Path, kind: str, number: int) -> Path:

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from isogloss.files import clear_leftovers, write_text
 from isogloss.progress import Progress
 from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_scores
-from isogloss.recipes.steps.tasktexts import Sets
+from isogloss.recipes.steps.tasktexts import Set, Sets
 from isogloss.recipes.steps.tuning import FINISHED, _plain
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
@@ -151,12 +151,17 @@ def evaluate(fitting: Fitting, text: Text, model: TaskModel, prefixes: Sequence[
     """The scores of a model on every set."""
     task, found = fitting.task, []
     for one, items, prefix in zip(fitting.sets.read_each_time, text.items[1:], prefixes, strict=True):
-        guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
-        said = answers(task, one.examples, items, guesses, fitting.sets.labels)
+        said = said_of(fitting, one, items, model, prefix)
         floors = chance_floors(task, one.examples, said, one.language, name=one.name)
         scores = task.score(one.examples, said, one.language)
         found.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
     return found
+
+
+def said_of(fitting: Fitting, one: Set, items: Items, model: TaskModel, prefix: Prefix | None) -> list[Any]:
+    """A model's answer to each example of a set."""
+    guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
+    return answers(fitting.task, one.examples, items, guesses, fitting.sets.labels)
 
 
 def _probe(

@@ -5,10 +5,11 @@ Pairs come from links, given with the text or made by the statistical aligner, n
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,15 +17,16 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.files import whole
+from isogloss.mappings import Normalisation
 from isogloss.measures.links import one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.turning import layer_of
 from isogloss.recipes.steps.vocabulary import links_of, words_of
-from isogloss.recipes.steps.wordspaces import chunk_size
+from isogloss.recipes.steps.wordspaces import word_spaces
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus, Link
-from isogloss.vectors.extract import Pool, stream
+from isogloss.vectors.extract import Vectors
 
 
 @dataclass(frozen=True)
@@ -69,40 +71,53 @@ def word_pairs(
     return sorted(found, key=lambda one: (one.row, one.first, one.other))
 
 
-def word_file(
+def read_words(
     stack: Stack,
     corpus: Corpus,
     places: Sequence[tuple[int, int]],
-    path: Path,
+    folder: Path,
     *,
+    kind: str,
+    rows: Sequence[int],
     layers: Sequence[int],
     pool: str = "mean",
     progress: Progress = silent,
-) -> Path:
-    """Vectors (layers, places, width) of words in context, float32, in a file; one that is there is not made again.
+) -> tuple[Path, list[Normalisation]]:
+    """What one reading of a text gives: a file of vectors of some words, and `word_spaces` of these rows.
 
-    places: (row, word) of the corpus. A word of which nothing is left after cutting a long sentence is nan.
+    places: (row, word) of the corpus. The file has them as (layers, places, width), float32; a word of which nothing is
+    left after cutting a long sentence is nan. What is in the folder already is not made again.
     """
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    words, space = folder / f"words.{corpus.language}.npy", folder / f"space.{corpus.language}.safetensors"
+    how: dict[str, Any] = {"kind": kind, "rows": rows, "layers": layers, "pool": pool, "progress": progress}
+    if not words.is_file():
+        space.unlink(missing_ok=True)  # a kill came between the two
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole(words) as file, _filling(file, places, layers=len(layers), width=stack.width) as seen:
+            word_spaces(stack, corpus, space, more={row for row, _ in places}, seen=seen, **how)
+    return words, word_spaces(stack, corpus, space, **how)
+
+
+@contextmanager
+def _filling(
+    path: Path, places: Sequence[tuple[int, int]], *, layers: int, width: int
+) -> Iterator[Callable[[Vectors], None]]:
+    """A file of vectors, nan until chunks are given that have them."""
     wanted: dict[tuple[int, int], list[int]] = {}
     for number, place in enumerate(places):
         wanted.setdefault(place, []).append(number)
-    with whole(path) as beside:
-        shape = (len(layers), len(places), stack.width)
-        file = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=shape)
-        file[:] = np.nan
-        rows = sorted({row for row, _ in places})
-        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pool), "rows": rows}
-        for chunk in stream(stack, corpus, chunk=chunk_size(stack, layers), progress=progress, **how):
-            items = [(int(row), int(word)) for row, word in chunk.items["word"].tolist()]
-            both = [(item, number) for item, place in enumerate(items) for number in wanted.get(place, ())]
-            if both:
-                taken, put = (list(one) for one in zip(*both, strict=True))
-                file[:, put] = chunk.values["word"].cpu()[:, taken].float().numpy()
-        file.flush()
-    return path
+    file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(layers, len(places), width))
+    file[:] = np.nan
+
+    def fill(chunk: Vectors) -> None:
+        items = [(int(row), int(word)) for row, word in chunk.items["word"].tolist()]
+        both = [(item, number) for item, place in enumerate(items) for number in wanted.get(place, ())]
+        if both:
+            taken, put = (list(one) for one in zip(*both, strict=True))
+            file[:, put] = chunk.values["word"].cpu()[:, taken].float().numpy()
+
+    yield fill
+    file.flush()
 
 
 def pairs_at(files: tuple[Path, Path], place: int) -> tuple[Tensor, Tensor]:

@@ -1,11 +1,12 @@
-"""The space of a language at every layer: what all words of a text have in common, streamed and never kept.
+"""The space of a language at every layer: what all words of a text have in common.
 
 A map is fitted on pairs of words, but what is subtracted from either side are the means of the whole space of its
 language (Zhang et al. 2019), or a word that is frequent in the pairs would shift everything.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +17,11 @@ from torch import Tensor
 from isogloss.files import whole
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.progress import Progress, silent
+from isogloss.recipes.steps.rereading import read_once
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
-from isogloss.vectors.extract import Pool, stream
+from isogloss.vectors.extract import Pool, Vectors, stream
 
 CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
 WORDS = 24  # of a sentence, for that
@@ -46,22 +48,34 @@ def word_spaces(
     rows: Sequence[int],
     layers: Sequence[int],
     pool: str = "mean",
+    more: Collection[int] = (),
+    seen: Callable[[Vectors], None] | None = None,
     progress: Progress = silent,
 ) -> list[Normalisation]:
     """The normalisation of all words of these rows, one a layer, kept in a file: what is there is not made again.
 
-    The text is read once for each round of the normalisation, five times for `iterative`.
+    more: rows to read with them that are no part of the space. seen: given what is read, chunk by chunk. All rounds of
+    `iterative` go over one reading, see `read_once`.
     """
     if not path.is_file():
-        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pool), "rows": list(rows)}
+        inside = set(rows)
+        every = sorted(inside.union(more))
+        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pool), "rows": every}
 
         def read() -> Iterator[Tensor]:
             for one in stream(stack, corpus, chunk=chunk_size(stack, layers), progress=progress, **how):
-                if one.values["word"].shape[1]:
-                    yield one.values["word"].float()
+                if seen is not None:
+                    seen(one)
+                words = one.values["word"].float()
+                if len(every) > len(inside):
+                    words = words[:, [row in inside for row in one.items["word"][:, 0].tolist()]]
+                if words.shape[1]:
+                    yield words
 
-        found = streamed_normalisations(read, kind)
         path.parent.mkdir(parents=True, exist_ok=True)
+        rounds = kind == "iterative"
+        with read_once(read, file=path.with_suffix(".words")) if rounds else nullcontext(read) as reading:
+            found = streamed_normalisations(reading, kind)
         with whole(path) as beside:
             tensors = {
                 "means": torch.stack([one.means for one in found]),
