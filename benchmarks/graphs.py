@@ -81,8 +81,8 @@ def aligning(given, batch, stream, *, graphs, **how):
     aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
-        longest=min(LONGEST, stack.max_length), seed=0, device=given.device, half=given.half, compiled=given.compiled, graphs=None if graphs else {},
-        **masking_of(stack.tokenizer),
+        longest=min(LONGEST, stack.max_length), seed=0, device=given.device, half=given.half, compiled=given.compiled,
+        graphs=None if graphs else {}, **masking_of(stack.tokenizer),
     )  # fmt: skip
     return in_training(given, aligner, objective)
 
