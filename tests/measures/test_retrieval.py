@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures import METHODS, mutual, nearest, retrieval, retrieve
+from isogloss.measures import METHODS, mutual, nearest, neighbours, retrieval, retrieve
+from isogloss.measures.retrieval import retrieve_each
 
 
 def draw(n, d, seed, dtype=torch.float64):
@@ -133,6 +134,42 @@ def test_block_size_changes_nothing(method, block):
     y = x + 0.7 * draw(60, 8, 2)
     for one, other in zip(retrieve(x, y, method=method), retrieve(x, y, method=method, block=block), strict=True):
         assert torch.equal(one.ranks, other.ranks)
+
+
+def test_methods_judged_together_are_those_judged_one_by_one():
+    x = draw(60, 8, 1, torch.float32)
+    y = torch.cat([x + 0.7 * draw(60, 8, 2, torch.float32), draw(9, 8, 3, torch.float32)])
+    given = {
+        "gold": [{i} for i in range(60)],
+        "keys_x": [i // 2 for i in range(60)],
+        "keys_y": [i % 50 for i in range(69)],
+    }
+    together = retrieve_each(x, y, methods=METHODS, **given)
+    for method, found in zip(METHODS, together, strict=True):
+        alone = retrieve(x, y, method=method, block=7, **given)  # the cosines of a block are never kept
+        assert found == alone
+        assert all(torch.equal(one.ranks, other.ranks) for one, other in zip(found, alone, strict=True))
+    with pytest.raises(InputError, match="unknown retrieval method 'cosines'"):
+        retrieve_each(x, x, methods=("cosine", "cosines", "csls"))
+
+
+def test_cosines_are_kept_only_where_they_are_few(monkeypatch):
+    few = neighbours.cosine_scoring(draw(6, 8, 1), draw(4, 8, 2))
+    monkeypatch.setattr(neighbours, "KEPT", 24)
+    kept = neighbours.kept(few)
+    assert kept.cosines is not None and torch.equal(kept.cosines, few.x @ few.y.T)
+    assert torch.equal(kept.flipped().cosines, kept.cosines.T)
+    monkeypatch.setattr(neighbours, "KEPT", 23)
+    assert neighbours.kept(few).cosines is None
+
+
+def test_a_right_pair_named_twice_counts_once():
+    x, y = draw(5, 8, 1), draw(5, 8, 2)
+    pairs = torch.tensor([[4, 1], [0, 3], [0, 2], [4, 0]])
+    once, again = retrieve(x, y, gold=pairs), retrieve(x, y, gold=torch.cat([pairs.flip(0), pairs]))
+    assert once == again
+    assert once[0].queries.tolist() == [0, 4] and once[1].queries.tolist() == [0, 1, 2, 3]
+    assert once[0].floor[1] == pytest.approx(2 / 5) and once[1].floor[1] == pytest.approx(1 / 5)
 
 
 def test_floor_is_what_random_vectors_score():

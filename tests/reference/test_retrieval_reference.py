@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from isogloss.measures import METHODS, nearest, neighbourhood_overlap, retrieve
+from isogloss.measures import METHODS, nearest, neighbourhood_overlap, neighbours, retrieve
+from isogloss.measures.retrieval import retrieve_each
 
 
 def spaces(n=80, m=70, d=6, seed=0):
@@ -53,6 +54,18 @@ def test_ranks_agree_with_a_loop(method):
         ranks = one.ranks.numpy()
         assert one.p == {k: float(np.mean(ranks <= k)) for k in (1, 5, 10)}
         assert one.mrr == pytest.approx(np.mean(1 / ranks))
+
+
+@pytest.mark.parametrize("most", [neighbours.KEPT, 0])
+def test_methods_judged_together_agree_with_a_loop(monkeypatch, most):
+    monkeypatch.setattr(neighbours, "KEPT", most)
+    x, y = spaces(n=70, m=70)
+    together = retrieve_each(x, y, methods=METHODS, k=10)
+    assert len(together) == len(METHODS)
+    for method, (there, back) in zip(METHODS, together, strict=True):
+        expected = full_scores(x, y, method, 10)
+        assert there.ranks.tolist() == [1 + sum(s > row[i] for s in row) for i, row in enumerate(expected)]
+        assert back.ranks.tolist() == [1 + sum(s > row[i] for s in row) for i, row in enumerate(expected.T)]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -194,6 +194,7 @@ def test_pooling_by_hand():
     assert mean_by_group(states, groups, 2).flatten().tolist() == [4.0, 2.0]
     assert first_of_group(states, groups, 2).flatten().tolist() == [4.0, 1.0]
     assert torch.isnan(mean_by_group(states, groups, 3)[2]).all()
+    assert mean_by_group(states.where(groups[:, None] >= 0, torch.inf), groups, 2).flatten().tolist() == [4.0, 2.0]
     assert torch.isnan(first_of_group(states, groups, 3)[2]).all()
 
 

@@ -71,7 +71,7 @@ def shuffled_hsic(grams_x: Tensor, grams_y: Tensor, *, generator: torch.Generato
     values = []
     for _ in range(shuffles):
         order = torch.randperm(b, generator=generator).to(grams_y.device)
-        values.append(gram_hsic(grams_x, grams_y[:, order][:, :, order]))
+        values.append(gram_hsic(grams_x, grams_y.index_select(1, order).index_select(2, order)))
     return torch.stack(values)
 
 

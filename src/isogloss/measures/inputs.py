@@ -24,7 +24,7 @@ def matrix(x: Tensor, *, name: str = "x", at_least: int = 1) -> Tensor:
     if x.dtype not in (torch.float32, torch.float64):
         x = x.float()
     # The extremes are NaN or infinite if any value is, and take one pass without a copy.
-    if x.shape[0] and not all(math.isfinite(float(extreme)) for extreme in torch.aminmax(x)):
+    if x.shape[0] and not all(map(math.isfinite, torch.stack(torch.aminmax(x)).tolist())):
         row = int((~torch.isfinite(x).all(dim=1)).nonzero()[0])
         raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or mend it")
     return x

@@ -1,4 +1,4 @@
-"""Nearest neighbours between two sets of vectors, block by block: the n x m matrix of scores is never built.
+"""Nearest neighbours between two sets of vectors, block by block: a large n x m matrix of scores is never built.
 
 Methods, all on vectors of length one:
 
@@ -13,7 +13,7 @@ the margin take off what a candidate gives to everybody.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 # Scores held at once: 128 MiB in float32. Larger blocks are hardly faster, and smaller ones starve the matrix product.
 SCORES_AT_ONCE = 2**25
 
+# Cosines that are kept to be read several times: 16 MiB in float32.
+KEPT = 2**22
+
 # Cosines of unit vectors that differ by less than this are equal up to rounding.
 TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
 
@@ -35,7 +38,8 @@ class Scoring:
     """What a block of scores is made of.
 
     Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, the mean cosine of each row to its k nearest in
-    the other set, `near_x` (n,) and `near_y` (m,). `form` is "cosine", "csls" or "margin".
+    the other set, `near_x` (n,) and `near_y` (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), where
+    they are kept, are not computed again.
     """
 
     x: Tensor
@@ -43,18 +47,28 @@ class Scoring:
     form: str
     near_x: Tensor | None = None
     near_y: Tensor | None = None
+    cosines: Tensor | None = None
 
     def flipped(self) -> "Scoring":
         """The same scores with queries and candidates exchanged."""
-        return Scoring(self.y, self.x, self.form, self.near_y, self.near_x)
+        cosines = None if self.cosines is None else self.cosines.T.contiguous()
+        return Scoring(self.y, self.x, self.form, self.near_y, self.near_x, cosines)
 
 
 def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, block: int | None = None) -> Scoring:
     """Prepare scores between x (n, d) and y (m, d); `k` neighbours for CSLS and the margin."""
+    return adjusted(cosine_scoring(x, y, centred=centres(method)), method=method, k=k, block=block)
+
+
+def centres(method: str) -> bool:
+    """Whether a method subtracts each set's mean; an unknown one is refused."""
     if method not in METHODS:
         raise InputError(f"unknown retrieval method {method!r}; known are {', '.join(METHODS)}")
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+    return method.startswith("centred")
+
+
+def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
+    """Cosines between x (n, d) and y (m, d), which the scores of every method are made of."""
     x, y = matrix(x, name="x"), matrix(y, name="y")
     if x.shape[1] != y.shape[1]:
         raise InputError(
@@ -62,14 +76,26 @@ def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, block:
         )
     if x.dtype != y.dtype:
         x, y = x.double(), y.double()
-    x, y = (unit_rows(side - mean_row(side) if method.startswith("centred") else side) for side in (x, y))
+    x, y = (unit_rows(side - mean_row(side) if centred else side) for side in (x, y))
+    return Scoring(x, y, "cosine")
+
+
+def adjusted(plain: Scoring, *, method: str, k: int = 10, block: int | None = None) -> Scoring:
+    """A method's scores from its cosines; `k` neighbours for CSLS and the margin."""
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
     form = method.removeprefix("centred-").replace("centred", "cosine")
-    plain = Scoring(x, y, "cosine")
     if form == "cosine":
         return plain
     near_x = top(plain, k=k, block=block)[0].mean(dim=1)
     near_y = top(plain.flipped(), k=k, block=block)[0].mean(dim=1)
-    return Scoring(x, y, form, near_x, near_y)
+    return replace(plain, form=form, near_x=near_x, near_y=near_y)
+
+
+def kept(plain: Scoring) -> Scoring:
+    """The same with all cosines computed now, unless there are too many: for whoever reads them more than once."""
+    few = plain.x.shape[0] * plain.y.shape[0] <= KEPT
+    return replace(plain, cosines=plain.x @ plain.y.T) if few else plain
 
 
 def unit_rows(x: Tensor) -> Tensor:
@@ -90,7 +116,11 @@ def score_blocks(
     size = min(block or max(1, SCORES_AT_ONCE // m), max(1, rows.numel()))
     buffer = scores.x.new_empty(size, m)
     for part in torch.split(rows, size):
-        tile = torch.mm(scores.x[part], scores.y.T, out=buffer[: part.numel()])  # (b, m)
+        tile = buffer[: part.numel()]  # (b, m)
+        if scores.cosines is None:
+            torch.mm(scores.x[part], scores.y.T, out=tile)
+        else:
+            torch.index_select(scores.cosines, 0, part, out=tile)
         yield part, _adjust(tile, scores, part)
 
 

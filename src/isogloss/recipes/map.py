@@ -19,6 +19,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
+from isogloss.measures.retrieval import retrieve_each
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.recipe import Job, execute
@@ -188,8 +189,8 @@ def _pool_rows(
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in pairs:
         x, y = (store.sentences(language, layer).to(device) for language in (source, target))
-        for method in METHODS:
-            there, back = retrieve(x, y, method=method, ks=KS, keys_x=keys[source], keys_y=keys[target])
+        judged = retrieve_each(x, y, methods=METHODS, ks=KS, keys_x=keys[source], keys_y=keys[target])
+        for method, (there, back) in zip(METHODS, judged, strict=True):
             hits[method] += [(one.ranks == 1).double() for one in (there, back)]
             for one, way in ((there, (source, target)), (back, (target, source))):
                 place = {**base, "layer": layer, "unit": "sentence", "variant": method, "n": one.n}

@@ -268,12 +268,14 @@ def measuring(model: nn.Module) -> Iterator[None]:
     """Evaluation mode and no gradients inside the block; every module's own mode is restored after it."""
     modes = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        if any(modes.values()):  # setting an attribute of a module is slow, and most batches find them all as they are
+            model.eval()
         with torch.inference_mode():
             yield
     finally:
         for module, mode in modes.items():
-            module.training = mode
+            if module.training != mode:
+                module.training = mode
 
 
 def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:

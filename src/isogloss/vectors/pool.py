@@ -13,13 +13,11 @@ def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     >>> mean_by_group(torch.tensor([[1.], [3.], [9.]]), torch.tensor([0, 0, -1]), 1)
     tensor([[2.]])
     """
-    inside = groups >= 0
-    if not bool(inside.all()):
-        states, groups = states[inside], groups[inside]
-    sums = torch.zeros((count, states.shape[1]), dtype=torch.float32, device=states.device)
-    sums.index_add_(0, groups, states.float())
-    sizes = torch.bincount(groups, minlength=count)
-    return sums / sizes.unsqueeze(1)
+    # Rows of no group are summed, too, and left out: faster than to pick the others out of wide states.
+    sums = torch.zeros((count + 1, states.shape[1]), dtype=torch.float32, device=states.device)
+    sums.index_add_(0, groups + 1, states.float())
+    sizes = torch.bincount(groups + 1, minlength=count + 1)
+    return sums[1:] / sizes[1:].unsqueeze(1)
 
 
 def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:

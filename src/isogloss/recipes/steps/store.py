@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from isogloss.files import whole, write_text
@@ -48,13 +49,15 @@ class Store:
         numbers = self._numbers[language]
         kinds = {row: [numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
         kind = np.array([kinds[row][word] for row, word in chunk.items["word"].tolist()], dtype=np.int64)
-        inside = kind >= 0
+        inside = np.flatnonzero(kind >= 0)
+        found, place_of, uses = np.unique(kind[inside], return_inverse=True, return_counts=True)
+        adding = csr_array((np.ones(len(inside)), (place_of, inside)), shape=(len(found), len(kind)))
         file = np.lib.format.open_memmap(self._path(language), mode="r+")
         for number, layer in enumerate(layers):
             place, start = self.layers.index(layer), self._filled[language, layer]
             file[place, start : start + len(chunk.rows)] = chunk.values["sentence"][number].cpu().numpy()
-            np.add.at(self._sums[language][place], kind[inside], chunk.values["word"][number].cpu().numpy()[inside])
-            np.add.at(self._counts[language][place], kind[inside], 1)
+            self._sums[language][place, found] += adding @ chunk.values["word"][number].cpu().numpy()
+            self._counts[language][place, found] += uses
             self._filled[language, layer] = start + len(chunk.rows)
 
     def finish(self) -> None:
