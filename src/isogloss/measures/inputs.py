@@ -1,19 +1,22 @@
 """The border of the measures: what comes in is checked once here, and trusted inside."""
 
 import math
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
 
 
-def matrix(x: Tensor, *, name: str = "x", at_least: int = 1) -> Tensor:
-    """`x` of shape (n, d), detached, in float32 or float64; anything else is an `InputError`.
+def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
+    """`x`, a tensor or an array of shape (n, d), as a detached tensor in float32 or float64; else an `InputError`.
 
     Half precision becomes float32. Values that are not finite are refused: a NaN compares as neither greater nor
     smaller, so that in a ranking it would look like a perfect score.
     """
+    x = tensor_of(x, name)
     if x.ndim != 2:
         raise InputError(f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
     if x.shape[0] < at_least:
@@ -28,6 +31,16 @@ def matrix(x: Tensor, *, name: str = "x", at_least: int = 1) -> Tensor:
         row = int((~torch.isfinite(x).all(dim=1)).nonzero()[0])
         raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or mend it")
     return x
+
+
+def tensor_of(x: Any, name: str) -> Tensor:
+    """`x`, a tensor or something that numpy makes an array of numbers of, as a tensor."""
+    if isinstance(x, Tensor):
+        return x
+    try:
+        return torch.from_numpy(np.require(x, requirements=["C", "W"]))  # copied where it is read-only
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a tensor or an array of numbers, (items, width): {error}") from None
 
 
 def enough_for_cka(n: int, *, biased: bool) -> None:

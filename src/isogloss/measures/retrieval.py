@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double
+from isogloss.measures.inputs import double, tensor_of
 from isogloss.measures.intervals import mean_interval, wilson
 from isogloss.measures.neighbours import (
     TIE,
@@ -120,6 +120,7 @@ def retrieve_each(
     """`retrieve` by each of several methods: these share the right pairs and, unless there are many, the cosines."""
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
+    x, y = tensor_of(x, "x"), tensor_of(y, "y")
     plain = {one: cosine_scoring(x, y, centred=one) for one in sorted({centres(method) for method in methods})}
     if block is None:
         plain = {one: kept(scores) for one, scores in plain.items()}
