@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isogloss.recipes.steps import rereading
-from isogloss.recipes.steps.rereading import read_once
+from isogloss.recipes.steps.rereading import rereadable
 
 CHUNKS = [torch.arange(6.0).view(1, 3, 2), torch.arange(4.0).view(1, 2, 2) + 10, torch.ones(1, 1, 2)]  # 24, 16, 8 bytes
 
@@ -35,11 +35,11 @@ def free(monkeypatch, *, memory, disk):
     ("memory", "disk", "times", "in_file"),
     [(100, 100, 1, 0), (24, 100, 1, 24), (30, 100, 1, 24), (0, 100, 1, 48), (0, 20, 3, 0), (24, 15, 3, 0)],
 )
-def test_it_is_read_once_where_anything_has_room(monkeypatch, tmp_path, reading, memory, disk, times, in_file):
+def test_it_is_rereadable_where_anything_has_room(monkeypatch, tmp_path, reading, memory, disk, times, in_file):
     free(monkeypatch, memory=memory, disk=disk)
     read, seen = reading
     file = tmp_path / "chunks"
-    with read_once(read, file=file) as again:
+    with rereadable(read, file=file) as again:
         for _ in range(3):
             found = list(again())
             assert len(found) == 3 and all(map(torch.equal, found, CHUNKS))
@@ -51,7 +51,7 @@ def test_it_is_read_once_where_anything_has_room(monkeypatch, tmp_path, reading,
 def test_a_reading_that_was_broken_off_is_not_taken_for_the_whole(monkeypatch, tmp_path, reading):
     free(monkeypatch, memory=24, disk=100)
     read, seen = reading
-    with read_once(read, file=tmp_path / "chunks") as again:
+    with rereadable(read, file=tmp_path / "chunks") as again:
         first = again()
         next(first), next(first)
         del first
@@ -61,7 +61,7 @@ def test_a_reading_that_was_broken_off_is_not_taken_for_the_whole(monkeypatch, t
 
 def test_what_fails_leaves_no_file(monkeypatch, tmp_path, reading):
     free(monkeypatch, memory=0, disk=100)
-    with pytest.raises(RuntimeError), read_once(reading[0], file=tmp_path / "chunks") as again:
+    with pytest.raises(RuntimeError), rereadable(reading[0], file=tmp_path / "chunks") as again:
         next(again())
         raise RuntimeError
     assert not list(tmp_path.iterdir())

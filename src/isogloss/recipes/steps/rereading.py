@@ -22,13 +22,13 @@ Read = Callable[[], Iterable[Tensor]]
 
 
 @contextmanager
-def read_once(read: Read, *, file: Path) -> Iterator[Read]:
+def rereadable(read: Read, *, file: Path) -> Iterator[Read]:
     """A stand-in for `read`, inside the block: it reads until it was once read to its end, and then gives that again.
 
     read: gives float32 tensors, which are not changed. file: for those that memory has no room for; gone afterwards.
 
     >>> chunks = iter([torch.zeros(2), torch.ones(3)])  # a second reading of them would give nothing
-    >>> with read_once(lambda: chunks, file=Path("chunks")) as again:
+    >>> with rereadable(lambda: chunks, file=Path("chunks")) as again:
     ...     [[len(one) for one in again()] for _ in range(2)]
     [[2, 3], [2, 3]]
     """

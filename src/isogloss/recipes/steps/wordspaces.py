@@ -17,7 +17,7 @@ from torch import Tensor
 from isogloss.files import whole
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.progress import Progress, silent
-from isogloss.recipes.steps.rereading import read_once
+from isogloss.recipes.steps.rereading import rereadable
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
@@ -55,7 +55,7 @@ def word_spaces(
     """The normalisation of all words of these rows, one a layer, kept in a file: what is there is not made again.
 
     more: rows to read with them that are no part of the space. seen: given what is read, chunk by chunk. All rounds of
-    `iterative` go over one reading, see `read_once`.
+    `iterative` go over one reading, see `rereadable`.
     """
     if not path.is_file():
         inside = set(rows)
@@ -74,7 +74,7 @@ def word_spaces(
 
         path.parent.mkdir(parents=True, exist_ok=True)
         rounds = kind == "iterative"
-        with read_once(read, file=path.with_suffix(".words")) if rounds else nullcontext(read) as reading:
+        with rereadable(read, file=path.with_suffix(".words")) if rounds else nullcontext(read) as reading:
             found = streamed_normalisations(reading, kind)
         with whole(path) as beside:
             tensors = {
