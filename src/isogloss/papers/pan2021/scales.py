@@ -93,8 +93,8 @@ SCALES = {
         longer={"steps": 2000}, nli={"epochs": 3, "batch": 32, "rates": "1e-4"},
         qa={"epochs": 2, "batch": 32, "rates": "1e-4"},
         train=20_000, questions=20_000, compared=3_000, evaluated=1_000, model="mini", dutch=True, pairs=12_000,
-        weights=33.7e6, seconds=(0.09, 0.025, 0.04), tokens=(38, 45, 220),
-        basis="a guess from pretraining and tuning mini on one H200, each job alone; several at a time share it",
+        weights=33.7e6, seconds=(0.035, 0.025, 0.04), tokens=(38, 45, 220),
+        basis="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
     ),
     "paper": Scale(
         "en", XNLI, XNLI, ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh"),
