@@ -5,7 +5,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.measures import aligner
-from isogloss.measures.aligner import Model, align, align_one_way, count_words, expect, flip, maximise, place_prior
+from isogloss.measures.aligner import Model, align, count_words, expect, flip, maximise, place_prior
 from isogloss.measures.links import METHODS, alignment_error_rate
 
 ENGLISH = ["the house", "the book", "a book", "a house", "the small house", "a small book"]
@@ -48,13 +48,6 @@ def test_other_word_order_is_found():
 
 def test_case_is_ignored():
     assert align(split(ENGLISH), split(GERMAN)) == align(split(map(str.upper, ENGLISH)), split(map(str.lower, GERMAN)))
-
-
-def test_one_way_gives_each_target_word_one_source_word():
-    source, target, _ = planted(50, seed=1)
-    for links, words, others in zip(align_one_way(source, target), source, target, strict=True):
-        assert len({j for _, j in links}) == len(links)
-        assert all(0 <= i < len(words) and 0 <= j < len(others) for i, j in links)
 
 
 def test_directions_join_into_nested_links_in_range():

@@ -123,29 +123,6 @@ def align(
     ]
 
 
-def align_one_way(
-    source: Sentences,
-    target: Sentences,
-    *,
-    iterations: int = 5,
-    prior: float = 4.0,
-    null: float = 0.08,
-    smoothing: float = 0.01,
-    extra: tuple[Sentences, Sentences] | None = None,
-    progress: Progress = silent,
-) -> list[list[Link]]:
-    """Link every target word to its most probable source word, or to none; arguments as in `align`.
-
-    >>> align_one_way([["the", "house"], ["the", "book"]], [["das", "Haus"], ["das", "Buch"]])
-    [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
-
-    """
-    model = Model(prior, null, smoothing)
-    met = count_words(*_joined(source, target, extra))
-    table = fit(met, model, iterations=iterations, progress=progress)
-    return best_links(met, table, model=model, sentences=len(source))
-
-
 def count_words(source: Sentences, target: Sentences) -> Cooccurrence:
     """Number the words and the pairs of words that meet; sentence pairs with an empty side are left out."""
     source_rows, source_words = _number(source)

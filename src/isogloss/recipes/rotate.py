@@ -34,7 +34,6 @@ from isogloss.text.corpora import Bitext, Corpus
 
 WAYS = "raw,centred,procrustes,procrustes+iterative"
 MAPS = "mappings"  # folder of maps that are kept
-Learned = Sequence[str] | Bitext | Sequence[Bitext] | None
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,6 @@ from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.prefixes import Prefix, batch_of
 from isogloss.training.probes import arithmetic
 
-HALF = (torch.float16, torch.bfloat16)
-
 
 @dataclass(frozen=True)
 class Asked:

@@ -22,8 +22,6 @@ from isogloss.text.readers.names import languages_of
 from isogloss.text.streams import paragraphs
 from isogloss.vectors.types import count_types
 
-SPLITS = ("train", "test")
-
 
 @dataclass(frozen=True)
 class Text:
