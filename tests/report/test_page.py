@@ -15,7 +15,6 @@ from isogloss.report.folder import read_run
 from isogloss.report.payload import script_safe_json
 from isogloss.report.table import thin_rows
 from isogloss.runs import table
-from isogloss.text.languages import known
 
 
 def page_of(folder, out):
@@ -42,7 +41,10 @@ def test_the_page_is_small_without_its_data(run, tmp_path):
 
 
 def test_many_languages_and_layers_stay_light(tmp_path):
-    languages = tuple(known())[:20]
+    languages = (
+        "aa", "ab", "ae", "af", "ak", "am", "an", "ang", "ar", "arq", "ary", "arz", "as", "ast", "av", "awa", "ay",
+        "az", "azb", "ba",
+    )  # fmt: skip
     shape = Shape(languages=languages, layers=24, meet=15, words=300)
     page = page_of(write_run(tmp_path / "big", shape), tmp_path)
     assert len(page.encode()) < 2_600_000
