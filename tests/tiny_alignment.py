@@ -1,6 +1,6 @@
 """Options for an alignment that takes a second, and pairs of invented languages in files."""
 
-from isogloss.text.invented import invented
+from tiny_pretraining import write_texts
 
 SMALL = {
     "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
@@ -8,14 +8,9 @@ SMALL = {
 }  # fmt: skip
 
 
-def write_pairs(folder, languages=("qaa", "qab"), sentences=120, seed=1):
+def write_pairs(folder):
     """Two line-aligned files; returns what `--train` is given."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for corpus in invented(languages, sentences=sentences, seed=seed):
-        files.append(folder / f"{'-'.join(languages)}.{corpus.language}.txt")
-        files[-1].write_text("".join(f"{one}\n" for one in corpus.sentences), encoding="utf-8")
-    return f"{'-'.join(languages)}={files[0]},{files[1]}"
+    return f"qaa-qab={','.join(map(str, write_texts(folder, sentences=120).values()))}"
 
 
 def words(model, train, **changes):

@@ -22,18 +22,18 @@ def write_texts(folder, languages=LANGUAGES, sentences=200):
     return files
 
 
-def write_lexicon(path, source="qaa", target="qab"):
-    path.write_text("".join(f"{one} {other}\n" for one, other in invented_lexicon(source, target, seed=1)))
+def write_lexicon(path, pairs=None):
+    """A dictionary of both languages: these pairs of words, or all."""
+    given = invented_lexicon(*LANGUAGES, seed=1) if pairs is None else pairs
+    path.write_text("".join(f"{one} {other}\n" for one, other in given))
     return path
 
 
-def write_lexicons(folder, source="qaa", target="qab"):
+def write_lexicons(folder):
     """A dictionary to learn from and one to test, every third word in the latter."""
-    pairs = list(invented_lexicon(source, target, seed=1))
-    paths = folder / f"{source}-{target}.train.txt", folder / f"{source}-{target}.test.txt"
-    for path, some in zip(paths, ([one for i, one in enumerate(pairs) if i % 3], pairs[::3]), strict=True):
-        path.write_text("".join(f"{one} {other}\n" for one, other in some))
-    return paths
+    pairs = list(invented_lexicon(*LANGUAGES, seed=1))
+    train = write_lexicon(folder / "qaa-qab.train.txt", [one for i, one in enumerate(pairs) if i % 3])
+    return train, write_lexicon(folder / "qaa-qab.test.txt", pairs[::3])
 
 
 def options(files, **changes):

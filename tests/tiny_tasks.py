@@ -112,20 +112,20 @@ def write_sets(folder, name, *, count=12):
     }
 
 
-def read_task(name, path, labels=None):
+def read_task(name, path):
     """Task, examples, labels."""
     task = TASKS[name]
-    examples = task.read(path, "qaa", labels=labels)
+    examples = task.read(path, "qaa")
     return task, examples, task.labels(examples)
 
 
-def learn(model, task, examples, labels, *, steps=60, rate=3e-3):
+def learn(model, task, examples, labels):
     """Train a folder's model on examples; returns the task's model and the items."""
     stack = load(model, device="cpu")
     items = join_items(task.encode(examples, labels, tokenizer=stack.tokenizer, length=64))
     learner = task_model(stack, task, labels, seed=0)
     objective = task_objective(learner, items, batch=len(items), seed=0)
-    training = Training(learner, objective, Settings(steps, 0, Optimisation(rate)), Processes(0, 1, stack.device))
+    training = Training(learner, objective, Settings(60, 0, Optimisation(3e-3)), Processes(0, 1, stack.device))
     for _ in train(training):
         pass
     return learner, items

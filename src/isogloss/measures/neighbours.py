@@ -182,16 +182,14 @@ def nearest(
     return top(scoring(x, y, method=method, k=neighbours, block=block), rows, k=k, block=block)
 
 
-def mutual(
-    x: Tensor, y: Tensor, *, method: str = "csls", neighbours: int = 10, block: int | None = None
-) -> tuple[Tensor, Tensor]:
+def mutual(x: Tensor, y: Tensor, *, method: str = "csls") -> tuple[Tensor, Tensor]:
     """Pairs that are each other's best: (pairs (p, 2) of row numbers into x and y, their scores (p,)), best first.
 
     What dictionary induction keeps. x (n, d), y (m, d).
     """
-    scores = scoring(x, y, method=method, k=neighbours, block=block)
-    values, forward = (part[:, 0] for part in top(scores, k=1, block=block))
-    backward = top(scores.flipped(), k=1, block=block)[1][:, 0]
+    scores = scoring(x, y, method=method)
+    values, forward = (part[:, 0] for part in top(scores, k=1))
+    backward = top(scores.flipped(), k=1)[1][:, 0]
     i = torch.arange(forward.numel(), device=forward.device)
     kept = i[backward[forward] == i]
     kept = kept[values[kept].argsort(descending=True, stable=True)]

@@ -148,7 +148,6 @@ def retrieval_probe(
     *,
     every: int,
     sample: int | None = None,
-    method: str = "centred",
     seed: int = 0,
 ) -> Probe:
     """How often a sentence's nearest neighbour is its translation, at every layer, named as `isogloss map` names it.
@@ -164,7 +163,7 @@ def retrieval_probe(
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their readings could not be told apart")
     texts = [_sample(bitext, sample, seed) for bitext in bitexts]
-    return Probe(every, lambda: (reading for text in texts for reading in _retrieval(stacks, text, method)))
+    return Probe(every, lambda: (reading for text in texts for reading in _retrieval(stacks, text)))
 
 
 def _held_out(
@@ -241,19 +240,19 @@ def _in_blocks(values: Tensor, blocks: int) -> Tensor:
     return torch.stack([part.sum() for part in values.tensor_split(blocks)])
 
 
-def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext, method: str) -> Iterator[Reading]:
+def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Reading]:
     """The readings of one bitext, layer by layer."""
     first = "en" if "en" in bitext.languages else bitext.languages[0]
     found = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
     device = stacks(first).device
     device = device if device.type == "cuda" else torch.device("cpu")
     for layer in range(len(found[first])):
-        place = {"layer": layer, "unit": "sentence", "variant": method, "data": _name(bitext)}
+        place = {"layer": layer, "unit": "sentence", "variant": "centred", "data": _name(bitext)}
         hits, floors = [], []
         for other in (language for language in bitext.languages if language != first):
             x, y = found[first][layer].to(device), found[other][layer].to(device)
             keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
-            both = retrieve(x, y, method=method, ks=(1,), keys_x=keys_x, keys_y=keys_y)
+            both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
             for one, way in zip(both, ((first, other), (other, first)), strict=True):
                 low, high = one.p_interval[1]
                 answer = {"measure": "p@1", "value": one.p[1], "low": low, "high": high, "floor": one.floor[1]}

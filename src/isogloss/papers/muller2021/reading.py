@@ -164,11 +164,10 @@ class Results:
         """What was trained."""
         return str(self.rows["model"].iloc[0])
 
-    def relation(self, task: str, variant: str, layer: int | None = None) -> Interval | None:
+    def relation(self, task: str, variant: str) -> Interval | None:
         """The rank correlation of gap and similarity; `seeds` counts targets."""
         rows = self.rows[(self.rows["measure"] == RELATION) & (self.rows["task"] == task)]
-        rows = rows[rows["variant"] == variant]
-        rows = rows[rows["layer"].isna()] if layer is None else rows[rows["layer"] == layer]
+        rows = rows[(rows["variant"] == variant) & rows["layer"].isna()]
         if rows.empty:
             return None
         one = rows.iloc[0]

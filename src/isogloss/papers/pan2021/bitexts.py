@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.progress import Progress, silent
 from isogloss.text.parallel import Pair, Pairs, find_pairs
 from isogloss.text.split import place
 
@@ -65,7 +64,6 @@ def choose(
     shares: Sequence[float],
     most: int | None,
     whole: int | None = None,
-    progress: Progress = silent,
 ) -> Chosen:
     """The pairs of two languages, in parts that end at these shares of every source.
 
@@ -73,7 +71,7 @@ def choose(
     """
     parts: list[list[Pair]] = [[] for _ in shares]
     counts, tested = {}, 0
-    for number, (name, several) in enumerate(sources.items()):
+    for name, several in sources.items():
         sift = _Sift(tests)
         pairs = {pair for one in several if one.languages == languages for pair in sift.kept(one.open())}
         tested += sift.tested
@@ -84,7 +82,6 @@ def choose(
             for part, start, end in zip(parts, ends, ends[1:], strict=False):
                 part += ordered[start:end]
             counts[name] = len(ordered)
-        progress(f"choosing pairs of {'-'.join(languages)}", number + 1, len(sources))
     if not counts:
         raise InputError(f"there is no parallel text of {' and '.join(languages)} to align with")
     return Chosen(parts, counts, tested)

@@ -96,9 +96,9 @@ class Results:
         """A score by seed; `others` is the mean over the languages besides the source."""
         return self._scores.get((measure, data, target, "", variant), {})
 
-    def floor(self, measure: str, data: str, variant: str, target: str = OTHERS) -> Seeds:
-        """What chance gives, by seed."""
-        return self._floors.get((measure, data, target, "", variant), {})
+    def floor(self, measure: str, data: str, variant: str) -> Seeds:
+        """What chance gives, by seed: the mean over the languages besides the source."""
+        return self._floors.get((measure, data, OTHERS, "", variant), {})
 
     def perplexity(self, alignment: str, target: str, *, unit: str = "token") -> Seeds:
         """Perplexity of a language by seed."""

@@ -180,9 +180,9 @@ def _spans(text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, l
     return text, spans
 
 
-def read_trees(source: Source, problem: Problem = fail, *, heads: bool = True) -> list[Tree]:
+def read_trees(source: Source, *, heads: bool = True) -> list[Tree]:
     """Every sentence of a treebank; see `stream_trees`."""
-    return list(stream_trees(source, problem, heads=heads))
+    return list(stream_trees(source, heads=heads))
 
 
 def read_treebank(source: Source, language: str) -> Corpus:

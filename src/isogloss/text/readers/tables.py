@@ -103,13 +103,12 @@ def read_table(source: Source, languages: Sequence[str] | None) -> list[Corpus]:
     return [Corpus(language, side, name=path.name) for language, side in zip(wanted, sides, strict=True)]
 
 
-def stream_bars(path: Path, width: int, *, problem: Problem = fail) -> Iterator[tuple[int, list[str]]]:
+def stream_bars(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
     """Line number and sides of each `a ||| b` line."""
-    for number, line in stream_lines(path, problem):
+    for number, line in stream_lines(path):
         cells = [cell.removeprefix(" ").removesuffix(" ") for cell in line.split(BARS)]
         if len(cells) != width:
-            problem(f"{path}:{number}: {len(cells)} sides where {width} were expected, separated by ' ||| '")
-            continue
+            raise InputError(f"{path}:{number}: {len(cells)} sides where {width} were expected, separated by ' ||| '")
         yield number, cells
 
 
