@@ -12,23 +12,12 @@ import pytest
 from isogloss import cli
 from isogloss.runs import read_facts, read_rows
 from isogloss.text.invented import invented
+from tiny_commands import drawing_command_line
 
 
 @pytest.fixture
 def isogloss(monkeypatch, capsys):
-    """Run the command line in this process: (exit code, standard output, standard error)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["isogloss", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
+    return drawing_command_line(monkeypatch, capsys)
 
 
 @pytest.fixture

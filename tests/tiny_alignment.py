@@ -1,5 +1,6 @@
 """Options for an alignment that takes a second, and pairs of invented languages in files."""
 
+from tiny_commands import flags
 from tiny_pretraining import write_texts
 
 SMALL = {
@@ -14,9 +15,5 @@ def write_pairs(folder):
 
 
 def words(model, train, **changes):
-    """The same as words of a command: an option that is None is left out, a list is given several times."""
-    shown = [str(model)]
-    for name, value in {**SMALL, "train": train, **changes}.items():
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            shown += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
-    return shown
+    """The same as words of a command."""
+    return [str(model), *flags({**SMALL, "train": train, **changes})]

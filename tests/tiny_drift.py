@@ -5,6 +5,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from isogloss.text.invented import invented
+from tiny_commands import flags
 from tiny_models import tiny_config
 from tiny_pretraining import write_texts
 
@@ -63,13 +64,9 @@ def given(files, **changes):
 
 
 def words(model, files, **changes):
-    """The same as words of a command; an option that is None is left out."""
+    """The same as words of a command."""
     options = {**given(files), "target": f"qaa={files['qaa']}", **changes}
     others = options.pop("others")
-    shown = [str(model)]
     if others:
         options["others"] = others if isinstance(others, list) else [f"{one}={path}" for one, path in others.items()]
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            shown += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
-    return shown
+    return [str(model), *flags(options)]

@@ -1,9 +1,7 @@
 """Text of invented languages in files, and options for a pretraining that takes half a second."""
 
-import sys
-
-from isogloss import cli
 from isogloss.text.invented import invented, invented_lexicon
+from tiny_commands import flags
 
 LANGUAGES = ("qaa", "qab")
 SMALL = {
@@ -37,32 +35,10 @@ def write_lexicons(folder):
 
 
 def options(files, **changes):
-    """The same as words of a command: an option that is None is left out, a list is given several times."""
-    given = {"text": [f"{language}={path}" for language, path in files.items()], **SMALL, **changes}
-    words = []
-    for name, value in given.items():
-        for one in value if isinstance(value, list) else [] if value is None else [value]:
-            words += [f"--{name.replace('_', '-')}", *([] if one is True else [str(one)])]
-    return words
+    """The same as words of a command."""
+    return flags({"text": [f"{language}={path}" for language, path in files.items()], **SMALL, **changes})
 
 
 def weights_of(folder):
     """The bytes of every model in a folder, by their place in it."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("model.safetensors"))}
-
-
-def command_line(monkeypatch, capsys):
-    """A function that runs the command line in this process: (exit code, standard output, standard error)."""
-    monkeypatch.setattr(cli, "_can_draw", lambda: False)  # pages and figures have tests of their own
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["isogloss", *map(str, arguments), "--quiet"])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run

@@ -1,7 +1,9 @@
 """A model and an objective small enough to write out by hand, for tests of the training loop."""
 
 import math
+from contextlib import contextmanager
 
+import pytest
 import torch
 from torch import nn
 
@@ -94,3 +96,19 @@ def exported(one, folder, every=2, **more):
         (place / "numbers").write_text(numbers(one.model))
 
     return Checkpoints(folder, export, every=every, **more)
+
+
+@contextmanager
+def interrupted(monkeypatch, *, after):
+    """Within it, whatever trains is interrupted after so many updates, as by Ctrl-C."""
+    updates, update = [], Training.update
+
+    def failing(self):
+        updates.append(1)
+        if len(updates) > after:
+            raise KeyboardInterrupt
+        update(self)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Training, "update", failing)
+        yield

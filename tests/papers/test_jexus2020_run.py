@@ -9,7 +9,7 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import Request, find
 from isogloss.runs import read_facts, read_rows
-from tiny_pretraining import command_line
+from tiny_commands import command_line, parse
 from tiny_reproduction import make_small_jexus
 
 POINTS = ["freeze:-1", "freeze:0", "freeze:1", "freeze:2"]
@@ -115,10 +115,6 @@ def test_trainings_on_different_texts_are_not_put_into_one_table(reproduced, mon
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):
-    from typer.main import get_command
-
     outline = find("jexus2020").plan(Request("smoke", tmp_path))
     for job in (*outline.before, outline.jobs[0], outline.jobs[-1]):
-        words = " ".join(job.words).split()[1:]
-        command = get_command(cli.app).commands[words.pop(0)]
-        command.make_context(command.name, words)
+        parse(" ".join(job.words).split()[1:])

@@ -12,7 +12,7 @@ from isogloss.papers.muller2021 import scales
 from isogloss.papers.muller2021.published import PAIRS, PLANS, REFERENCE
 from isogloss.runs import read_facts, read_rows
 from isogloss.text.readers import read_bitext
-from tiny_pretraining import command_line
+from tiny_commands import command_line, parse
 
 SMALL = replace(
     scales.SCALES["smoke"], examples=8, tested=16, compared=16, epochs=1,
@@ -149,15 +149,9 @@ def test_a_dry_run_tells_jobs_and_cost_and_needs_nothing(monkeypatch, capsys, tm
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):
-    from typer.main import get_command
-
-    from isogloss import cli
-
     outline = find("muller2021").plan(Request("mini", tmp_path))
     for job in outline.jobs[::6]:
-        words = " ".join(job.words).split()[1:]
-        command = get_command(cli.app).commands[words.pop(0)]
-        command.make_context(command.name, words)
+        parse(" ".join(job.words).split()[1:])
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ import pytest
 from test_pan2021 import data_folder, small_scale
 
 import isogloss as ig
-from isogloss import cli
 from isogloss.papers import Request, find
 from isogloss.papers.pan2021.published import RISE
 from isogloss.runs import read_facts, read_rows
-from tiny_pretraining import command_line
+from tiny_commands import command_line, parse
 from tiny_reproduction import make_small_pan
 
 ALIGNMENTS = {"before", "both", "tlm", "contrastive", "unshuffled", "10%", "search"}
@@ -133,15 +132,11 @@ def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):
-    from typer.main import get_command
-
     outline = find("pan2021").plan(Request("mini", tmp_path))
     first = {(job.recipe, job.place["part"], job.place.get("training")): job for job in reversed(outline.jobs)}
     assert len(first) == 8
     for job in (*first.values(), *find("pan2021").plan(Request("smoke", tmp_path)).before):
-        words = " ".join(job.words).split()[1:]
-        command = get_command(cli.app).commands[words.pop(0)]
-        command.make_context(command.name, words)
+        parse(" ".join(job.words).split()[1:])
 
 
 def test_the_script_prepares_what_a_run_would_write(tmp_path, monkeypatch, capsys):

@@ -16,7 +16,7 @@ from isogloss.papers.hussain2020.published import DISTANCES, PLANS, TABLE_1, TAB
 from isogloss.papers.reproducing import TOY
 from isogloss.recipes import work
 from isogloss.runs import read_facts, read_rows
-from tiny_pretraining import command_line
+from tiny_commands import command_line, parse
 from tiny_reproduction import make_small
 
 
@@ -171,13 +171,9 @@ def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, t
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):
-    from typer.main import get_command
-
     outline = find("hussain2020").plan(Request("smoke", tmp_path))
     for job in (*outline.before, outline.jobs[0]):
-        words = " ".join(job.words).split()[1:]
-        command = get_command(cli.app).commands[words.pop(0)]
-        command.make_context(command.name, words)
+        parse(" ".join(job.words).split()[1:])
     assert outline_lines(outline, selected(outline.jobs, "last:6", "1"))
 
 

@@ -12,7 +12,7 @@ import isogloss as ig
 from isogloss.papers import Request, find
 from isogloss.papers.wu2020 import scales
 from isogloss.runs import read_facts, read_rows
-from tiny_pretraining import command_line
+from tiny_commands import command_line, parse
 
 SMOKE = scales.SCALES["smoke"]
 SMALL = replace(
@@ -152,15 +152,9 @@ def test_a_dry_run_tells_jobs_and_cost_and_needs_nothing(monkeypatch, capsys, tm
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):
-    from typer.main import get_command
-
-    from isogloss import cli
-
     outline = find("wu2020").plan(Request("mini", tmp_path))
     for job in outline.jobs[::5]:
-        words = [part for word in job.words for part in word.split(" ", 1)][1:]
-        command = get_command(cli.app).commands[words.pop(0)]
-        command.make_context(command.name, words)
+        parse([part for word in job.words for part in word.split(" ", 1)][1:])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,5 @@
 """`isogloss align` from pairs to model: rows, card, kills, what is held out, and mistakes as sentences."""
 
-import os
-import signal
-import subprocess
-import sys
-
 import pandas as pd
 import pytest
 import torch
@@ -19,8 +14,9 @@ from isogloss.text.invented import invented
 from isogloss.text.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment
 from tiny_alignment import SMALL, words, write_pairs
+from tiny_commands import command_line, run_and_kill
 from tiny_drift import write_model
-from tiny_pretraining import command_line, weights_of
+from tiny_pretraining import weights_of
 
 
 @pytest.fixture(scope="module")
@@ -81,34 +77,12 @@ def test_one_seed_gives_one_model_and_one_table_and_another_seed_others(model, t
     assert models[0] == models[1] and models[0] != models[2]
 
 
-KILLED = """
-import os, signal, sys
-from isogloss import cli
-from isogloss.training import checkpoints
-
-write = checkpoints.save_file
-
-def dying(tensors, path):
-    write(tensors, path)
-    if "step-0000009" in str(path):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-checkpoints.save_file = dying
-cli._can_draw = lambda: False
-cli.main()
-"""
-
-
 def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_model(isogloss, model, train, tmp_path):
     rhythm = {"steps": 13, "checkpoint": 3, "report": 4, "probe": 5, "best": True}
     command = ("align", *words(model, train, **rhythm))
     assert isogloss(*command, "--out", tmp_path / "whole")[0] == 0
     out = tmp_path / "killed"
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *command, "--out", out, "--quiet"],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, timeout=120,
-    )  # fmt: skip
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_and_kill(*command, "--out", out)
     assert not (out / "model").exists() and read_rows(out).step.max() == 8
     code, _, told = isogloss(*command, "--out", out, "--resume")
     assert code == 0, told

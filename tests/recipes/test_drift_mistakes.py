@@ -2,8 +2,8 @@
 
 import pytest
 
+from tiny_commands import command_line
 from tiny_drift import words, write_model, write_tuning
-from tiny_pretraining import command_line
 
 
 @pytest.fixture(scope="module")

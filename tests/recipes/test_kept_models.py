@@ -17,8 +17,8 @@ from isogloss.recipes.steps import keptmodels
 from isogloss.recipes.steps.keptmodels import keeping, kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.stack.load import load_masked_lm
+from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
-from tiny_pretraining import command_line
 from tiny_tasks import SMALL, write_sets
 
 TRAININGS = ("freeze-0-seed-0", "freeze-0-seed-1", "last-1-seed-0", "last-1-seed-1")

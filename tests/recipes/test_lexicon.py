@@ -13,7 +13,8 @@ from isogloss.recipes.steps.lexicontext import draw_sentences, entries, single_p
 from isogloss.recipes.steps.ways import parse_ways
 from isogloss.text.corpora import Lexicon
 from isogloss.vectors.types import count_types, types_of
-from tiny_pretraining import command_line, write_lexicons, write_texts
+from tiny_commands import command_line
+from tiny_pretraining import write_lexicons, write_texts
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 import errno
 import json
 import os
-import signal
-import subprocess
 import sys
 
 import pandas as pd
@@ -23,7 +21,8 @@ from isogloss.text.invented import invented
 from isogloss.training import checkpoints as kept
 from isogloss.training import probes
 from isogloss.training.loop import Training
-from tiny_pretraining import LANGUAGES, SMALL, command_line, options, weights_of, write_lexicon, write_texts
+from tiny_commands import command_line, run_and_kill
+from tiny_pretraining import LANGUAGES, SMALL, options, weights_of, write_lexicon, write_texts
 
 ENCODERS = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
 
@@ -264,37 +263,12 @@ def test_packing_that_was_stopped_goes_on_with_the_same_text_and_refuses_other(f
     assert {path.name: path.read_bytes() for path in streams.iterdir() if path.is_file()} == before
 
 
-KILLED = """
-import os, signal, sys
-from isogloss import cli
-from isogloss.training import checkpoints
-
-write = checkpoints.save_file
-
-def dying(tensors, path):
-    write(tensors, path)
-    if "step-0000009" in str(path):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-checkpoints.save_file = dying
-cli._can_draw = lambda: False
-cli.main()
-"""
-
-
 def test_a_run_killed_while_it_writes_a_checkpoint_goes_on_to_the_same_model(isogloss, files, tmp_path):
     rhythm = {"steps": 13, "checkpoint": 3, "report": 4, "probe": 5, "dropout": 0.2}
     command = ("pretrain", *options(files, **rhythm))
     assert isogloss(*command, "--out", tmp_path / "whole")[0] == 0
     out = tmp_path / "killed"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *command, "--out", out, "--quiet"],
-        env=environment,
-        capture_output=True,
-        timeout=120,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run_and_kill(*command, "--out", out)
     kept_there = sorted(
         path.name.split(".")[1] if path.name[0] == "." else path.name for path in (out / "checkpoints").iterdir()
     )

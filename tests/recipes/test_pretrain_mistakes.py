@@ -10,7 +10,8 @@ from isogloss.errors import InputError
 from isogloss.recipes import pretrain
 from isogloss.recipes.steps.sources import Source
 from isogloss.text.invented import invented
-from tiny_pretraining import LANGUAGES, SMALL, command_line, options, write_lexicon, write_texts
+from tiny_commands import command_line
+from tiny_pretraining import LANGUAGES, SMALL, options, write_lexicon, write_texts
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,9 @@ from isogloss.runs import read_facts
 from isogloss.seeds import seed_of
 from isogloss.stack.change import reinitialise
 from isogloss.text.invented import invented
+from tiny_commands import command_line
 from tiny_models import tiny_config, tiny_tokenizer
-from tiny_pretraining import SMALL, command_line, write_texts
+from tiny_pretraining import SMALL, write_texts
 from tiny_stitching import said_otherwise, turned_model
 
 

@@ -19,10 +19,10 @@ from isogloss.report.figures import write_figures
 from isogloss.report.folder import read_run
 from isogloss.report.page import write_report
 from isogloss.stack.fresh import with_fresh_blocks
-from isogloss.training import loop
+from tiny_commands import command_line
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
-from tiny_pretraining import command_line
 from tiny_stitching import SMALL, parallel_text, write_stitching
+from tiny_training import interrupted
 
 
 def scores(table, measure):
@@ -293,18 +293,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
     first, other, _ = planted
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 2, "layers": "0,1"}
     whole = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "whole", **options)
-    update, count = loop.Training.update, [0]
-
-    def failing(self):
-        count[0] += 1
-        if count[0] == 11:  # at layer 1, after a checkpoint
-            raise KeyboardInterrupt
-        update(self)
-
-    monkeypatch.setattr(loop.Training, "update", failing)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(monkeypatch, after=10):  # at layer 1, after a checkpoint
         ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
-    monkeypatch.setattr(loop.Training, "update", update)
     read, layers = stitching.read_prefix, set()
 
     def counted(stack, items, cut, **how):
@@ -364,20 +354,12 @@ def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tm
 def test_the_best_epoch_from_before_a_kill_is_scored_after_it(planted, tmp_path, monkeypatch):
     first, other, _ = planted
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 2, "layers": "1", "checkpoint": 5}
-    update, count, worn = loop.Training.update, [0], scored_weights(monkeypatch)
-
-    def failing(self):
-        count[0] += 1
-        if count[0] == 6:  # in the second epoch, after a checkpoint
-            raise KeyboardInterrupt
-        update(self)
-
+    worn = scored_weights(monkeypatch)
     with monkeypatch.context() as patch:
         best_after(patch, 1)
         whole = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "whole", **options)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, interrupted(monkeypatch, after=5):  # in the second epoch, after a checkpoint
         best_after(patch, 1)
-        patch.setattr(loop.Training, "update", failing)
         ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
     best_after(monkeypatch, 9)
     again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)

@@ -20,7 +20,7 @@ from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row
 from isogloss.training import prefixes
-from tiny_pretraining import command_line
+from tiny_commands import command_line
 from tiny_tasks import SMALL, write_sets
 
 TRANSFER = RECIPES["transfer"]

@@ -16,6 +16,7 @@ from isogloss.runs.table import row
 from isogloss.stack.load import load
 from isogloss.training import prefixes
 from tiny_tasks import SMALL, write_sets, write_task
+from tiny_training import interrupted
 
 
 def finals(table, variant="freeze:-1", seed=0):
@@ -130,17 +131,7 @@ def test_states_of_frozen_layers_are_read_once_for_all_seeds_and_rates(tiny, set
 def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_path, monkeypatch):
     given = {**sets, **SMALL, "plans": "freeze:1,freeze:-1", "checkpoint": 2, "epochs": 2}
     whole = ig.transfer(tiny("bert"), **given, out=tmp_path / "whole")
-    updates = []
-    real = taskfitting.Training.update
-
-    def update(self):
-        updates.append(1)
-        if len(updates) > after:
-            raise KeyboardInterrupt
-        real(self)
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(taskfitting.Training, "update", update)
+    with interrupted(monkeypatch, after=after):
         ig.transfer(tiny("bert"), **given, out=tmp_path / "killed")
     again = ig.transfer(tiny("bert"), **given, out=tmp_path / "killed", resume=True)
     order = ["measure", "target", "data", "variant", "step", "seed"]

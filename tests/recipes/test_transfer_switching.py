@@ -17,6 +17,7 @@ from isogloss.tasks.task import join_items
 from isogloss.training import prefixes
 from isogloss.training.taskmodels import task_model, task_objective
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
+from tiny_training import interrupted
 
 # A language in which every noun is the next one, and so every verb: its words are in the tiny vocabulary.
 NEXT = {word: some[(place + 1) % len(some)] for some in (NOUNS, VERBS) for place, word in enumerate(some)}
@@ -221,16 +222,7 @@ def test_of_text_that_changes_no_states_are_kept_and_the_rows_say_what_was_switc
 def test_a_switched_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, nli, lexicon, tmp_path, monkeypatch):
     given = {**nli, **SMALL, "batch": 6, "switch": 0.5, "switch_to": "any", "lexicon": lexicon, "switch_words": 0.3}
     whole = ig.transfer(tiny("bert"), **given, out=tmp_path / "whole")
-    updates, real = [], taskfitting.Training.update
-
-    def update(self):
-        updates.append(1)
-        if len(updates) > after:
-            raise KeyboardInterrupt
-        real(self)
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(taskfitting.Training, "update", update)
+    with interrupted(monkeypatch, after=after):
         ig.transfer(tiny("bert"), **given, out=tmp_path / "killed")
     again = ig.transfer(tiny("bert"), **given, out=tmp_path / "killed", resume=True)
     one, other = (table.sort_values(ORDER).reset_index(drop=True) for table in (whole, again))
