@@ -55,14 +55,7 @@ function runLegend() {
   return html(
     "div",
     { class: "run-legend" },
-    ...DATA.runs.map((run, place) => {
-      const icon = svg(
-        "svg",
-        { width: 26, height: 10, "aria-hidden": "true" },
-        svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: runColour(place), "stroke-width": 3 }),
-      );
-      return html("span", {}, icon, " ", run.name);
-    }),
+    ...DATA.runs.map((run, place) => legendSample(runColour(place), null, run.name, 3)),
   );
 }
 
@@ -231,24 +224,14 @@ function figurePanel(panel, lines, { relative, cursors, key, peers }) {
 }
 
 function panelLegend(panel, lines, references) {
-  const sample = (colour, dash, text, width = 2.4) =>
-    html(
-      "span",
-      {},
-      svg(
-        "svg",
-        { width: 26, height: 10, "aria-hidden": "true" },
-        svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: colour, "stroke-width": width, "stroke-dasharray": dash }),
-      ),
-      " ",
-      text,
-    );
   const strong = lines.filter((line) => !line.faint);
   const entries =
-    strong.length > 1 && DATA.runs.length === 1 ? strong.map((line) => sample(line.colour, line.dash, line.label)) : [];
-  if (lines.some((line) => line.curve.floor)) entries.push(sample("#8a8577", "3 3", "chance", 1.4));
+    strong.length > 1 && DATA.runs.length === 1
+      ? strong.map((line) => legendSample(line.colour, line.dash, line.label, 2.4))
+      : [];
+  if (lines.some((line) => line.curve.floor)) entries.push(legendSample("#8a8577", "3 3", "chance", 1.4));
   if (references.length)
-    entries.push(sample("#CC79A7", "7 4", DATA.variants[references[0].variant] || references[0].variant, 1.6));
+    entries.push(legendSample("#CC79A7", "7 4", DATA.variants[references[0].variant] || references[0].variant, 1.6));
   const faint = lines.find((line) => line.faint);
   const thin =
     faint &&

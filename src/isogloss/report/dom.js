@@ -1,4 +1,4 @@
-/* Small tools of the page: elements, scales, markers, the tooltip. Text only ever enters through text nodes, so no
+/* Small tools of the page: elements, scales, markers, menus, legends, the tooltip. Text only ever enters through text nodes, so no
    word of a corpus can become markup. */
 
 const MORE_SECTIONS = {}; // what a page has beyond a map's, by the id of the section
@@ -162,6 +162,32 @@ function menu(label, options, onchange) {
     ...options.map(([value, text]) => html("option", { value }, text)),
   );
   return { node: html("label", { class: "menu" }, html("span", {}, label), select), select };
+}
+
+/* A menu of runs, given the chosen one's place; null where there is one run only. */
+function runMenu(runs, choose) {
+  return runs.length > 1
+    ? menu(
+        "Run",
+        runs.map((run, place) => [place, run.name]),
+        (place) => choose(Number(place)),
+      )
+    : null;
+}
+
+/* A piece of a line, and what it stands for. */
+function legendSample(colour, dash, text, width) {
+  return html(
+    "span",
+    {},
+    svg(
+      "svg",
+      { width: 26, height: 10, "aria-hidden": "true" },
+      svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: colour, "stroke-width": width, "stroke-dasharray": dash }),
+    ),
+    " ",
+    text,
+  );
 }
 
 function languageOf(code) {

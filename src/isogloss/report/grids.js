@@ -21,17 +21,10 @@ function gridSection(root, { render, matrix }) {
   }
   const stage = html("div", { class: "grid-stage" });
   const state = { run: DATA.runs[0], choice: choices[0], layer: null };
-  const runs =
-    DATA.runs.length > 1
-      ? menu(
-          "Run",
-          DATA.runs.map((run, place) => [place, run.name]),
-          (place) => {
-            state.run = DATA.runs[place];
-            refresh(true);
-          },
-        )
-      : null;
+  const runs = runMenu(DATA.runs, (place) => {
+    state.run = DATA.runs[place];
+    refresh(true);
+  });
   const measures = menu(
     "Measure",
     choices.map(({ key, text }) => [key, text]),

@@ -21,14 +21,7 @@ function mapSide(state, runs, act) {
     checked: true,
     onchange: () => document.querySelector(".word-map .lines").classList.toggle("off", !threads.checked),
   });
-  const chooser =
-    runs.length > 1
-      ? menu(
-          "Run",
-          runs.map((run, place) => [place, run.name]),
-          (place) => act.choose(runs[place]),
-        )
-      : null;
+  const chooser = runMenu(runs, (place) => act.choose(runs[place]));
   const node = html(
     "aside",
     { class: "map-side" },

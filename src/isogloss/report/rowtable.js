@@ -9,17 +9,10 @@ function rowTable(root) {
   const count = html("span", { class: "quiet", id: "row-count" });
   const note = html("p", { class: "quiet" });
   const same = html("p", { class: "quiet same" });
-  const runs =
-    DATA.runs.length > 1
-      ? menu(
-          "Run",
-          DATA.runs.map((run, place) => [place, run.name]),
-          (place) => {
-            state.run = Number(place);
-            start();
-          },
-        )
-      : null;
+  const runs = runMenu(DATA.runs, (place) => {
+    state.run = place;
+    start();
+  });
   const measures = menu("Measure", [], (value) => {
     state.measure = value;
     filter();

@@ -85,22 +85,10 @@ function strokeOf(line, colour, label) {
 }
 
 function stepLegend(chart, lines, several) {
-  const sample = (colour, dash, text, width) =>
-    html(
-      "span",
-      {},
-      svg(
-        "svg",
-        { width: 26, height: 10, "aria-hidden": "true" },
-        svg("line", { x1: 1, x2: 25, y1: 5, y2: 5, stroke: colour, "stroke-width": width, "stroke-dasharray": dash }),
-      ),
-      " ",
-      text,
-    );
   const entries = [];
   if (chart.better === "lower") entries.push(html("span", { class: "tag" }, "lower is better"));
   if (lines.length > 1 || several)
-    entries.push(...lines.map((line) => sample(line.colour, line.dash, line.label, line.leads ? 3 : 1.8)));
-  if (lines.some((line) => line.curve.floor)) entries.push(sample("#8a8577", "3 3", "chance", 1.4));
+    entries.push(...lines.map((line) => legendSample(line.colour, line.dash, line.label, line.leads ? 3 : 1.8)));
+  if (lines.some((line) => line.curve.floor)) entries.push(legendSample("#8a8577", "3 3", "chance", 1.4));
   return html("div", { class: "panel-legend" }, ...entries);
 }
