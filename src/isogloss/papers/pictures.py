@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isogloss.papers.evidence import LEAST
+
 
 @dataclass(frozen=True)
 class Line:
@@ -52,3 +54,8 @@ class Picture:
     log: bool = False
     xlabel: str = "step"
     ticks: Mapping[float, str] = field(default_factory=dict)
+
+
+def bands_over(seeds: int) -> str:
+    """The end of a caption, for curves that have at least so many seeds."""
+    return f"; bands are t intervals over {seeds} seeds." if seeds >= LEAST else "; too few seeds for a band."

@@ -3,15 +3,14 @@
 Before them, what the pairs cost as a picture, with the recalled numbers as circles.
 """
 
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE, SOURCE, TABLE_1
 from isogloss.papers.muller2021.reading import Results, Seeds, over
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.papers.pictures import Line, Panel, Picture, bands_over
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
 SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
@@ -52,11 +51,10 @@ def _costs(found: Results) -> Picture | None:
 
 def _languages(found: Results) -> Picture | None:
     variants = ((UNTUNED, "before training"), (REFERENCE, "after training"))
-    panels = []
-    for task in found.tasks:
-        lines = [_line(found.similarity(task, variant, which="target"), label) for variant, label in variants]
-        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
-    panels = [panel for panel in panels if panel.lines]
+    panels = _panels(
+        found,
+        lambda task: [_line(found.similarity(task, variant, which="target"), label) for variant, label in variants],
+    )
     if not panels:
         return None
     caption = (
@@ -68,8 +66,8 @@ def _languages(found: Results) -> Picture | None:
 
 def _gaussian(found: Results) -> Picture | None:
     how: dict[str, Any] = {"which": "target", "measure": "cka_rbf"}
-    panels = []
-    for task in found.tasks:
+
+    def lines_of(task: str) -> list[Line]:
         lines = [
             _line(found.similarity(task, UNTUNED, **how), "before training"),
             _line(found.similarity(task, REFERENCE, **how), "after training"),
@@ -78,8 +76,9 @@ def _gaussian(found: Results) -> Picture | None:
         for variant in found.as_published(task):
             lines.append(_line(found.similarity(task, variant, **how), "before, as published"))
             lines.append(_line(found.similarity(task, variant, **how, column="floor"), "chance, as published"))
-        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
-    panels = [panel for panel in panels if panel.lines]
+        return lines
+
+    panels = _panels(found, lines_of)
     if not panels:
         return None
     caption = (
@@ -91,16 +90,11 @@ def _gaussian(found: Results) -> Picture | None:
 
 
 def _starts(found: Results) -> Picture | None:
-    panels = []
-    for task in found.tasks:
-        lines = [
-            _line(
-                found.similarity(task, plan, which="start"), PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}"
-            )
-            for plan in SHOWN
-        ]
-        panels.append(Panel(NAMES[task], [line for line in lines if line.steps]))
-    panels = [panel for panel in panels if panel.lines]
+    labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
+    panels = _panels(
+        found,
+        lambda task: [_line(found.similarity(task, plan, which="start"), label) for plan, label in labels.items()],
+    )
     if not panels:
         return None
     caption = (
@@ -136,6 +130,12 @@ def _gaps(found: Results) -> Picture | None:
     return Picture("figure-3", title, caption, panels, "gap in points", xlabel="CKA of source and target")
 
 
+def _panels(found: Results, lines_of: Callable[[str], list[Line]]) -> list[Panel]:
+    """A panel for each task that has a line."""
+    panels = [Panel(NAMES[task], [line for line in lines_of(task) if line.steps]) for task in found.tasks]
+    return [panel for panel in panels if panel.lines]
+
+
 def _line(by_place: dict[int, Seeds], label: str, *, scale: float = 1.0) -> Line:
     places = sorted(by_place)
     means = [over(by_place[place]) for place in places]
@@ -147,5 +147,4 @@ def _line(by_place: dict[int, Seeds], label: str, *, scale: float = 1.0) -> Line
 
 def _bands(found: Results) -> str:
     seeds = [len(found.scores(task, source, REFERENCE, target=source)) for task, source in found.experiments]
-    fewest = int(np.min(seeds)) if seeds else 0
-    return f"; bands are t intervals over {fewest} seeds." if fewest >= LEAST else "; too few seeds for a band."
+    return bands_over(min(seeds, default=0))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, share_over_seeds
+from isogloss.papers.evidence import share_over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
 from isogloss.papers.pan2021.reading import Results, Seeds, amount
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.papers.pictures import Line, Panel, Picture, bands_over
 
 
 def pictures(rows: pd.DataFrame) -> list[Picture]:
@@ -89,5 +89,4 @@ def _line(label: str, points: Mapping[float, Seeds], *, hue: int | None = None, 
 
 def _bands(found: Results) -> str:
     seeds = [len(found.retrieval(name, found.languages("tatoeba"))) for name in found.alignments if name != BEFORE]
-    fewest = min([one for one in seeds if one], default=0)
-    return f"; bands are t intervals over {fewest} seeds." if fewest >= LEAST else "; too few seeds for a band."
+    return bands_over(min([one for one in seeds if one], default=0))
