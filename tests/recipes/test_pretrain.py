@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import isogloss as ig
 from isogloss import cli
 from isogloss.recipes import pretrain
-from isogloss.recipes.steps.card import _perplexities
+from isogloss.recipes.steps.card import perplexity_lines
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
@@ -98,12 +98,12 @@ def test_the_card_says_from_where_perplexity_rises():
             for unit in ("token", "word", "character")
         ]
 
-    shown = "\n".join(_perplexities([*curve("nl", [9, 3, 2, 2.5]), *curve("ru", [9, 5, 4, 3.5])]))
+    shown = "\n".join(perplexity_lines([*curve("nl", [9, 3, 2, 2.5]), *curve("ru", [9, 5, 4, 3.5])]))
     assert "nl was lowest at step 200 (2.000 a character) and rose from there." in shown
     assert "ru was" not in shown
     assert "after step 300" in shown
-    assert "No language's perplexity had risen by the end." in "\n".join(_perplexities(curve("nl", [9, 3, 2, 2])))
-    assert _perplexities([]) == ["None was kept."]
+    assert "No language's perplexity had risen by the end." in "\n".join(perplexity_lines(curve("nl", [9, 3, 2, 2])))
+    assert perplexity_lines([]) == ["None was kept."]
 
 
 @pytest.mark.parametrize("family", ENCODERS)

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from isogloss.errors import InputError
-from isogloss.stack.load import _quiet
-from isogloss.stack.stack import Stack, _module, graft
+from isogloss.stack.load import quietly
+from isogloss.stack.stack import Stack, graft, module_at
 
 
 def cut_model(stack: Stack, layer: int, *, spare: bool = False) -> Any:
@@ -24,12 +24,12 @@ def cut_model(stack: Stack, layer: int, *, spare: bool = False) -> Any:
     """
     from transformers import AutoModel
 
-    kept = list(_module(stack.model, stack.family.blocks))[:layer]
+    kept = list(module_at(stack.model, stack.family.blocks))[:layer]
     config = cut_config(stack.model.config, layer + spare)
     if spare:
         with torch.device("meta"):
             skeleton = AutoModel.from_config(config)
-        block = _module(skeleton, stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
+        block = module_at(skeleton, stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
         for tensor in block.state_dict().values():
             tensor.zero_()
         kept.append(block)
@@ -58,7 +58,7 @@ def cut_config(config: Any, depth: int) -> Any:
 
 def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) -> None:
     """Weights in float32 and configuration of the cut model, and the tokenizer."""
-    with _quiet():
+    with quietly():
         cut_model(stack, layer, spare=spare).save_pretrained(folder)
     write_tokenizer(folder, stack)
 

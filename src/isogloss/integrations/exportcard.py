@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.recipes.steps.card import _table
+from isogloss.recipes.steps.card import markdown_table
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import locate
 
@@ -52,7 +52,7 @@ def card(kind: str, name: str, facts: Mapping[str, str], front: Sequence[str], *
     lines = ["---", *front, f"library_name: {LIBRARY[kind]}", f"pipeline_tag: {TASK[kind]}", "tags:", "- isogloss"]
     lines += ["---", "", f"# {name}, layer {facts['layer']}", ""]
     lines += [f"Made with `isogloss export` from {name}, in float32.", ""]
-    lines += _table(("", ""), list(facts.items()))
+    lines += markdown_table(("", ""), list(facts.items()))
     lines += ["", USE[kind]]
     lines += [NORM] if pre_norm and kind == "transformers" else []
     return "\n".join([*lines, "", checked, ""])

@@ -28,9 +28,9 @@ from isogloss.mappings import load_mapping
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import model_name, one_of
 from isogloss.recipes.steps.texts import read_texts
-from isogloss.recipes.steps.tunedtext import _joined
+from isogloss.recipes.steps.tunedtext import joined_corpus
 from isogloss.runs.run import read_facts
-from isogloss.stack.load import _quiet, load
+from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus
@@ -162,7 +162,7 @@ def _encoder(stack: Stack, layer: int, pooling: Pooling, mapping: str | Path | F
 def _texts(centre: Any) -> list[Corpus]:
     if centre is None or isinstance(centre, Corpus | Bitext):
         return [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
-    return [_joined(language, files) for language, files in read_texts(centre, option="centre").items()]
+    return [joined_corpus(language, files) for language, files in read_texts(centre, option="centre").items()]
 
 
 def _mean(encoder: Encoder, texts: Sequence[Corpus], progress: Progress) -> Tensor:
@@ -212,7 +212,7 @@ def _check(folder: Path, encoder: Encoder, kind: Format, to: str) -> float | Non
     corpus = Corpus("en", sentences, name="check")
     expected = encoder.vectors(corpus)
     try:
-        with _quiet():
+        with quietly():
             found = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
     except Exception as error:  # whatever an older version makes of what it does not know
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

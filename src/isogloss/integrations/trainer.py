@@ -6,7 +6,7 @@ from transformers.trainer_utils import has_length
 
 from isogloss.errors import InputError
 from isogloss.stack.families import family_of
-from isogloss.stack.load import _stack
+from isogloss.stack.load import whole_stack
 from isogloss.stack.stack import Stack
 
 
@@ -15,7 +15,7 @@ def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     family = family_of(model.config, type(model).__name__)
     if family.kind == "encoder-decoder":
         raise InputError(f"{type(model).__name__} is an encoder-decoder; the callbacks are for encoders and decoders")
-    return _stack(model.base_model, family, tokenizer, type(model).__name__)
+    return whole_stack(model.base_model, family, tokenizer, type(model).__name__)
 
 
 def steps_in_epoch(loader: Any, arguments: Any) -> int | None:

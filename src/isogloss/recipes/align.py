@@ -24,10 +24,10 @@ from isogloss.recipes.steps.aligntext import languages_of, pack_aligned, pack_sh
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.texts import read_texts
-from isogloss.recipes.steps.tunedtext import _joined
+from isogloss.recipes.steps.tunedtext import joined_corpus
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
-from isogloss.stack.load import _quiet, choose_device, load_masked_lm
+from isogloss.stack.load import choose_device, load_masked_lm, quietly
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.pairstreams import borders_of
@@ -102,7 +102,7 @@ def align_job(
         raise InputError("align trains in one process; start it without torchrun or accelerate")
     place = choose_device(device)
     sources = find_pairs(cast(Any, train))
-    texts = [_joined(one, files) for one, files in read_texts(evaluate or [], option="evaluate").items()]
+    texts = [joined_corpus(one, files) for one, files in read_texts(evaluate or [], option="evaluate").items()]
     source, stack = load_masked_lm(model, revision, device=place)
     head_of(source.config)
     how = Alignment(
@@ -166,7 +166,7 @@ def align_job(
         )  # fmt: skip
 
         def export(at: Path) -> None:
-            with _quiet():
+            with quietly():
                 source.save_pretrained(at)
             stack.tokenizer.save_pretrained(at)
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from isogloss.errors import InputError
-from isogloss.stack.stack import Stack, _module
+from isogloss.stack.stack import Stack, module_at
 
 OWN, TORCH = "own", "torch"
 INITIALISERS = (OWN, TORCH)
@@ -22,7 +22,7 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     """
     if not -1 <= n <= stack.last:
         raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
-    blocks = _module(stack.model, stack.family.blocks)
+    blocks = module_at(stack.model, stack.family.blocks)
     stack.model.requires_grad_(n < 0)
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
     for part in (*blocks[max(n, 0) :], *_above_the_blocks(stack)):
@@ -64,7 +64,7 @@ def redraw(
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
         if initialiser == TORCH:
             for number in numbers:
-                for part in _module(fresh, stack.family.blocks)[number - 1].modules():
+                for part in module_at(fresh, stack.family.blocks)[number - 1].modules():
                     if callable(reset := getattr(part, "reset_parameters", None)):
                         reset()
     drawn = dict(fresh.named_parameters())

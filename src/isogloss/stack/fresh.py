@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from isogloss.errors import InputError
-from isogloss.stack.stack import Stack, _module
+from isogloss.stack.stack import Stack, module_at
 
 
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
@@ -38,7 +38,7 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
             if name.startswith(kept) if block else not name.startswith(above):
                 weight.copy_(known[name])
     model = model.to(stack.device, stack.dtype).eval()
-    return replace(stack, model=model, last=len(_module(model, stack.family.blocks)))
+    return replace(stack, model=model, last=len(module_at(model, stack.family.blocks)))
 
 
 def _deep(config: Any, depth: int) -> Any:

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack, _module
+from isogloss.stack.stack import Stack, module_at
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -31,7 +31,7 @@ def load(
     place = choose_device(device)
     model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, place))
     model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(place).eval()
-    return _stack(model, family, tokenizer, name)
+    return whole_stack(model, family, tokenizer, name)
 
 
 def load_masked_lm(
@@ -51,7 +51,7 @@ def load_masked_lm(
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
     model = model.to(place).eval()
-    return model, _stack(model.base_model, family, tokenizer, name)
+    return model, whole_stack(model.base_model, family, tokenizer, name)
 
 
 def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
@@ -59,7 +59,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     from transformers import AutoConfig, AutoTokenizer
 
     source = locate(name)
-    with _quiet():
+    with quietly():
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
             family = family_of(config, str(name))
@@ -89,8 +89,9 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     return model, tokenizer, family
 
 
-def _stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
-    return Stack(model, family, tokenizer, str(name), 0, len(_module(model, family.blocks)))
+def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
+    """All of a model as a stack."""
+    return Stack(model, family, tokenizer, str(name), 0, len(module_at(model, family.blocks)))
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -169,7 +170,7 @@ def _why_not(name: str | Path, source: str, error: Exception) -> str:
     )
 
 
-class _quiet:
+class quietly:
     """No progress bars or advice from transformers while loading; what matters is checked and said by `load`."""
 
     def __enter__(self) -> None:

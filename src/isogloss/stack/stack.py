@@ -99,7 +99,7 @@ class Stack:
         """The position of a sentence's first token: after the padding index in the families that reserve it."""
         if self.family.first_position == "zero":
             return 0
-        return int(_module(self.model, self.family.embeddings[0]).padding_idx) + 1
+        return int(module_at(self.model, self.family.embeddings[0]).padding_idx) + 1
 
     @property
     def tells_types(self) -> bool:
@@ -109,7 +109,7 @@ class Stack:
     @property
     def blocks(self) -> list[nn.Module]:
         """The blocks of this slice, in order."""
-        return list(_module(self.model, self.family.blocks))[self.first : self.last]
+        return list(module_at(self.model, self.family.blocks))[self.first : self.last]
 
     @property
     def fingerprint(self) -> str:
@@ -190,12 +190,12 @@ class Stack:
         pre-norm models.
         """
         counts = torch.as_tensor([len(hidden)] if lengths is None else lengths, device=hidden.device)
-        top = self[k:].read(_shape_only(counts), [self.last], reduce=lambda _, states: states, hidden=hidden)
+        top = self[k:].read(shape_only(counts), [self.last], reduce=lambda _, states: states, hidden=hidden)
         return self.head_input(top[self.last]) if norm else top[self.last]
 
     def head_input(self, top: Tensor) -> Tensor:
         """What a head reads: the top cut, after the final norm where the model has one."""
-        return top if self.family.norm is None else _module(self.model, self.family.norm)(top)
+        return top if self.family.norm is None else module_at(self.model, self.family.norm)(top)
 
     @cached_property
     def _body(self) -> nn.Module:
@@ -245,7 +245,7 @@ class Stack:
         else:
             inputs["inputs_embeds"] = spread(hidden)
         if pack:
-            inputs |= _packed_inputs(self, batch)
+            inputs |= packed_inputs(self, batch)
         if hidden is None and batch.types is not None and self.tells_types:
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
@@ -303,7 +303,8 @@ def _mask(lengths: Tensor, longest: int) -> Tensor:
     return torch.arange(longest, device=lengths.device)[None, :] < lengths[:, None]  # (sentences, longest)
 
 
-def _packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
+def packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
+    """What tells a model where sentences that lie end to end begin."""
     borders = torch.nn.functional.pad(torch.cumsum(batch.lengths, 0), (1, 0))
     places = torch.arange(int(borders[-1]), device=borders.device)
     places = places - torch.repeat_interleave(borders[:-1], batch.lengths)
@@ -317,13 +318,14 @@ def _packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
     return inputs
 
 
-def _shape_only(lengths: Tensor) -> Batch:
+def shape_only(lengths: Tensor) -> Batch:
     """A batch that says only where sentences end."""
     empty = torch.zeros(0, dtype=torch.long, device=lengths.device)
     return Batch(empty, lengths, empty.bool(), empty, empty, empty.bool())
 
 
-def _module(module: nn.Module, path: str) -> Any:
+def module_at(module: nn.Module, path: str) -> Any:
+    """The part of a model at a path with dots."""
     for name in path.split("."):
         module = getattr(module, name)
     return module

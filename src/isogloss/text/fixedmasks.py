@@ -71,13 +71,13 @@ def draws(seed: int, sentence: np.ndarray, place: np.ndarray, *, kind: int) -> n
     (True, False)
     """
     key = np.array([seed, kind], dtype=np.uint64)
-    state = _mixed(_mixed(key[:1]) ^ key[1:])
+    state = splitmix(splitmix(key[:1]) ^ key[1:])
     for coordinate in (sentence, place):
-        state = _mixed(state ^ coordinate.astype(np.uint64))
+        state = splitmix(state ^ coordinate.astype(np.uint64))
     return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mixed(state: np.ndarray) -> np.ndarray:
+def splitmix(state: np.ndarray) -> np.ndarray:
     """One step of splitmix64: 64 bits in, 64 bits out that depend on all of them."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -18,10 +18,10 @@ from tokenizers import Tokenizer
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.progress import Progress, silent
-from isogloss.text.fixedmasks import _mixed
+from isogloss.text.fixedmasks import splitmix
 from isogloss.text.parallel import Pair
 from isogloss.text.sampling import Mixture, shares, turn_of
-from isogloss.text.streams import _HEADER, _write_header
+from isogloss.text.streams import HEADER, write_header
 
 _AT_ONCE = 2_000  # pairs
 _ROUNDS = 4
@@ -110,8 +110,8 @@ def pack_pairs(
     begins_path, facts_path = _beside(path)
     facts_path.unlink(missing_ok=True)  # counts never stand beside ids they are not of
     with whole(path) as flat, whole(begins_path) as places, flat.open("wb") as file, places.open("wb") as index:
-        file.write(bytes(_HEADER))
-        index.write(bytes(_HEADER))
+        file.write(bytes(HEADER))
+        index.write(bytes(HEADER))
         for chunk in _chunks(pairs):
             sides = [
                 machine.encode_batch_fast([one[side] for one in chunk], add_special_tokens=False) for side in (0, 1)
@@ -126,8 +126,8 @@ def pack_pairs(
             tokens, count = tokens + int(lengths.sum()), count + len(found)
             progress(f"packing {'-'.join(languages)}", count, count)
         index.write(np.array([tokens], dtype="<i8").tobytes())
-        _write_header(file, kind, tokens)
-        _write_header(index, np.dtype("<i8"), 2 * count + 1)
+        write_header(file, kind, tokens)
+        write_header(index, np.dtype("<i8"), 2 * count + 1)
     facts = _Facts(languages, count, left_out, cut)
     write_text(facts_path, json.dumps(asdict(facts), indent=1))
     return open_pairs(path)
@@ -203,7 +203,7 @@ def _permuted(places: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.nda
         h, m, rounds = half[outside], mask[outside], keys[outside].T
         left, right = found[outside] >> h, found[outside] & m
         for one in rounds:
-            left, right = right, left ^ (_mixed(right ^ one) & m)
+            left, right = right, left ^ (splitmix(right ^ one) & m)
         found[outside] = (left << h) | right
         outside = outside[found[outside] >= sizes[outside].astype(np.uint64)]
     return found.astype(np.int64)

@@ -22,7 +22,7 @@ from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import spans
 
 _PARAGRAPHS, _CHARACTERS = 2_000, 2_000_000  # of one chunk, whichever is reached first
-_HEADER = 128  # bytes; the array follows, aligned
+HEADER = 128  # bytes; the array follows, aligned
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def pack(
     kind = np.dtype("<u2" if len(tokenizer) <= 2**16 else "<u4")
     tokens = count = characters = words = done = 0
     with whole(path) as beside, beside.open("wb") as file:
-        file.write(bytes(_HEADER))
+        file.write(bytes(HEADER))
         for chunk in _chunks(texts):
             encoded = machine.encode_batch_fast(chunk)
             ids = np.fromiter(itertools.chain.from_iterable(one.ids for one in encoded), dtype=kind)
@@ -111,7 +111,7 @@ def pack(
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        _write_header(file, kind, tokens)
+        write_header(file, kind, tokens)
         _facts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
     write_text(_facts_path(path), json.dumps(asdict(_Facts(language, tokens, count, characters, words)), indent=1))
     return open_stream(path)
@@ -145,11 +145,11 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
+def write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
     """Go back and say what the file holds, in the format of numpy's `.npy` files, version 1.0."""
     magic = np.lib.format.magic(1, 0)
     text = f"{{'descr': '{kind.str}', 'fortran_order': False, 'shape': ({count},), }}"
-    room = _HEADER - len(magic) - 2
+    room = HEADER - len(magic) - 2
     file.seek(0)
     file.write(magic + room.to_bytes(2, "little") + text.encode().ljust(room - 1) + b"\n")
 

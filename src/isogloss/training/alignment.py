@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from isogloss.seeds import seed_of
-from isogloss.stack.stack import Stack, _module
+from isogloss.stack.stack import Stack, module_at
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.pairstreams import Borders, PairSampler, PairStream
 from isogloss.training.captured import Capture, Captured
@@ -320,7 +320,7 @@ def _projection(how: Alignment, width: int, seed: int) -> nn.Module:
 def _lower(stack: Stack, layer: int) -> nn.Module:
     """A copy of the encoder without what lies above a cut."""
     copied: Any = copy.deepcopy(stack.model)
-    del _module(copied, stack.family.blocks)[layer:]
+    del module_at(copied, stack.family.blocks)[layer:]
     if "pooler" in copied._modules:
         copied._modules["pooler"] = None
     return copied

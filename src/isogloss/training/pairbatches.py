@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack
-from isogloss.text.fixedmasks import _mixed
+from isogloss.text.fixedmasks import splitmix
 from isogloss.text.pairstreams import Borders, PairStream
 from isogloss.training.captured import Captured, drops_attention
 
@@ -100,10 +100,10 @@ def sentence_names(sentences: Texts) -> np.ndarray:
     """
     sizes = sentences.sizes
     places = _spans(np.zeros_like(sizes), sizes).astype(np.uint64)
-    mixed = _mixed(_mixed(sentences.ids.astype(np.uint64)) ^ places)
+    mixed = splitmix(splitmix(sentences.ids.astype(np.uint64)) ^ places)
     sums = np.append(np.uint64(0), np.cumsum(mixed))  # beyond 64 bits they go on at 0, and differences stay right
     ends = np.cumsum(sizes)
-    names = _mixed((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
+    names = splitmix((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
     return np.where(names == 0, 1, names)
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import InputError
 from isogloss.stack.families import family_of
 from isogloss.stack.packing import packed
-from isogloss.stack.stack import Stack, _packed_inputs, _shape_only, measuring
+from isogloss.stack.stack import Stack, measuring, packed_inputs, shape_only
 from isogloss.text.batches import chunks, group
 from isogloss.training.heads import base, scores
 from isogloss.training.probes import arithmetic
@@ -135,7 +135,7 @@ def ask(ids: np.ndarray, lengths: np.ndarray, *, inputs: np.ndarray, chosen: np.
             tokens, text = tokens[text][None], text[text][None]  # (1, tokens), all of it text
         given = {"input_ids": torch.from_numpy(np.where(text, inputs[tokens], layout.padding).astype(np.int64))}
         if layout.stack is not None:
-            given |= _packed_inputs(layout.stack, _shape_only(torch.from_numpy(lengths[members])))
+            given |= packed_inputs(layout.stack, shape_only(torch.from_numpy(lengths[members])))
         elif layout.rows is None:
             given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
         asked = np.flatnonzero(chosen[tokens] & text)

@@ -26,7 +26,7 @@ from torch import nn
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of
 from isogloss.stack.families import family_of
-from isogloss.stack.load import _quiet
+from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack
 from isogloss.training.heads import base, head_of, part
 
@@ -222,7 +222,7 @@ def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
     if half:
         _refuse_too_large(kept)
         kept = kept.half()
-    with _quiet():
+    with quietly():
         kept.save_pretrained(folder)
         tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
         tokenizer.save_pretrained(folder)

@@ -8,7 +8,7 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.recipes.steps.aligntext import Aligned
-from isogloss.recipes.steps.card import _perplexities, _quoted, _table
+from isogloss.recipes.steps.card import markdown_table, perplexity_lines, yaml_word
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.stack import Stack
@@ -109,7 +109,7 @@ def variant_of(how: Alignment) -> str:
 def align_card(run: Run, training: Training, aligned: Aligned, *, step: int, batch: int, how: Alignment) -> str:
     """The README.md beside the model: from what it was made, how, and how far it came."""
     languages = list(dict.fromkeys(one for stream in aligned.pairs.values() for one in stream.languages))
-    front = ["---", "language:", *(f"- {_quoted(one)}" for one in languages)]
+    front = ["---", "language:", *(f"- {yaml_word(one)}" for one in languages)]
     front += ["library_name: transformers", "pipeline_tag: fill-mask", "tags:", "- isogloss", "---", ""]
     names = ", ".join(language_name(one) for one in languages)
     lines = [f"# {run.facts['model']}, aligned", ""]
@@ -126,10 +126,10 @@ def align_card(run: Run, training: Training, aligned: Aligned, *, step: int, bat
         f"{way.weight_decay:g}, clipping at {way.clip:g}",
         "seed": str(training.settings.seed),
     }
-    lines += ["## Training", "", *_table(("", ""), list(facts.items()))]
+    lines += ["## Training", "", *markdown_table(("", ""), list(facts.items()))]
     text = [(title, f"{len(one):,}", f"{len(one.ids):,}") for title, one in aligned.pairs.items()]
-    lines += ["", "## Text", "", *_table(("languages", "pairs", "tokens"), text)]
-    lines += ["", "## Held-out text", "", *_retrieval(run.rows, how.layer), *_perplexities(run.rows)]
+    lines += ["", "## Text", "", *markdown_table(("languages", "pairs", "tokens"), text)]
+    lines += ["", "## Held-out text", "", *_retrieval(run.rows, how.layer), *perplexity_lines(run.rows)]
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     return "\n".join([*front, *lines, "", "## Made with", "", f"{versions}.", ""])
 
@@ -144,4 +144,4 @@ def _retrieval(rows: Sequence[Row], layer: int) -> list[str]:
         return []
     table = [(name, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for name, curve in found.items()]
     head = ("text", "P@1 before", "P@1 after")
-    return [f"Retrieval at layer {layer}, centred, both directions.", "", *_table(head, table), ""]
+    return [f"Retrieval at layer {layer}, centred, both directions.", "", *markdown_table(head, table), ""]

@@ -54,17 +54,17 @@ def training_facts(
 
 def _card(run: Run, packed: Packed, facts: Mapping[str, Any], licence: str | None, own: str | None) -> str:
     languages = [own] if own else packed.languages
-    front = ["---", "language:", *(f"- {_quoted(one)}" for one in languages)]
-    front += [f"license: {_quoted(licence)}"] if licence else []
+    front = ["---", "language:", *(f"- {yaml_word(one)}" for one in languages)]
+    front += [f"license: {yaml_word(licence)}"] if licence else []
     front += ["library_name: transformers", "pipeline_tag: fill-mask", "tags:", "- isogloss", "---", ""]
     names = ", ".join(language_name(one) for one in packed.languages)
     lines = [f"# {run.facts['model']}", ""]
     lines += [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`.", ""]
     if own:
         lines += [f"This folder is its {language_name(own)} side; the other languages are beside it.", ""]
-    lines += ["## Training", "", *_table(("", ""), [(name, _shown(value)) for name, value in facts.items()])]
+    lines += ["## Training", "", *markdown_table(("", ""), [(name, _shown(value)) for name, value in facts.items()])]
     lines += ["", "## Text", "", *_text(packed)]
-    lines += ["", "## Held-out text", "", *_perplexities(run.rows)]
+    lines += ["", "## Held-out text", "", *perplexity_lines(run.rows)]
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     machine = run.facts["hardware"]
     hardware = ", ".join(str(f"{value} CPUs" if name == "cpus" else value) for name, value in machine.items())
@@ -100,10 +100,10 @@ def _text(packed: Packed) -> list[str]:
         size = sum(one["bytes"] for one in several) / 1e6
         rows.append((language, files, f"{size:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}",
                      f"{held.tokens:,}" if held else "none"))  # fmt: skip
-    return _table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)
+    return markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)
 
 
-def _perplexities(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def perplexity_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Perplexity of each language at the last reading, and from where it rose, if it did."""
     found: dict[str, dict[str, list[tuple[int, float]]]] = {}
     for one in rows:
@@ -126,7 +126,7 @@ def _perplexities(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"Perplexity of masked tokens after step {steps:,}; only per word and character do vocabularies compare.",
         "",
     ]
-    lines += _table(("language", *(f"per {unit}" for unit in UNITS)), table)
+    lines += markdown_table(("language", *(f"per {unit}" for unit in UNITS)), table)
     lines += ["", ("; ".join(rising) if rising else "No language's perplexity had risen by the end") + "."]
     return lines
 
@@ -134,7 +134,8 @@ def _perplexities(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 UNITS = ("token", "word", "character")
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table; a bar in a cell stays a bar."""
     lines = (head, ["---"] * len(head), *rows)
     return [" | ".join(("", *(_cell(one) for one in cells), "")).strip() for cells in lines]
 
@@ -143,7 +144,7 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def _quoted(text: str) -> str:
+def yaml_word(text: str) -> str:
     """For YAML: as it is where that is plainly a word; `no` (Norwegian) would be read as false."""
     return text if re.fullmatch(r"[a-z][\w.-]*", text) and text not in _NO_WORDS else json.dumps(text)
 

@@ -15,10 +15,10 @@ from isogloss.files import clear_leftovers, write_text
 from isogloss.progress import Progress
 from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_scores
 from isogloss.recipes.steps.tasktexts import Set, Sets
-from isogloss.recipes.steps.tuning import FINISHED, _plain
+from isogloss.recipes.steps.tuning import FINISHED, folder_name
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.load import _quiet, load
+from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks.chance import chance_floors
 from isogloss.tasks.task import Items, Task
@@ -138,7 +138,7 @@ def fit(
 
 def training_folder(run: Run, place: Mapping[str, Any]) -> Path:
     """Where a training leaves its checkpoints, counts and, if it is kept, its best model."""
-    return run.folder / "checkpoints" / f"{_plain(place['variant']).replace(' ', '-')}-seed-{place['seed']}"
+    return run.folder / "checkpoints" / f"{folder_name(place['variant']).replace(' ', '-')}-seed-{place['seed']}"
 
 
 def scored_models(folder: Path, rate: float) -> list[Scored]:
@@ -240,7 +240,7 @@ def _selection(fitting: Fitting) -> Selection:
 
 def _export(model: TaskModel) -> Any:
     def export(at: Path) -> None:
-        with _quiet():
+        with quietly():
             model.encoder.save_pretrained(at)
         model.stack.tokenizer.save_pretrained(at)
         save_file({name: one.detach().cpu().contiguous() for name, one in model.head.state_dict().items()},

@@ -53,7 +53,7 @@ def read_texts(given: Given, *, option: str = "text") -> dict[str, list[Path]]:
     A language given twice, a file that is missing or empty, and a code that is none are refused.
     """
     found: dict[str, list[Path]] = {}
-    for language, files in _entries(given, option):
+    for language, files in entries_of(given, option):
         if language in found:
             raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
         found[language] = files
@@ -268,7 +268,8 @@ def _read_tokenizer(folder: Path) -> Any:
         raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error
 
 
-def _entries(given: Given, option: str) -> Iterator[tuple[str, list[Path]]]:
+def entries_of(given: Given, option: str) -> Iterator[tuple[str, list[Path]]]:
+    """The code and the files of each entry; a language may have several."""
     if isinstance(given, Mapping):
         for language, files in given.items():
             several = [files] if isinstance(files, str | Path) else list(files)

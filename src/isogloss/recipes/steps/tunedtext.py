@@ -85,14 +85,14 @@ def read_corpora(
     (language, files), *_ = read.items()
     if language in elsewhere:
         raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
-    whole = _joined(language, files)
+    whole = joined_corpus(language, files)
     test, validation, train = split(whole, share)
     if len(train) < batch:
         raise InputError(
             f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of "
             f"{batch}; give more sentences, or a smaller --batch or --held-out"
         )
-    return Corpora(train, validation, test, tuple(_joined(one, paths) for one, paths in elsewhere.items()))
+    return Corpora(train, validation, test, tuple(joined_corpus(one, paths) for one, paths in elsewhere.items()))
 
 
 def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
@@ -146,7 +146,7 @@ def _whole(order: Sequence[int], places: Sequence[float], count: int) -> int:
     return count
 
 
-def _joined(language: str, files: Sequence[Path]) -> Corpus:
+def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
     """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
     read = [read_corpus(path, language) for path in files]
     return Corpus(

@@ -15,7 +15,7 @@ from isogloss.recipes.steps.keptmodels import FOLDER, keeping
 from isogloss.recipes.steps.legacy import Worst, without_dropout
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.load import _quiet, load_masked_lm
+from isogloss.stack.load import load_masked_lm, quietly
 from isogloss.stack.stack import Stack
 from isogloss.training import checkpoints as kept
 from isogloss.training.captured import Captured, drops_attention
@@ -56,7 +56,7 @@ def tune(
 
     place: its model, variant and seed in the rows, by which its folder below `checkpoints` is called.
     """
-    name = f"{_plain(place['variant'])}-seed-{place['seed']}"
+    name = f"{folder_name(place['variant'])}-seed-{place['seed']}"
     folder = run.folder / "checkpoints" / name
     if not (folder / FINISHED).is_file():
         defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
@@ -80,7 +80,7 @@ def tune(
             training.restore(last)
 
         def export(at: Path) -> None:
-            with _quiet():
+            with quietly():
                 model.save_pretrained(at)
             stack.tokenizer.save_pretrained(at)
 
@@ -124,6 +124,6 @@ def _row(reading: Mapping[str, Any], place: Mapping[str, Any]) -> Row:
     return row(**{**reading, **place, **own, **data})
 
 
-def _plain(variant: str) -> str:
+def folder_name(variant: str) -> str:
     """A variant as the name of a folder."""
     return variant.replace(":", "-").replace("/", "-").replace(",", "-")
