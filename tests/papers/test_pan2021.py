@@ -1,6 +1,5 @@
-"""Findings, tables, figures and texts of pan2021, on rows and files made by hand."""
+"""Findings, tables, figures and jobs of pan2021, on rows made by hand."""
 
-import json
 import math
 
 import numpy as np
@@ -10,15 +9,9 @@ from scipy import stats
 import isogloss as ig
 from isogloss.papers import Request, find, outline_lines, selected
 from isogloss.papers.pan2021 import published as paper
-from isogloss.papers.pan2021.bitexts import choose, letters, sources_in
 from isogloss.papers.pan2021.reading import Results, less
 from isogloss.papers.pan2021.rows import _others, change_rows
-from isogloss.papers.pan2021.scales import SCALES
-from isogloss.papers.pan2021.texts import Texts, shares_of
 from isogloss.runs.table import frame, row
-from isogloss.text.readers.pairs import read_pairs
-from isogloss.text.readers.questions import read_questions
-from isogloss.text.split import place
 
 PAPER = find("pan2021")
 LANGUAGES = ("de", "zh")
@@ -197,168 +190,6 @@ def test_pictures_have_a_line_for_each_alignment_and_a_point_for_each_amount():
     assert [panel.title for panel in similar.panels] == ["CKA", "P@1"]
     assert list(amounts.panels[0].lines[0].steps) == [0, 10, 30, 100]
     assert amounts.panels[0].lines[0].value[-1] == pytest.approx(0.55, abs=0.01)
-
-
-def test_letters_are_what_copies_are_known_by():
-    assert letters("It's 5 o'clock -- NOW!") == "its5oclocknow" == letters("its 5 oclock now")
-    assert letters("Ёлка, да.") == letters("ёлка да") and letters("你好。") == letters("你好") and letters("...") == ""
-
-
-def write_table(path, head, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [*([head] if head else []), *rows]
-    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def data_folder(folder):
-    """The least data folder for English with Dutch and German."""
-    labels = ("entailment", "neutral", "contradiction")
-    for name, count in (("mnli_train", 30), ("mnli_val", 12)):
-        rows = [[f"first {one}", f"second {one}", labels[one % 3]] for one in range(count)]
-        write_table(folder / "nli_en" / f"{name}.tsv", ["sentence1", "sentence2", "label"], rows)
-    for language in ("en", "de"):
-        for part in ("dev", "test"):
-            rows = [[f"{language} {part} premise {one}", f"{language} h {one}", labels[one % 3]] for one in range(12)]
-            write_table(folder / "xnli" / f"{part}-{language}.tsv", None, rows)
-    rows = [[f"der Satz {one}", f"sentence {one}"] for one in range(20)]
-    write_table(folder / "xnli" / "xnli.15way.tsv", ["de", "en"], rows)
-    head = ["pair_ID", "sentence_A", "sentence_B", "entailment_label", "sentence_A_original", "sentence_B_original",
-            "SemEval_set"]  # fmt: skip
-    sick = [
-        [str(one), f"zin {one}", f"zin {one + 1}", labels[one % 3].upper(), f"line {one}", f"line {one + 1}", part]
-        for one, part in enumerate(["TRAIN"] * 9 + ["TRIAL"] * 3 + ["TEST"] * 10)
-    ]
-    write_table(folder / "nli_nl_sick" / "SICK_NL.txt", head, sick)
-    for code in ("nld", "deu"):
-        for side in ("eng", code):
-            path = folder / "tatoeba" / f"tatoeba.{code}-eng.{side}"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text("".join(f"{side} tatoeba sentence {one}.\n" for one in range(12)), encoding="utf-8")
-    for language, code in (("nl", "nld"), ("de", "deu")):
-        own = [[f"An English sentence, number {one}", f"{language} zin nummer {one}"] for one in range(40)]
-        tested = [["Sentence 3!", "x"], ["fine", f"{code.upper()} Tatoeba, sentence 7"], ["y", "EN dev premise 4"],
-                  ["z", "der Satz 5 ..."], ["q", "Zin 2"], ["", "no English"]]  # fmt: skip
-        write_table(folder / "tatoeba_train" / f"en-{language}.tsv", None, own + tested)
-    rows = [[f"A manual says {one}", f"das Handbuch {one}", f"het boek {one}"] for one in range(30)]
-    write_table(folder / "libreoffice_help" / "lohelp.7way.tsv", ["en", "de", "nl"], rows)
-    squad = [{"title": f"t{one}", "paragraphs": [_paragraph(f"s{one}")]} for one in range(60)]
-    for path, content in {
-        "squad/train-v1.1.json": squad, "xquad/xquad.en.json": [{"title": "", "paragraphs": [_paragraph("x")]}],
-        "xquad/xquad.de.json": [{"title": "", "paragraphs": [_paragraph("y")]}],
-        "mlqa/dev-context-en-question-en.json": [{"title": "", "paragraphs": [_paragraph("z")]}],
-        "mlqa/dev-context-de-question-de.json": [{"title": "", "paragraphs": [_paragraph("w")]}],
-    }.items():  # fmt: skip
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_text(json.dumps({"data": content}), encoding="utf-8")
-    return folder
-
-
-def _paragraph(name):
-    asked = [
-        {"id": f"{name}-{one}", "question": f"what is {name} {one}?", "answers": [{"text": "it", "answer_start": 0}]}
-        for one in range(2)
-    ]
-    return {"context": f"it is {name}", "qas": asked}
-
-
-def small_scale():
-    from dataclasses import replace
-
-    tested = {"tested": ("de",), "asked": ("de",), "asked_too": ("de",), "aligned": ("nl", "de")}
-    return replace(SCALES["mini"], **tested, train=9, questions=20, compared=16, evaluated=10, pairs=20, chosen=2)
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    found = Texts(folder / "text", small_scale(), data=str(data_folder(folder)))
-    found.write()
-    return found
-
-
-def test_no_sentence_of_a_test_is_in_the_parallel_text_however_it_is_written(texts):
-    folder, tests = texts.folder, set()
-    for path in [*folder.glob("compared/*"), *folder.glob("evaluate/*"), *folder.glob("nli/xnli*"),
-                 *folder.glob("nli/sick*")]:  # fmt: skip
-        tests |= {letters(cell) for line in path.read_text().split("\n") for cell in line.split("\t")[:2]}
-    trained = [
-        cell
-        for path in folder.glob("pairs/*/*.tsv")
-        for line in path.read_text().split("\n")[1:]
-        for cell in line.split("\t")
-        if cell
-    ]
-    assert len(trained) == 2 * 2 * (40 + 20) and not {letters(one) for one in trained} & tests
-    assert (
-        "en-nl: 40 of tatoeba_train, 20 of libreoffice_help; 5 pairs left out that have a sentence" in texts.notes()[0]
-    )
-
-
-def test_parts_are_shares_of_every_source_and_amounts_are_their_beginnings(texts):
-    assert shares_of(small_scale()) == (0.1, 0.3, 1.0)
-    assert [one.rsplit("/", 1)[1] for one in texts.parts(0.3)] == ["0", "1"] and len(texts.parts(1.0)) == 3
-    counts = [len((texts.folder / "pairs" / part / "en-nl.tsv").read_text().split("\n")) - 2 for part in "012"]
-    assert counts == [6, 12, 42]
-    first = (texts.folder / "pairs" / "0" / "en-nl.tsv").read_text()
-    assert first.startswith("en\tnl\n") and first.count("number") == 4 and first.count("manual") == 2
-
-
-def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_over(tmp_path):
-    folder = data_folder(tmp_path)
-    found = choose(sources_in(folder), ("en", "de"), tests=(), shares=(1.0,), most=5, whole=None)
-    manuals = [(f"A manual says {one}", f"das Handbuch {one}") for one in range(30)]
-    wanted = sorted(manuals, key=lambda pair: place("\t".join(pair)))[:5]
-    assert [pair for pair in found.parts[0] if "manual" in pair[0]] == wanted and found.sources["libreoffice_help"] == 5
-    assert found.tested == 0 and found.sources["tatoeba_train"] == 45
-    with pytest.raises(ig.InputError, match="no parallel text of en and ru to align with"):
-        choose(sources_in(folder), ("en", "ru"), tests=(), shares=(1.0,), most=5)
-    with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
-        sources_in(tmp_path / "xnli")
-
-
-def test_tasks_are_what_transfer_reads(texts):
-    path = texts.folder
-    assert len(read_pairs(path / "nli" / "mnli-train.tsv")) == 9
-    both = [read_pairs(path / "nli" / f"sick-train-{one}.tsv") for one in ("nl", "en")]
-    assert [one.label for one in both[0]] == [one.label for one in both[1]] and len(both[0]) == 9
-    assert (both[0][2].first, both[1][2].first) == ("zin 2", "line 2")
-    test = [one.label for one in read_pairs(path / "nli" / "sick-test-nl.tsv")]
-    assert {one: test.count(one) for one in test} == {"entailment": 3, "neutral": 3, "contradiction": 3}
-    assert [one.label for one in read_pairs(path / "nli" / "xnli-train-de.tsv")] == [
-        one.label for one in read_pairs(path / "nli" / "xnli-train-en.tsv")
-    ]
-    train, dev = (read_questions(path / "qa" / f"squad-{part}.json") for part in ("train", "dev"))
-    assert len(train) == 20 and len(dev) == 2 and not {one.context for one in train} & {one.context for one in dev}
-    assert (path / "evaluate" / "nl.txt").read_text().startswith("zin ")
-
-
-def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
-    again = Texts(texts.folder / "unused", small_scale(), prepared=str(texts.folder))
-    assert again.hashes() == texts.hashes() and again.notes() == texts.notes()
-    again.write()
-    assert not (texts.folder / "unused").exists() and again.path("nli") == str(texts.folder / "nli")
-    with pytest.raises(ig.InputError, match="was prepared otherwise: its limit is None, and 9 is asked for"):
-        Texts(texts.folder, small_scale(), prepared=str(texts.folder), limit=9).hashes()
-    with pytest.raises(ig.InputError, match=r"has no texts.json; scripts/pan_text.py prepares"):
-        Texts(texts.folder, small_scale(), prepared=str(texts.folder / "nli")).hashes()
-    file = texts.folder / "nli" / "mnli-dev.tsv"
-    before = file.read_bytes()
-    try:
-        file.write_bytes(before + b"a\tb\tneutral\n")
-        with pytest.raises(ig.InputError, match=r"mnli-dev.tsv is not what it was, of texts that were prepared"):
-            Texts(texts.folder, small_scale(), prepared=str(texts.folder)).hashes()
-    finally:
-        file.write_bytes(before)
-
-
-@pytest.mark.parametrize(
-    "name", ["nli_en/mnli_val.tsv", "xnli/dev-de.tsv", "nli_nl_sick/SICK_NL.txt", "xquad/xquad.de.json"]
-)
-def test_a_file_that_is_missing_is_named(name, tmp_path):
-    folder = data_folder(tmp_path)
-    (folder / name).unlink()
-    with pytest.raises(ig.InputError, match=f"{name} is missing"):
-        Texts(tmp_path / "text", small_scale(), data=str(folder)).write()
 
 
 def test_a_dry_run_needs_neither_data_nor_model(tmp_path):

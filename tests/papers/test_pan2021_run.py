@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from test_pan2021 import data_folder, small_scale
+from pan_data import data_folder, small_scale
 
 import isogloss as ig
 from isogloss.papers import Request, find
