@@ -1,12 +1,19 @@
-"""Options for an alignment that takes a second, and pairs of invented languages in files."""
+"""Options for an alignment that takes a second, small models, and pairs of invented languages in files or packed."""
 
+import torch
+
+from isogloss.stack.load import load_masked_lm
+from isogloss.text.invented import invented
+from isogloss.text.pairstreams import pack_pairs
 from tiny_commands import flags
+from tiny_drift import write_model
 from tiny_pretraining import write_texts
 
 SMALL = {
     "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
     "checkpoint": 2, "held_out": 0.2, "device": "cpu",
 }  # fmt: skip
+LONGEST = 64  # tokens that the models read
 
 
 def write_pairs(folder):
@@ -17,3 +24,26 @@ def write_pairs(folder):
 def words(model, train, **changes):
     """The same as words of a command."""
     return [str(model), *flags({**SMALL, "train": train, **changes})]
+
+
+def write_models(folder, **depths):
+    """A folder for each family, with a model that has so many blocks."""
+    return {family: write_model(folder / family, family=family, depth=depth) for family, depth in depths.items()}
+
+
+def pack_invented(model, *pairs, sentences):
+    """The same text in each pair of languages, packed beside a model and by its tokenizer; by title."""
+    _, stack = load_masked_lm(model, device="cpu")
+    found = {}
+    for languages in pairs:
+        some = zip(*(one.sentences for one in invented(languages, sentences=sentences, seed=1)), strict=True)
+        path = model.parent / f"{'-'.join(languages)}.npy"
+        found[path.stem] = pack_pairs(stack.tokenizer, some, path, languages=languages, longest=LONGEST)
+    return found
+
+
+def own_states(encoder, ids, length, layer, **more):
+    """Transformers' own states of one row without its padding."""
+    with torch.no_grad():
+        out = encoder(input_ids=ids[None, :length], output_hidden_states=True, **more)
+    return out.hidden_states[layer][0]

@@ -1,4 +1,4 @@
-"""Alignment against transformers' own outputs and explicit loops: rows, TLM, contrast, momentum, coins, pieces."""
+"""Alignment against transformers' own outputs and explicit loops: TLM, contrast, momentum, coins, pieces."""
 
 import copy
 from dataclasses import replace
@@ -12,17 +12,16 @@ from torch.nn.functional import normalize
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
 from isogloss.text.masking import IGNORE
-from isogloss.text.pairstreams import Borders, borders_of, pack_pairs
+from isogloss.text.pairstreams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, coins, loss_probe
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation
-from isogloss.training.pairbatches import Texts, fill_pairs, fill_single, fitting, read_sides, row_states
 from isogloss.training.sentences import masking_of
-from tiny_drift import write_model
+from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
 
 CPU = torch.device("cpu")
-BATCH, LONGEST = 6, 64
+BATCH = 6
 SMALL = Alignment(layer=2, size=16, width=8, temperature=0.2)
 
 
@@ -33,21 +32,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(folder):
-    depths = {"bert": 2, "modernbert": 3, "roberta": 3}
-    return {family: write_model(folder / family, family=family, depth=depth) for family, depth in depths.items()}
+    return write_models(folder, bert=2, modernbert=3, roberta=3)
 
 
 @pytest.fixture(scope="module")
-def pairs(folder, models):
-    _, stack = load_masked_lm(models["bert"], device="cpu")
-    found = {}
-    for languages in (("qaa", "qab"), ("qaa", "qac")):
-        text = invented(languages, sentences=24, seed=1)
-        some = zip(*(one.sentences for one in text), strict=True)
-        title = "-".join(languages)
-        path = folder / f"{title}.npy"
-        found[title] = pack_pairs(stack.tokenizer, some, path, languages=languages, longest=LONGEST)
-    return found
+def pairs(models):
+    return pack_invented(models["bert"], ("qaa", "qab"), ("qaa", "qac"), sentences=24)
 
 
 def made(models, pairs, how=SMALL, *, family="bert", seed=0, batch=BATCH, **settings):
@@ -73,73 +63,6 @@ def weights(module):
 def rows_of(objective, step=0):
     (part,) = objective.draw(step)
     return part.rows
-
-
-def hidden(encoder, ids, length, layer, **more):
-    """Transformers' own states of one row without its padding."""
-    with torch.no_grad():
-        out = encoder(input_ids=ids[None, :length], output_hidden_states=True, **more)
-    return out.hidden_states[layer][0]
-
-
-BORDERS = Borders((2,), (3,), (2,), (3,), (3,))
-DOUBLE = Borders((2,), (3,), (2,), (3, 3), (3,))
-
-
-def texts(*sentences):
-    return Texts(np.concatenate(sentences), np.array([len(one) for one in sentences]))
-
-
-def test_rows_are_laid_out_by_hand():
-    one, two = np.array([7, 8, 9]), np.array([5])
-    filled = fill_single(texts(one, two), BORDERS, 0)
-    assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
-    assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
-    both = fill_pairs((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
-    assert both.ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
-    assert both.lengths.tolist() == [7, 5] and both.second.tolist() == [5, 3]
-    assert both.content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
-    two_marks = fill_pairs((texts(one), texts(two)), DOUBLE, 0, longest=20)
-    assert two_marks.ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and two_marks.second.tolist() == [5]
-    assert fill_pairs((texts(one), texts(one)), BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
-
-
-def test_sides_are_read_from_the_streams_they_are_of_and_change_places(pairs):
-    streams, groups, numbers = list(pairs.values()), np.array([1, 0, 1, 0, 0]), np.array([3, 23, 0, 5, 5])
-    swapped = np.array([False, True, True, False, True])
-    found = [np.split(side.ids, np.cumsum(side.sizes)[:-1]) for side in read_sides(streams, groups, numbers, swapped)]
-    for row in range(5):
-        expected = streams[groups[row]].sides(numbers[row])[:: -1 if swapped[row] else 1]
-        assert [side[row].tolist() for side in found] == [one.tolist() for one in expected]
-
-
-def test_sentences_that_fit_stay_and_others_share_the_room():
-    for first in range(1, 12):
-        for second in range(1, 12):
-            a, b = fitting(first, second, 9)
-            assert a <= first and b <= second and a + b == min(9, first + second)
-            assert a >= min(first, 4) and b >= min(second, 4)
-
-
-@pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
-def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pairs, family):
-    model, stack = load_masked_lm(models[family], device="cpu")
-    sides = read_sides([pairs["qaa-qab"]], np.zeros(4, dtype=np.int64), np.arange(4))
-    filled = fill_pairs(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
-    ids, lengths, second = (torch.from_numpy(one) for one in (filled.ids, filled.lengths, filled.second))
-    for reset in (False, True):
-        for end_to_end in (False, True):
-            with torch.no_grad():
-                found = row_states(stack[:1], ids, lengths, end_to_end=end_to_end, second=second, reset=reset)
-            for row, length in enumerate(lengths.tolist()):
-                places = torch.arange(length)
-                later = places >= second[row]
-                positions = torch.where(later & reset, places - second[row], places) + stack.first_position
-                more = {"position_ids": positions[None]}
-                if stack.tells_types:
-                    more["token_type_ids"] = later.long()[None]
-                expected = hidden(stack.model, ids[row], length, 1, **more)
-                torch.testing.assert_close(found.at(places[None].expand(4, -1))[row], expected, atol=1e-5, rtol=1e-4)
 
 
 def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(models, pairs):
@@ -199,7 +122,7 @@ def test_contrast_is_an_explicit_loop_over_transformers_own_states(models, pairs
 
     def vector(encoder, projection, side, row):
         length = int(rows[f"{side}_lengths"][row])
-        states = hidden(encoder, rows[side][row], length, layer)
+        states = own_states(encoder, rows[side][row], length, layer)
         pooled = states[0] if pool == "first" else states[1 : length - 1].mean(dim=0)
         with torch.no_grad():
             return normalize(projection(pooled), dim=0).double().numpy()
@@ -313,7 +236,7 @@ def side_vectors(aligner, rows, side, *, own):
     found = []
     for ids, length in zip(rows[side], rows[f"{side}_lengths"].tolist(), strict=True):
         with torch.no_grad():
-            found.append(normalize(projection(hidden(encoder, ids, length, 2)[0]), dim=0).double().numpy())
+            found.append(normalize(projection(own_states(encoder, ids, length, 2)[0]), dim=0).double().numpy())
     return np.stack(found)
 
 
@@ -326,7 +249,7 @@ def test_in_batch_contrast_has_no_second_encoder_and_reaches_both_sides(models, 
     vectors = []
     for side in ("query", "key"):
         lengths = rows[f"{side}_lengths"].tolist()
-        states = [hidden(aligner.stack.model, rows[side][row], size, 2) for row, size in enumerate(lengths)]
+        states = [own_states(aligner.stack.model, rows[side][row], size, 2) for row, size in enumerate(lengths)]
         vectors.append(normalize(torch.stack([one[1:-1].mean(dim=0) for one in states])).double().numpy())
     table = vectors[0] @ vectors[1].T / 0.2
     both = [table[i, i] - (logsumexp(table[i]) + logsumexp(table[:, i])) / 2 for i in range(BATCH)]

@@ -7,18 +7,18 @@ import torch
 from torch.utils._triton import has_triton
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.invented import invented
-from isogloss.text.pairstreams import borders_of, pack_pairs
+from isogloss.text.pairstreams import borders_of
 from isogloss.training import captured
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, graphs_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
 from isogloss.training.sentences import masking_of
+from tiny_alignment import LONGEST, pack_invented, write_models
 from tiny_drift import write_model
 
 HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
-BATCH, LONGEST, STEPS = 6, 64, 3
+BATCH, STEPS = 6, 3
 QUEUE = Alignment(layer=3, size=18, width=8, temperature=0.2)
 IN_BATCH = replace(QUEUE, negatives="batch", pool="mean")
 CASES = {
@@ -83,16 +83,12 @@ class StaticGraph:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    return {family: write_model(folder / family, family=family, depth=3) for family in ("bert", "modernbert")}
+    return write_models(tmp_path_factory.mktemp("models"), bert=3, modernbert=3)
 
 
 @pytest.fixture(scope="module")
 def pairs(models):
-    _, stack = load_masked_lm(models["bert"], device="cpu")
-    some = zip(*(one.sentences for one in invented(("qaa", "qab"), sentences=40, seed=1)), strict=True)
-    path = models["bert"].parent / "pairs.npy"
-    return {"qaa-qab": pack_pairs(stack.tokenizer, some, path, languages=("qaa", "qab"), longest=LONGEST)}
+    return pack_invented(models["bert"], ("qaa", "qab"), sentences=40)
 
 
 def made(model, pairs, how, graphs, *, device="cpu", half=False, piece=None):
