@@ -14,22 +14,20 @@ take; `inside the callbacks` is the time of their own calls over that of the tra
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
 from benchmarks.evaluation import make_model, make_text, wait
 from benchmarks.pretraining import make_tokenizer
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.integrations import BalanceStopCallback, DriftCallback, PerplexityCallback
-from isogloss.stack.load import choose_device, choose_dtype
 from isogloss.text.corpora import Corpus
 
 SIZES = {  # on a GPU, on a CPU
@@ -95,26 +93,16 @@ def train(given, tokenizer, rows, corpora, *, watched, folder):
 
 def read_arguments():
     """The command line; sizes not given are the benchmark's own on a GPU, and small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
-    for name, (large, small) in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[given.device.type == "cpu"])
-    given.dtype = torch.bfloat16 if choose_dtype(None, given.device) == torch.bfloat16 else None
+    given = read(parser, SIZES)
+    given.dtype = torch.bfloat16 if given.half else None
     return given
 
 
 def main():
     """Print both times and what part of the training the callbacks are."""
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    transformers.logging.set_verbosity_error()
+    quiet_on_one_gpu()
     given = read_arguments()
     tokenizer = make_tokenizer(given.vocabulary)
     tokenizer.backend_tokenizer.pre_tokenizer = WhitespaceSplit()

@@ -19,22 +19,20 @@ once before the first pass, to draw masks and lay out batches.
 import argparse
 import json
 import math
-import os
 import statistics
 import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
 from benchmarks.pretraining import SPECIAL, make_tokenizer
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
-from isogloss.stack.load import choose_device, choose_dtype
 from isogloss.training.sentences import Sentences, masking_of, sentence_perplexity_probe
 
 SIZES = {  # on a GPU, on a CPU
@@ -193,31 +191,21 @@ def print_table(found):
 
 def read_arguments():
     """The command line; sizes not given are the benchmark's own on a GPU, and small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--tokens", type=int, nargs="+", help="tokens of our batches, each tried; default: the probe's")
     parser.add_argument("--batches", type=int, nargs="*", help="batch sizes of Trainer; default: 16 256; none to skip")
     parser.add_argument("--trainer-rounds", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
-    for name, (large, small) in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
+    given = read(parser, SIZES)
     small = given.device.type == "cpu"
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[small])
     given.batches = BATCHES[small] if given.batches is None else given.batches
-    given.dtype = torch.bfloat16 if choose_dtype(None, given.device) == torch.bfloat16 else None
+    given.dtype = torch.bfloat16 if given.half else None
     return given
 
 
 def main():
     """Print a Markdown table, and write its numbers where asked to."""
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    transformers.logging.set_verbosity_error()
+    quiet_on_one_gpu()
     given = read_arguments()
     model = make_model(given)
     texts = [make_text(one, given.sentences, given.vocabulary, seed) for seed, one in enumerate(LANGUAGES)]

@@ -13,7 +13,6 @@ nothing is captured, and small batches run once, to see that it works.
     python -m benchmarks.graphs --device cpu
 """
 
-import argparse
 import gc
 import json
 import os
@@ -27,10 +26,11 @@ from pathlib import Path
 import torch
 import transformers
 from benchmarks.alignment import BETAS, CLIP, EPSILON, RATE, SCALE, WEIGHT_DECAY, make_pairs
+from benchmarks.commandline import make_parser, read
 from benchmarks.pretraining import print_profile
 from benchmarks.transfer import LABELS, make_examples
 
-from isogloss.stack.load import choose_device, choose_dtype, load, load_masked_lm, locate
+from isogloss.stack.load import load, load_masked_lm, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.task import Item, join_items
 from isogloss.text.pairstreams import borders_of, pack_pairs
@@ -150,24 +150,15 @@ def row_of(line):
 
 def read_arguments():
     """The command line; sizes not given are small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--model", default="mini", help="an encoder with a masked-LM head: mini, or a folder")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
     parser.add_argument("--compiled", action="store_true", help="compile the blocks of an alignment")
     parser.add_argument("--profile", action="store_true", help="show the kernels of a few updates")
     parser.add_argument("--tasks", type=int, nargs="*", help="batches of fine-tuning")
     parser.add_argument("--pairs", type=int, nargs="*", help="batches of alignment")
-    for name in ("steps", "rounds", "queue"):
-        parser.add_argument(f"--{name}", type=int, help=f"default: {SIZES[name][0]:,}; {SIZES[name][1]:,} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[given.device.type == "cpu"])
+    given = read(parser, SIZES)
     if min(given.steps, given.rounds, *given.tasks, *given.pairs) < 1 or any(given.queue % one for one in given.pairs):
         parser.error("sizes must be at least 1, and --queue a multiple of every batch of --pairs")
-    given.half = choose_dtype(None, given.device) == torch.bfloat16
     return given
 
 

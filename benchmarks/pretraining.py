@@ -15,10 +15,8 @@ the same step on every line, so the lines should agree within a few hundredths; 
     python -m benchmarks.pretraining --device cpu --depth 2 --width 64 --vocabulary 2000 --batch 8 --steps 5
 """
 
-import argparse
 import gc
 import json
-import os
 import tempfile
 import time
 import traceback
@@ -29,6 +27,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch._dynamo.utils import counters
@@ -36,7 +35,6 @@ from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.configure import configure
-from isogloss.stack.load import choose_device, choose_dtype
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.objectives import masked_lm
 from isogloss.training.optimisation import Optimisation
@@ -285,22 +283,14 @@ def print_table(found):
 
 def read_arguments():
     """The command line; sizes not given are the benchmark's own on a GPU, and small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--only", choices=CONTENDERS, nargs="+", help="default: all; on a CPU, nothing compiled")
     parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
     parser.add_argument("--heads", type=int, help="default: one for every 64 of the width")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--trainer-steps", type=int, help="timed steps of Trainer; default: 30, or --steps if fewer")
-    for name, (large, small) in SIZES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"default: {large}; {small} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
+    given = read(parser, SIZES)
     small = given.device.type == "cpu"
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[small])
     given.only = given.only or CONTENDERS[: 2 if small else 3]
     given.heads = given.heads or max(1, given.width // 64)
     given.trainer_steps = given.trainer_steps or min(30, given.steps)
@@ -313,21 +303,18 @@ def read_arguments():
 
 def main():
     """Print a Markdown table, and write its numbers where asked to."""
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    transformers.logging.set_verbosity_error()
+    quiet_on_one_gpu()
     given = read_arguments()
-    half = choose_dtype(None, given.device) == torch.bfloat16
     with tempfile.TemporaryDirectory() as folder:
         known = {name: value for name, value in vars(given).items() if name in Case.__dataclass_fields__}
-        case = Case(**known, half=half, text=Path(folder) / "ids.npy")
+        case = Case(**known, text=Path(folder) / "ids.npy")
         write_text(case)
         model = fresh(case).of(LANGUAGE)
         facts = {
             "model": f"ModernBERT {case.depth}x{case.width}, {case.vocabulary:,} pieces, "
             f"{sum(one.numel() for one in model.parameters()) / 1e6:.1f}M weights, {model.config._attn_implementation}",
             "batch": f"{case.batch} rows of {case.length}",
-            "precision": "bfloat16" if half else "float32",
+            "precision": "bfloat16" if given.half else "float32",
             "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
             "versions": f"torch {torch.__version__}, transformers {transformers.__version__}",
         }

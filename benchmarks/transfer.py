@@ -10,19 +10,17 @@ in turn, and of each the fastest round counts. On a CPU the time is the processo
     python -m benchmarks.transfer --device cpu
 """
 
-import argparse
 import json
-import os
 import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
 from transformers.trainer_callback import PrinterCallback
 
-from isogloss.stack.load import choose_device, choose_dtype, load, locate
+from isogloss.stack.load import load, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.task import Item, join_items
 from isogloss.training.loop import Settings, Training
@@ -109,28 +107,17 @@ def theirs(given, ids, labels, folder):
 
 def read_arguments():
     """The command line; sizes not given are small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--frozen", type=int, default=8)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
-    for name, (large, small) in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[given.device.type == "cpu"])
-    given.half = choose_dtype(None, given.device) == torch.bfloat16
+    given = read(parser, SIZES)
     return given
 
 
 def main():
     """Print examples a second on both sides."""
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")  # Trainer would spread over all there are
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    transformers.logging.set_verbosity_error()
+    quiet_on_one_gpu()
     given = read_arguments()
     vocabulary = transformers.AutoConfig.from_pretrained(locate(given.model)).vocab_size
     ids, labels = make_examples(given.examples, vocabulary, 0)
