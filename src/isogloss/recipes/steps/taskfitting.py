@@ -37,7 +37,7 @@ from isogloss.training.taskmodels import TaskModel, answers, find, steps_of, tas
 class Fitting:
     """How every training of the run goes; settings are those of the first seed and rate.
 
-    warm_up: share of the steps. probe: updates between scores, None for an epoch. frozen_dropout: frozen layers keep
+    probe: updates between scores, None for an epoch. frozen_dropout: frozen layers keep
     their dropout. cache: frozen layers are computed once. keep: the best model of each training is written. states: a
     folder in which runs share what frozen layers give. weights: a hash of the model as it begins. own: models of target
     languages, whose frozen layers stand in for this one's.
@@ -211,25 +211,27 @@ def _prefixes(
     owns = [None, *(fitting.own.get(one.language) for one in fitting.sets.read_each_time)]
     fresh = tuple(block for block in plan.reinit if block <= cut)
     key = (cut, fresh, (seed, plan.initialiser) if fresh else None)
-    if key != text.key:
-        text.key, text.prefixes = None, []  # before the next ones need their room
-        drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
-        name = f"cut-{cut}{drawn}"
-        how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
-        for number, items in enumerate(text.items):
-            if (own := owns[number]) is not None:
-                text.prefixes.append(read_prefix(own, items, cut, **how) if cut >= 0 else None)
-            elif not saves or (number == 0 and (fitting.frozen_dropout or text.changing is not None)):
-                text.prefixes.append(None)
-            elif fitting.states is not None:
-                told_by = f"{fitting.weights} {name}"
-                found = shared_prefix(stack, items, cut, folder=fitting.states, weights=told_by, **how)
-                text.prefixes.append(found)
-            else:
-                wanted = number == 0 or has_room(stack, items, dtype=fitting.dtype)
-                file = run.scratch / f"{name}.states" if number == 0 else None
-                text.prefixes.append(read_prefix(stack, items, cut, file=file, **how) if wanted else None)
-        text.key = key
+    if key == text.key:
+        return text.prefixes
+    text.key, text.prefixes = None, []  # before the next ones need their room
+    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
+    name = f"cut-{cut}{drawn}"
+    how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
+
+    def read(number: int, items: Items) -> Prefix | None:
+        if (own := owns[number]) is not None:
+            return read_prefix(own, items, cut, **how) if cut >= 0 else None
+        if not saves or (number == 0 and (fitting.frozen_dropout or text.changing is not None)):
+            return None
+        if fitting.states is not None:
+            return shared_prefix(stack, items, cut, folder=fitting.states, weights=f"{fitting.weights} {name}", **how)
+        wanted = number == 0 or has_room(stack, items, dtype=fitting.dtype)
+        file = run.scratch / f"{name}.states" if number == 0 else None
+        return read_prefix(stack, items, cut, file=file, **how) if wanted else None
+
+    for number, items in enumerate(text.items):
+        text.prefixes.append(read(number, items))
+    text.key = key
     return text.prefixes
 
 

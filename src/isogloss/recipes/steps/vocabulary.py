@@ -5,7 +5,7 @@ then be judged by its own opinion.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from isogloss.measures.aligner import align
@@ -68,15 +68,12 @@ def vocabulary(
     pairs: dict[Pair, list[tuple[int, int]]] = {}
     for (source, target), each in links.items():
         counts: Counter[tuple[str, str]] = Counter()
-        for row, found in zip(rows, each, strict=True):
-            sides = words_of(bitext[source], row), words_of(bitext[target], row)
-            for i, j in one_to_one(found):
-                words = sides[0][i], sides[1][j]
-                low = words[0].lower(), words[1].lower()
-                if low[0] != low[1] and all(any(letter.isalpha() for letter in word) for word in low):
-                    counts[low] += 1
-                    for language, word, key in zip((source, target), words, low, strict=True):
-                        written[language].setdefault(key, Counter())[word] += 1
+        for words in _linked_words(bitext, (source, target), each, rows):
+            low = words[0].lower(), words[1].lower()
+            if low[0] != low[1] and all(any(letter.isalpha() for letter in word) for word in low):
+                counts[low] += 1
+                for language, word, key in zip((source, target), words, low, strict=True):
+                    written[language].setdefault(key, Counter())[word] += 1
         often = [pair for pair in _mutual(counts) if counts[pair] >= at_least[source, target]]
         pairs[source, target] = [
             (
@@ -90,6 +87,16 @@ def vocabulary(
         for language in types
     }
     return Vocabulary({language: list(known) for language, known in types.items()}, surface, pairs)
+
+
+def _linked_words(
+    bitext: Bitext, pair: Pair, links: Sequence[Sequence[Link]], rows: Sequence[int]
+) -> Iterator[tuple[str, str]]:
+    """Words as they are written, each linked to no other."""
+    for row, found in zip(rows, links, strict=True):
+        one, other = (words_of(bitext[language], row) for language in pair)
+        for i, j in one_to_one(found):
+            yield one[i], other[j]
 
 
 def _mutual(counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
