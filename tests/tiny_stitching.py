@@ -1,6 +1,6 @@
 """Two models that never met but have one shape: a tiny BERT, and the same with its hidden space turned and its
 alphabet replaced, so that what a rotation should find is known.
-"""  # noqa: D205
+"""
 
 import numpy as np
 import torch

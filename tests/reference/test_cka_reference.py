@@ -12,7 +12,7 @@ from isogloss.measures import block_hsic, cka, cka_from_blocks, cka_minibatch, c
 
 def demo():
     """The example of Kornblith's published notebook."""
-    random = np.random.RandomState(1337)  # noqa: NPY002 the published numbers come from this generator
+    random = np.random.RandomState(1337)  # the published numbers come from this generator
     x = random.randn(100, 10)
     y = random.randn(100, 10) + x
     return torch.from_numpy(x), torch.from_numpy(y)

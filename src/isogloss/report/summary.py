@@ -163,9 +163,10 @@ def best_layer(curve: Curve) -> int:
 
 
 def alike(curve: Curve) -> list[int]:
-    """The layers that cannot be told from the best, itself included: by comparison where there is one, else because
-    their intervals overlap.
-    """  # noqa: D205
+    """The layers that cannot be told from the best, itself included.
+
+    By comparison where there is one, else because their intervals overlap.
+    """
     if curve.tied is not None:
         return sorted({best_layer(curve), *curve.tied})
     place = curve.place(best_layer(curve))

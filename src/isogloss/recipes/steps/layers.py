@@ -19,9 +19,10 @@ from isogloss.stack.stack import Stack
 
 @dataclass(frozen=True)
 class LayerMean:
-    """A score averaged over all pairs of languages; the same without each block or sentence in turn, (blocks,); and
-    what chance gives.
-    """  # noqa: D205
+    """A score averaged over all pairs of languages, and what chance gives.
+
+    without: the same without each block or sentence in turn, (blocks,).
+    """
 
     value: float
     without: Tensor

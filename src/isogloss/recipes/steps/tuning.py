@@ -86,7 +86,7 @@ def tune(
 
         if tuning.save is not None:
             about = {"model": str(tuning.model), "variant": place["variant"], "seed": place["seed"]}
-            kept_in, step = run.folder / FOLDER / name, lambda: training.step  # noqa: E731
+            kept_in, step = run.folder / FOLDER / name, lambda: training.step
             probes.append(keeping(kept_in, export, every=tuning.save, step=step, about=about))
         readings = train(
             training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),

@@ -97,9 +97,11 @@ def turned_rows(
     found: Mapping[Direction, Found],
     kept: Path | None = None,
 ) -> Iterator[Row]:
-    """P@k of every way, both directions. keys: the texts of what is looked up, whose copies are as right; ways: the
-    two languages; found: takes what each direction got right; kept: folder in which maps that were learned are left.
-    """  # noqa: D205
+    """P@k of every way, both directions.
+
+    keys: the texts of what is looked up, whose copies are as right. ways: the two languages. found: takes what each
+    direction got right. kept: folder in which maps that were learned are left.
+    """
     there_and_back = (ways, ways[::-1])
     for way in fits.ways:
         for number, (name, mapping) in enumerate(turned(way, learned, asked, fits)):
