@@ -269,5 +269,21 @@ def test_a_masked_lm_loads_with_its_head_and_its_stack_shares_its_weights(family
 def test_a_model_without_a_masked_lm_head_is_refused(tiny):
     from isogloss.stack.load import load_masked_lm
 
-    with pytest.raises(InputError, match="would be random numbers"):
+    with pytest.raises(InputError, match="has no head that predicts masked words; it would be random numbers"):
         load_masked_lm(tiny("bert"), device="cpu")
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-roberta", "gpt2"])
+def test_a_model_without_a_tokenizer_is_refused(tiny, family, tmp_path):
+    AutoModel.from_pretrained(tiny(family)).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="has no tokenizer; save the one it was trained with"):
+        load(tmp_path)
+
+
+def test_a_tokenizer_with_more_pieces_than_the_model_is_refused(tiny, tmp_path):
+    small = AutoConfig.from_pretrained(tiny("bert"), vocab_size=50)
+    AutoModel.from_config(small).save_pretrained(tmp_path)
+    tokenizer = load(tiny("bert")).tokenizer
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=rf"has {len(tokenizer)} pieces, and the model knows 50: they do not belong"):
+        load(tmp_path)

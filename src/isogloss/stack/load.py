@@ -82,11 +82,34 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
     missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
     if missing:
-        raise InputError(
-            f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
-            "they would be random numbers, so the model is not loaded"
-        )
+        raise InputError(_what_is_missing(model, missing, name))
+    _check_tokenizer(tokenizer, model, name)
     return model, tokenizer, family
+
+
+def _what_is_missing(model: Any, missing: list[str], name: str | Path) -> str:
+    encoder = model.base_model_prefix
+    if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
+        return (
+            f"{name} has no head that predicts masked words; it would be random numbers, so the model is not loaded: "
+            "give one that was saved with its head (AutoModelForMaskedLM)"
+        )
+    return (
+        f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
+        "they would be random numbers, so the model is not loaded"
+    )
+
+
+def _check_tokenizer(tokenizer: Any, model: Any, name: str | Path) -> None:
+    """Where tokenizer files are missing, transformers makes one that knows no word, and every text reads the same."""
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
+    known = len(model.get_input_embeddings().weight)
+    if tokenizer.vocab_size > known:
+        raise InputError(
+            f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}: "
+            "they do not belong together; use the tokenizer that the model was trained with"
+        )
 
 
 def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
