@@ -59,6 +59,11 @@ def typed(data: pd.DataFrame) -> pd.DataFrame:
     return data
 
 
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a data frame, without their empty cells."""
+    return [{str(name): value for name, value in one.items() if there(value)} for one in table.to_dict("records")]
+
+
 def key(entry: Row) -> tuple[str, ...]:
     """What identifies a row: its measure and coordinates, as text."""
     return tuple(str(value) if there(value := entry.get(name)) else "" for name in KEY)

@@ -1,16 +1,16 @@
 """The one table of a reproduction: rows of all jobs, crossing and balance over their seeds, published values beside."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from isogloss.papers.collecting import notes_of, refuse_mixtures
 from isogloss.papers.hussain2020.published import FEW, UNTUNED, published
-from isogloss.papers.mixtures import refuse_mixtures
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.drifting import START, curve_rows
 from isogloss.recipes.steps.tunedtext import Corpora
-from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import Row, records
 from isogloss.text.corpora import Corpus
 
 AT_THE_END = ("crossing_step", "balance_step")
@@ -23,8 +23,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
     refuse_mixtures(jobs)
-    told = [sentence for job in jobs for sentence in read_facts(job.folder).get("notes", [])]
-    for sentence in dict.fromkeys(told):
+    for sentence in notes_of(jobs):
         if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
             run.note(sentence)
     rows = [row for number, job in enumerate(jobs) for row in _of(job, first=number == 0)]
@@ -43,13 +42,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         run.append(more)
 
 
-def _of(job: Job, *, first: bool) -> Iterator[dict[str, Any]]:
+def _of(job: Job, *, first: bool) -> list[dict[str, Any]]:
     rows = read_rows(job.folder)
     left_out = rows["measure"].isin(AT_THE_END) | (rows["measure"].str.startswith("p@") & (rows["source"] != ""))
     if not first:
         left_out |= rows["variant"] == UNTUNED
-    for one in rows[~left_out].to_dict("records"):
-        yield {str(name): value for name, value in one.items() if value == value and value not in (None, "")}
+    return records(rows[~left_out])
 
 
 def _is_curve(row: Row) -> bool:

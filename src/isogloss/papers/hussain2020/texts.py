@@ -10,6 +10,7 @@ from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
+from isogloss.papers.samples import lowest
 from isogloss.recipes.steps.tunedtext import split
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
@@ -30,8 +31,7 @@ def choose(sentences: Sequence[str], count: int) -> list[str]:
     """
     if len(sentences) <= count:
         return list(sentences)
-    kept = sorted(sorted(range(len(sentences)), key=lambda row: place(sentences[row]))[:count])
-    return [sentences[row] for row in kept]
+    return [sentences[row] for row in lowest([place(one) for one in sentences], count)]
 
 
 def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from isogloss.measures.correlation import correlation
+from isogloss.papers.collecting import notes_of, refuse_mixtures
 from isogloss.papers.jexus2020.published import ANCHORS, NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.papers.mixtures import refuse_mixtures
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, frame, row
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import Row, frame, records, row
 
 KEPT = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")
@@ -32,7 +32,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """
     trained = [job for job in jobs if job.recipe == "transfer"]
     refuse_mixtures(trained)
-    for sentence in dict.fromkeys(one for job in jobs for one in read_facts(job.folder).get("notes", [])):
+    for sentence in notes_of(jobs):
         if "word map" not in sentence:
             run.note(sentence)
     for job in trained:
@@ -44,7 +44,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             _take_map(run, job)
         elif job.recipe == "map":
             rows = read_rows(job.folder)
-            run.append(_plain(one) for one in rows[rows["measure"].isin(KEPT)].to_dict("records"))
+            run.append(records(rows[rows["measure"].isin(KEPT)]))
     if trained:
         run.append(_correlations(Results(frame(run.rows))))
 
@@ -53,7 +53,7 @@ def _results(job: Job) -> Iterator[dict[str, Any]]:
     """Results of every seed, the oracle's too; the published anchor beside what it can be held against."""
     rows = read_rows(job.folder)
     rows = rows[rows["step"].isna() & rows["seed"].notna() & (rows["target"] != OTHERS)]
-    for one in map(_plain, rows.to_dict("records")):
+    for one in records(rows):
         if (one["measure"], one["variant"]) == ("accuracy", plan_of(NOTHING_FROZEN)) and one["target"] in ANCHORS:
             one["published"] = ANCHORS[one["target"]]
         yield one
@@ -100,7 +100,3 @@ def _take_map(run: Run, job: Job) -> None:
     there = next((job.folder / name for name in WORD_MAP if (job.folder / name).is_file()), None)
     if there is not None and (there.name == WORD_MAP[0] or not (run.folder / WORD_MAP[0]).is_file()):
         shutil.copyfile(there, run.folder / there.name)
-
-
-def _plain(one: dict[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in one.items() if value == value and value not in (None, "")}

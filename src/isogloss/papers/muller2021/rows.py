@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError
+from isogloss.papers.collecting import Known, agree, notes_of, refuse_mixtures
 from isogloss.papers.evidence import over_seeds
-from isogloss.papers.mixtures import refuse_mixtures
 from isogloss.papers.muller2021.published import (
     CHANGE,
     DOMAINS,
@@ -29,7 +28,7 @@ from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, records, row
 
 SCORES = ("gap", "relative_gap")
 ALIKE = ("cka", "cka_rbf")
@@ -39,8 +38,7 @@ PLACE = ("measure", "model", "task", "source", "target", "data", "unit", "varian
 def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table with what these finished jobs found."""
     _refuse_mixed(jobs)
-    told = [sentence for job in jobs for sentence in read_facts(job.folder).get("notes", [])]
-    for sentence in dict.fromkeys(told):
+    for sentence in notes_of(jobs):
         if "the parallel text has no" not in sentence:  # said once for all
             run.note(sentence)
     tables = [read_rows(job.folder) for job in jobs]
@@ -52,9 +50,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     single = pd.concat([_of_reference(table) for table in tables], ignore_index=True)
     beside = {tuple(sorted(one.where.items())): one.value for one in published()}
     run.append(results)
-    run.append([*_records(alike), *_records(single)])
+    run.append([*records(alike), *records(single)])
     run.append(_beside(one, beside) for one in (*over_seeds_rows(results), *change_rows(results)))
-    run.append(relation_rows(results, _records(single)))
+    run.append(relation_rows(results, records(single)))
 
 
 def _results(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -63,7 +61,7 @@ def _results(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     kept = table["step"].isna() & table["seed"].notna() & table["layer"].isna() & table["variant"].isin(PLANS)
     kept &= ((table["measure"] == main) | table["measure"].isin(SCORES)) & (table["target"] != OTHERS)
     kept &= np.isfinite(table["value"])  # a source that scores 0 has no relative gap
-    yield from _records(table[kept])
+    yield from records(table[kept])
 
 
 def target_means(results: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
@@ -163,14 +161,6 @@ def _of_reference(table: pd.DataFrame) -> pd.DataFrame:
     return rows[kept]
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table without what is empty."""
-    return [
-        {str(name): value for name, value in one.items() if value is not None and value == value and value != ""}
-        for one in table.astype(object).where(table.notna(), None).to_dict("records")
-    ]
-
-
 def _refuse_mixed(jobs: Sequence[Job]) -> None:
     """Refuse jobs of different models, or seeds of one experiment on different text."""
     experiments: dict[tuple[str, str], list[Job]] = {}
@@ -178,12 +168,8 @@ def _refuse_mixed(jobs: Sequence[Job]) -> None:
         experiments.setdefault((job.place["task"], job.place["source"]), []).append(job)
     for some in experiments.values():
         refuse_mixtures(some)
-    first = [some[0] for some in experiments.values()]
-    hashes = [read_facts(job.folder)["hashes"] for job in first]
-    for job, mine in zip(first, hashes, strict=True):
+    known: Known = {}
+    for some in experiments.values():
+        hashes = read_facts(some[0].folder)["hashes"]
         for name in ("model", "parallel text"):
-            if mine.get(name) != hashes[0].get(name):
-                raise InputError(
-                    f"{first[0].folder} and {job.folder} were run with a different {name}; they are no runs of one "
-                    "reproduction: remove one of them and run again with --resume"
-                )
+            agree(known, name, some[0], hashes.get(name), name)

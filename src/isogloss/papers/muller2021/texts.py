@@ -14,6 +14,7 @@ from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
+from isogloss.papers.samples import lowest
 from isogloss.progress import Progress
 from isogloss.text.readers import read_bitext, read_lines
 from isogloss.text.split import place
@@ -76,8 +77,7 @@ def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> lis
     kept = [block for block in blocks if low <= where(block) < high] if half else list(blocks)
     if most is None or len(kept) <= most:
         return kept
-    rows = sorted(sorted(range(len(kept)), key=lambda row: where(kept[row]))[:most])
-    return [kept[row] for row in rows]
+    return [kept[row] for row in lowest([where(block) for block in kept], most)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,8 +150,7 @@ class Texts:
         bitext = read_bitext(*files, languages=[piece.language for piece in pieces])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
         if self.compared is not None and len(rows) > self.compared:
-            first = sorted(range(len(rows)), key=lambda row: place(rows[row][0]))[: self.compared]
-            rows = [rows[row] for row in sorted(first)]
+            rows = [rows[row] for row in lowest([place(first) for first, *_ in rows], self.compared)]
         yield "\t".join(bitext.languages)
         for row in rows:
             yield "\t".join(" ".join(cell.split()) for cell in row)

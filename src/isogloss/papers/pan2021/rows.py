@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.errors import InputError
+from isogloss.papers.collecting import Known, agree, notes_of
 from isogloss.papers.evidence import over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, CHANGE, FACTOR, RISE, ZERO
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, records, row
 
 SCORES = ("accuracy", "answer_f1", "exact_match", "gap")
 MAPPED = {"p@1": "centred", "cka": "debiased"}
@@ -29,7 +29,7 @@ POOLED = "all"  # align's perplexity of all languages together, which those with
 def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table with what these finished jobs found."""
     refuse_mixed(jobs)
-    for sentence in dict.fromkeys(one for job in jobs for one in read_facts(job.folder).get("notes", [])):
+    for sentence in notes_of(jobs):
         run.note(sentence)
     model = str(run.facts["model"])
     scores = [one for job in jobs if job.recipe == "transfer" for one in _scores(job, model)]
@@ -55,10 +55,8 @@ def _scores(job: Job, model: str) -> Iterator[dict[str, Any]]:
     table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
     alignment, training = job.place["alignment"], job.place["training"]
     variant = alignment if training == ZERO else f"{alignment} {training}"
-    for one in table[table["measure"].isin(SCORES)].to_dict("records"):
-        data = str(one["data"]).partition("-")[0]
-        kept = {str(name): value for name, value in one.items() if value == value and value not in (None, "")}
-        yield {**kept, "model": model, "variant": variant, "data": data}
+    for one in records(table[table["measure"].isin(SCORES)]):
+        yield {**one, "model": model, "variant": variant, "data": str(one["data"]).partition("-")[0]}
 
 
 def _others(scores: Sequence[Row]) -> Iterator[dict[str, Any]]:
@@ -141,23 +139,12 @@ def _beside(one: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_mixed(jobs: Sequence[Job]) -> None:
     """Refuse jobs of one part that read different text, or that were run with different models of one name."""
-    text: dict[tuple[Any, ...], tuple[Job, Any]] = {}
-    models: dict[tuple[Any, ...], tuple[Job, Any]] = {}
+    text: Known = {}
+    models: Known = {}
     for job in jobs:
         hashes = read_facts(job.folder)["hashes"]
-        same = job.place["part"], job.place.get("training"), *(str(job.options.get("train")),)
-        _agree(text, same, job, hashes["data"], "text")
+        same = job.place["part"], job.place.get("training"), str(job.options.get("train"))
+        agree(text, same, job, hashes["data"], "text")
         began = BEFORE if job.recipe == "align" else job.place["alignment"]
         kind = job.recipe, began, None if began == BEFORE else job.place["seed"]
-        _agree(models, kind, job, hashes["model"], "model")
-
-
-def _agree(
-    known: dict[tuple[Any, ...], tuple[Job, Any]], place: tuple[Any, ...], job: Job, mine: Any, what: str
-) -> None:
-    other, theirs = known.setdefault(place, (job, mine))
-    if mine != theirs:
-        raise InputError(
-            f"{other.folder} and {job.folder} were run with a different {what}; they are no runs of one reproduction: "
-            "remove one of them and run again with --resume"
-        )
+        agree(models, kind, job, hashes["model"], "model")
