@@ -3,7 +3,7 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.languages import code, is_code, name, plain
+from isogloss.text.languages import code, is_code, name, plain, short_name
 
 TATOEBA = """
     afr amh ang ara arq arz ast awa aze bel ben ber bos bre bul cat cbk ceb ces cha cmn cor csb cym dan deu
@@ -52,6 +52,6 @@ def test_unknown_codes_are_refused_in_one_sentence(wrong):
 def test_names():
     assert name("nld") == "Dutch"
     assert name("ang") == "Old English"
-    assert name("qaa") == "Local language qaa"
+    assert (name("qaa"), short_name("qaa"), short_name("nld")) == ("Local language qaa", "qaa", "Dutch")
     assert (name("en2"), plain("eng2"), plain("nl")) == ("English 2", "en", "nl")
     assert all(name(each) for each in TATOEBA.split())

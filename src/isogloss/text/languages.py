@@ -118,3 +118,8 @@ def name(text: str) -> str:
     short = plain(text)
     found = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
     return " ".join((found, *code(text)[len(short) :]))
+
+
+def short_name(text: str) -> str:
+    """The same, but an invented language is called by its code: `short_name("qaa")` is `"qaa"`."""
+    return text if _LOCAL.fullmatch(text) else name(text)

@@ -1,6 +1,5 @@
 """Curves and tests by plan and seed, out of the one table."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +10,8 @@ from numpy.typing import NDArray
 
 from isogloss.papers.hussain2020.published import EPOCHS, PLANS, UNTUNED
 from isogloss.recipes.steps.drifting import START
-from isogloss.text.languages import name as language_name
+from isogloss.text.languages import short_name
 
-LOCAL = re.compile("q[a-t][a-z]")
 Floats = NDArray[np.float64]
 
 
@@ -68,7 +66,7 @@ class Results:
     @property
     def language_name(self) -> str:
         """Its name; invented languages have none but their code."""
-        return self.language if LOCAL.fullmatch(self.language) else language_name(self.language)
+        return short_name(self.language)
 
     @cached_property
     def plans(self) -> list[str]:

@@ -6,9 +6,9 @@ import pandas as pd
 from isogloss.papers.evidence import LEAST, no_interval, over_seeds
 from isogloss.papers.hussain2020.forgetting import since_lowest
 from isogloss.papers.hussain2020.published import ALL, PLANS, TABLE_1, TABLE_2, UNTUNED
-from isogloss.papers.hussain2020.reading import LOCAL, Curves, Results
+from isogloss.papers.hussain2020.reading import Curves, Results
 from isogloss.papers.tables import NOTHING, Table, number
-from isogloss.text.languages import name as language_name
+from isogloss.text.languages import short_name
 
 SOURCE = (
     "Published: on mBERT and Dutch, ± the s.d. it prints. The released code reads 32 sentences under masks drawn anew, "
@@ -57,7 +57,7 @@ def _table_2(found: Results) -> Table:
 def _others(found: Results) -> list[Table]:
     """Other languages by plan, and each language where all layers train: at first, lowest, at last."""
     wanted = [(title, plan, "others") for plan, title in PLANS.items()]
-    wanted += [(f"{PLANS[ALL]}, {_name(code)}", ALL, code) for code in found.watched(ALL)]
+    wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in found.watched(ALL)]
     read = [(title, found.perplexity(plan, target=target)) for title, plan, target in wanted]
     curves = [(title, one) for title, one in read if one is not None and len(one.steps) > 1]
     if not curves:
@@ -85,10 +85,6 @@ def _others(found: Results) -> list[Table]:
         _notes(found)[1],
     ]
     return [Table("Other languages while one is tuned: perplexity per token", columns, lines, notes)]
-
-
-def _name(code: str) -> str:
-    return code if LOCAL.fullmatch(code) else language_name(code)
 
 
 def _at(curves: Curves | None, step: int) -> str:

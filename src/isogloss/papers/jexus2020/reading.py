@@ -1,6 +1,5 @@
 """Accuracies by N, language and seed, and alignment by layer, out of the one table."""
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.texts import DUTCH
 from isogloss.recipes.steps.taskscores import ORACLE, OTHERS
-from isogloss.text.languages import name as language_name
+from isogloss.text.languages import short_name
 
 Floats = NDArray[np.float64]
 _Placed = dict[tuple[str, str], dict[int, float]]  # variant and target -> seed -> value
-LOCAL = re.compile("q[a-t][a-z]")
 # How well a layer's languages are aligned, by measures of `map`: their column `measure`, and `variant`.
 ALIGNMENT = {
     "centred P@1": ("p@1", "centred"),
@@ -139,4 +137,4 @@ def title(language: str) -> str:
     """
     if language == OTHERS:
         return "mean of targets"
-    return language if LOCAL.fullmatch(language) else language_name(language)
+    return short_name(language)

@@ -39,22 +39,13 @@ class Results:
     @cached_property
     def _seeded(self) -> dict[tuple[Any, ...], Seeds]:
         """Scores and gaps of every seed: by measure, task, source, target, data and plan."""
-        rows = self.rows[self.rows["seed"].notna() & self.rows["layer"].isna()]
-        found: dict[tuple[Any, ...], Seeds] = {}
-        names = ["measure", "task", "source", "target", "data", "variant", "seed", "value"]
-        for *place, seed, value in rows[names].itertuples(index=False):
-            found.setdefault(tuple(place), {})[int(seed)] = float(value)
-        return found
+        return _by_seed(self.rows[self.rows["seed"].notna() & self.rows["layer"].isna()], "value")
 
     @cached_property
     def _floors(self) -> dict[tuple[Any, ...], Seeds]:
         """What chance gives of every seed, by the same."""
         rows = self.rows[self.rows["seed"].notna() & self.rows["layer"].isna() & self.rows["floor"].notna()]
-        found: dict[tuple[Any, ...], Seeds] = {}
-        names = ["measure", "task", "source", "target", "data", "variant", "seed", "floor"]
-        for *place, seed, floor in rows[names].itertuples(index=False):
-            found.setdefault(tuple(place), {})[int(seed)] = float(floor)
-        return found
+        return _by_seed(rows, "floor")
 
     @cached_property
     def experiments(self) -> list[tuple[str, str]]:
@@ -185,6 +176,14 @@ class Results:
             if gaps:
                 found.append(Point(str(source), str(target), float(np.mean(list(gaps.values()))), float(value)))
         return found
+
+
+def _by_seed(rows: pd.DataFrame, column: str) -> dict[tuple[Any, ...], Seeds]:
+    found: dict[tuple[Any, ...], Seeds] = {}
+    names = ["measure", "task", "source", "target", "data", "variant", "seed", column]
+    for *place, seed, value in rows[names].itertuples(index=False):
+        found.setdefault(tuple(place), {})[int(seed)] = float(value)
+    return found
 
 
 def mean_by_seed(sides: Sequence[Seeds]) -> Seeds:

@@ -1,6 +1,5 @@
 """Scores, retrieval, similarity and perplexity out of the one table, by alignment, test, language and layer."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +11,10 @@ import pandas as pd
 from isogloss.papers.evidence import Interval, over_seeds
 from isogloss.papers.pan2021.published import AIMS, BEFORE, SEARCH, TITLES
 from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.text.languages import name as language_name
+from isogloss.text.languages import short_name
 
 Seeds = dict[int, float]
 ALONE = -1  # the seed of the model as it was, which is mapped once
-LOCAL = re.compile("q[a-t][a-z]")
 
 
 @dataclass(frozen=True)
@@ -173,4 +171,4 @@ def title(language: str) -> str:
     """
     if language in (OTHERS, ""):
         return "mean of targets" if language else "source"
-    return language if LOCAL.fullmatch(language) else language_name(language)
+    return short_name(language)
