@@ -1,5 +1,6 @@
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from transformers import AutoConfig, AutoModel
 import isogloss.stack.stack as stack_module
 from isogloss.errors import InputError
 from isogloss.stack import chain, load
+from isogloss.stack.load import locate
 from isogloss.stack.packing import packed
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
@@ -278,6 +280,22 @@ def test_a_model_without_a_tokenizer_is_refused(tiny, family, tmp_path):
     AutoModel.from_pretrained(tiny(family)).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="has no tokenizer; save the one it was trained with"):
         load(tmp_path)
+
+
+def test_a_mistyped_folder_among_runs_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "run.json").write_text("{}")
+    assert locate("owner/name") == "owner/name"
+    with pytest.raises(InputError, match="there is no folder runs/mien"):
+        locate("runs/mien")
+
+
+def test_weights_that_one_may_not_read_are_said_to_be_there(tiny, tmp_path, monkeypatch):
+    folder = Path(shutil.copytree(tiny("bert"), tmp_path / "model"))
+    monkeypatch.setattr("os.access", lambda path, mode: path != folder / "model.safetensors")
+    with pytest.raises(InputError, match="model.safetensors cannot be read: permission denied"):
+        load(folder)
 
 
 def test_a_tokenizer_with_more_pieces_than_the_model_is_refused(tiny, tmp_path):

@@ -1,5 +1,6 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -161,10 +162,14 @@ def locate(name: str | Path) -> str:
             raise InputError(f"{folder} is no model: it has no config.json")
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
+        for path in sorted(folder.glob("*.safetensors")):
+            if not os.access(path, os.R_OK):  # transformers would say that it does not exist
+                raise InputError(f"{path} cannot be read: permission denied")
         return str(folder)
     if folder.exists():
         raise InputError(f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
-    if str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
+    among_runs = folder.parent != Path() and any(folder.parent.glob("*/run.json"))
+    if among_runs or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
         raise InputError(f"there is no folder {name}")
     return str(name)
 
