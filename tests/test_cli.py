@@ -232,6 +232,25 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, mo
     assert read_facts(sides / "run")["status"] == "finished"
 
 
+def test_a_full_disk_is_named_where_numpy_meets_it(isogloss, sides, tiny, monkeypatch):
+    def full(*_, **__):
+        raise OSError("83712 requested and 72672 written")
+
+    monkeypatch.setattr(cli, "execute", full)
+    code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    assert code == 1 and "No space left on device (83712 requested" in told and "--resume goes on" in told
+
+
+@pytest.mark.parametrize(("stop", "code"), [(PermissionError(13, "Permission denied"), 1), (KeyboardInterrupt(), 130)])
+def test_a_report_that_is_stopped_offers_no_resume(isogloss, tmp_path, monkeypatch, stop, code):
+    def stopped(*_, **__):
+        raise stop
+
+    monkeypatch.setattr(cli, "_report", stopped)
+    left, _, told = isogloss("report", tmp_path, "--quiet")
+    assert left == code and told.endswith("; the rows are as they were\n") and "--resume" not in told
+
+
 def test_no_run_folder_for_report(isogloss, tmp_path):
     code, _, told = isogloss("report", tmp_path, "--quiet")
     assert code == 2 and str(tmp_path) in told and "Traceback" not in told

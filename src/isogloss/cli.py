@@ -5,7 +5,10 @@ type is its help. Exit codes: 0 done, 1 the machine failed (a full disk), 2 some
 interrupted.
 """
 
+import errno
 import inspect
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -199,13 +202,12 @@ def main() -> None:
         _fail(str(error), 2)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        what = "nothing was left behind" if _exports() else "what was measured is kept, --resume goes on"
-        _fail(f"could not read or write{where}: {error.strerror or error}; {what}", 1)
+        what = _afterwards("what was measured is kept, --resume goes on")
+        _fail(f"could not read or write{where}: {_reason(error)}{what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
         if isinstance(stop, SystemExit) and stop.code != 130:  # 130 is how the parser ends an interrupted command
             raise
-        what = "nothing was left behind" if _exports() else "run the same command with --resume to go on"
-        _fail(f"interrupted; {what}", 130)
+        _fail(f"interrupted{_afterwards('run the same command with --resume to go on')}", 130)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
@@ -214,9 +216,17 @@ def main() -> None:
         _fail(error.format_message(), 2)  # the parser's own complaint, as about an unknown option
 
 
-def _exports() -> bool:
-    """Whether this is the command that has nothing to go on with: its folder appears whole or not at all."""
-    return sys.argv[1:2] == ["export"]
+def _afterwards(resumed: str) -> str:
+    """What a stop leaves: a folder of an export appears whole or not at all, and some commands have no --resume."""
+    told = {"export": "; nothing was left behind", "report": "; the rows are as they were", "data": ""}
+    return told.get("".join(sys.argv[1:2]), f"; {resumed}")
+
+
+def _reason(error: OSError) -> str:
+    """A full disk by its name: numpy says only how much of an array was written."""
+    if error.strerror is None and re.fullmatch(r"\d+ requested and \d+ written", str(error)):
+        return f"{os.strerror(errno.ENOSPC)} ({error})"
+    return error.strerror or str(error)
 
 
 def _fail(sentence: str, code: int) -> None:
