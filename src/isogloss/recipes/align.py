@@ -49,7 +49,7 @@ SHORTEST = 8  # tokens of a pair that are worth reading
 def align_job(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
-    train: Annotated[list[str], "pairs to learn from: SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table, a folder"],
+    train: Annotated[list[str], "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder"],
     evaluate: Annotated[list[str] | None, "text to measure perplexity on, LANG=FILE; default: what is held out"] = None,
     held_out: Annotated[float, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
     tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights; default: equal ones)"] = 1.0,
