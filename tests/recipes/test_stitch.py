@@ -35,7 +35,7 @@ def test_the_planted_models_have_one_shape(planted):
     """What every other test here stands on: cut k of one is cut k of the other, turned."""
     first, other, turn = planted
     text = parallel_text(5)
-    x, y = (ig.vectors(ig.load(one), text[lang], unit="word") for one, lang in ((first, "qaa"), (other, "qab")))
+    x, y = (ig.vectors(ig.load(one), text[language], unit="word") for one, language in ((first, "qaa"), (other, "qab")))
     torch.testing.assert_close(y, x @ turn.T, atol=1e-5, rtol=0)
     assert (y - x).abs().max() > 1
 
@@ -115,21 +115,22 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
     pairs = []
     for one in word_pairs(text, ("qab", "qaa"), most=50_000, cap=3, seed=0):
         words = {
-            lang: text[lang].sentences[one.row].split()[at] for lang, at in (("qab", one.first), ("qaa", one.other))
+            language: text[language].sentences[one.row].split()[at]
+            for language, at in (("qab", one.first), ("qaa", one.other))
         }
-        for lang, word in words.items():
-            seen_words[lang][word] = seen_words[lang].get(word, 0) + 1
+        for language, word in words.items():
+            seen_words[language][word] = seen_words[language].get(word, 0) + 1
         assert words["qaa"] != words["qab"]
         pairs.append((one.row, one.first, one.other))
     assert max(max(known.values()) for known in seen_words.values()) == 3
     sides = []
-    for folder, lang, at in ((other, "qab", 1), (first, "qaa", 2)):
-        starts = np.cumsum([0, *(len(sentence.split()) for sentence in text[lang])])
-        vectors = ig.vectors(ig.load(folder), text[lang], unit="word")[2].double().numpy()
+    for folder, language, at in ((other, "qab", 1), (first, "qaa", 2)):
+        starts = np.cumsum([0, *(len(sentence.split()) for sentence in text[language])])
+        vectors = ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy()
         sides.append(np.stack([vectors[starts[pair[0]] + pair[at]] for pair in pairs]))
     mapping = seen["mapping"]
-    means = [ig.vectors(ig.load(folder), text[lang], unit="word")[2].double().numpy().mean(0)
-             for folder, lang in ((other, "qab"), (first, "qaa"))]  # fmt: skip
+    means = [ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy().mean(0)
+             for folder, language in ((other, "qab"), (first, "qaa"))]  # fmt: skip
     for shape, mean, side in zip((mapping.source, mapping.target), means, sides, strict=True):
         np.testing.assert_allclose(shape.mean.numpy(), mean, atol=1e-5)
         assert np.abs(mean - side.mean(0)).max() > 1e-3, "of all words, not of those that are paired"
@@ -386,7 +387,7 @@ def test_the_command(planted, tmp_path, monkeypatch, capsys):
         (tmp_path / f"text.{corpus.language}").write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
     code, _, errors = command_line(monkeypatch, capsys)(
         "stitch", first, "--other", other, "--task", "ner", "--train", f"qaa={given['train']['qaa']}",
-        "--dev", f"qaa={given['dev']['qaa']}", *(f"--test={lang}={path}" for lang, path in given["test"].items()),
+        "--dev", f"qaa={given['dev']['qaa']}", *(f"--test={one}={path}" for one, path in given["test"].items()),
         "--bitext", tmp_path / "text.qaa", "--bitext", tmp_path / "text.qab", "--languages", "qaa,qab",
         "--layers", "1", "--epochs", "1", "--fresh", "1", "--device", "cpu", "--out", tmp_path / "run",
     )  # fmt: skip
