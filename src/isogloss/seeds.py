@@ -1,6 +1,10 @@
 """Seeds for every draw, made from the run's one seed and what is drawn, so that nothing is seeded globally."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 
 
 def seed_of(seed: int, *parts: int | str) -> int:
@@ -11,3 +15,12 @@ def seed_of(seed: int, *parts: int | str) -> int:
     """
     digest = hashlib.blake2b(repr((seed, *parts)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside the block PyTorch draws on the CPU by this seed; after it the global random state is as it was."""
+    with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would also seed every GPU, which this fork does not put back.
+        torch.default_generator.manual_seed(seed)
+        yield

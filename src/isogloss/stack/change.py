@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from isogloss.errors import InputError
+from isogloss.seeds import seeded
 from isogloss.stack.stack import Stack, module_at
 
 OWN, TORCH = "own", "torch"
@@ -58,9 +59,7 @@ def redraw(
         raise InputError(f"{stack.name} has blocks 1 to {stack.last}, not {numbers}")
     if initialiser not in INITIALISERS:
         raise InputError(f"the initialiser {initialiser!r} is not known; choose {' or '.join(INITIALISERS)}")
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed every GPU, which this fork does not put back.
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
         if initialiser == TORCH:
             for number in numbers:

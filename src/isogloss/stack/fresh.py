@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from isogloss.errors import InputError
+from isogloss.seeds import seeded
 from isogloss.stack.stack import Stack, module_at
 
 
@@ -25,9 +26,7 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
         raise InputError(f"{stack.name} has cuts 0 to {stack.last}; fresh blocks cannot stand on cut {cut}")
     if count < 1:
         raise InputError(f"at least 1 fresh block is needed, not {count}")
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed every GPU, which this fork does not put back.
-        torch.default_generator.manual_seed(seed)
+    with seeded(seed):
         model = type(stack.model)(_deep(stack.model.config, cut + count))
     known = stack.model.state_dict()
     kept = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))

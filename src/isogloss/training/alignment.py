@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from isogloss.seeds import seed_of
+from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, module_at
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.pairstreams import Borders, PairSampler, PairStream
@@ -311,8 +311,7 @@ def _projection(how: Alignment, width: int, seed: int) -> nn.Module:
     """Nothing, one linear layer, or two with a ReLU between (MoCo v2), drawn from the seed."""
     if how.projection == "none":
         return nn.Identity()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed_of(seed, "projection"))
+    with seeded(seed_of(seed, "projection")):
         last = nn.Linear(width, how.width)
         return last if how.projection == "linear" else nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
 

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from isogloss.errors import InputError
-from isogloss.seeds import seed_of
+from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import family_of
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack
@@ -191,9 +191,7 @@ def _shape(config: Any) -> dict[str, Any]:
 def _draw(config: Any, language: str, seed: int) -> Any:
     from transformers import AutoModelForMaskedLM
 
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed every GPU, which this fork does not put back.
-        torch.default_generator.manual_seed(seed_of(seed, "weights", language))
+    with seeded(seed_of(seed, "weights", language)):
         return AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isogloss.seeds import seed_of
+from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import IGNORE, Found, Items, Labels, Task
 from isogloss.text.batches import Batch, group
@@ -58,8 +58,7 @@ class TaskModel(nn.Module):
         self.stack, self.task, self.labels, self.dropout = stack, task, labels, dropout
         self.still = still or stack
         self.encoder = stack.model
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed_of(seed, "head"))
+        with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
         self.head.to(stack.device)
         self._frozen: list[nn.Module] = []
