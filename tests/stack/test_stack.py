@@ -219,6 +219,18 @@ def test_the_fingerprint_follows_the_weights_and_not_the_last_call(tiny):
     assert stack.fingerprint != before
 
 
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_fingerprint_of_a_masked_lm_is_the_same_at_every_loading(family, tmp_path):
+    from transformers import AutoModelForMaskedLM
+
+    from tiny_models import tiny_config, tiny_tokenizer
+
+    tokenizer = tiny_tokenizer()
+    AutoModelForMaskedLM.from_config(tiny_config(family, len(tokenizer))).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)  # such a folder holds no pooler
+    assert load(tmp_path).fingerprint == load(tmp_path).fingerprint
+
+
 @pytest.mark.parametrize("family", ["roberta", "mpnet", "bert"])
 def test_the_longest_sentence_fits_the_position_table(tiny, family):
     stack = load(tiny(family))
