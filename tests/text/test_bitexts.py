@@ -130,6 +130,13 @@ def test_a_header_may_not_name_a_language_twice(tmp_path):
         read_bitext(put(tmp_path / "t.tsv", "zh\tcmn\n一\t一\n"))
 
 
+@pytest.mark.parametrize("line", ["source\ttarget", "English\tDutch", "Source\tdutch"])
+def test_a_header_without_codes_is_not_taken_for_a_sentence(tmp_path, line):
+    path = put(tmp_path / "t.tsv", f"{line}\none\teen\n")
+    with pytest.raises(InputError, match=r"t\.tsv:1: .* looks like a header.*write en<TAB>nl there"):
+        read_bitext(path, languages=("en", "nl"))
+
+
 def test_without_a_header_the_name_tells(tmp_path):
     path = put(tmp_path / "docs.en-nl.tsv", "one\teen\ntwo\ttwee\n")
     assert sentences(read_bitext(path, languages=("nl", "en"))) == [["een", "twee"], ["one", "two"]]
@@ -199,6 +206,21 @@ def test_a_folder_of_aligned_sets(folder):
     )
     assert [(bitext.name, bitext.rows) for bitext in read_bitexts(path)] == [("train", 1), ("val", 1)]
     assert sentences(read_bitexts(path, languages=("fr", "en"))[1]) == [["deux"], ["two"]]
+
+
+def test_a_folder_of_text_files_named_by_language(folder):
+    path = folder(en__txt="one\n", nl__txt="een\n", talk__en__txt="two\n", talk__nl__txt="twee\n", notes__txt="x\n")
+    assert [(bitext.name, bitext.languages) for bitext in read_bitexts(path)] == [
+        (path.name, ("en", "nl")), ("talk", ("en", "nl"))
+    ]  # fmt: skip
+    folder(talk__nl__txt="twee\ndrie\n")
+    with pytest.raises(InputError, match="equally many lines"):
+        read_bitexts(path)
+
+
+def test_a_folder_of_tables_with_headers(folder):
+    path = folder(talks__tsv="en\tnl\none\teen\n", notes__tsv="a\tb\n", one__txt="x\n")
+    assert [(bitext.name, sentences(bitext)) for bitext in read_bitexts(path)] == [("talks.tsv", [["one"], ["een"]])]
 
 
 def test_a_folder_without_parallel_text(folder):

@@ -44,6 +44,12 @@ def test_pairs_are_found_in_files_tables_folders_and_memory(tmp_path):
     assert {each.title: list(each.open()) for each in find_pairs(folder)} == {
         "en-de": [("yes", "ja")], "en-nl": [("yes", "ja")]
     }  # fmt: skip
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write(folder / "en.txt", ["yes"]), write(folder / "nl.txt", ["ja"])
+    assert [(each.title, list(each.open())) for each in find_pairs(folder)] == [("en-nl", [("yes", "ja")])]
+    write(folder / "talks.tsv", ["en\tnl", "no\tnee"])
+    assert [list(each.open()) for each in find_pairs(folder)] == [[("no", "nee")]]
     both = find_pairs([invented(("qaa", "qab"), sentences=3, seed=0), f"en-nl={en},{nl}"])
     assert [each.title for each in both] == ["qaa-qab", "en-nl"] and len(list(both[0].open())) == 3
 

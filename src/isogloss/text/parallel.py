@@ -19,7 +19,7 @@ from isogloss.errors import InputError
 from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext
 from isogloss.text.languages import code
-from isogloss.text.readers.folders import aligned_sets, pair_tables, tatoeba_files
+from isogloss.text.readers.folders import aligned_sets, aligned_texts, headed_tables, pair_tables, tatoeba_files
 from isogloss.text.readers.lines import file_path, first_line, stream_lines
 from isogloss.text.readers.names import languages_of, pick
 from isogloss.text.readers.tables import BARS, stream_bars, stream_table, table_columns
@@ -137,20 +137,22 @@ def _bars(path: Path, languages: Sequence[str] | None, option: str) -> Pairs:
 
 
 def _folder(folder: Path, option: str) -> Iterator[Pairs]:
+    sets = aligned_sets(folder)
+    tables = pair_tables(folder) or ({} if sets else headed_tables(folder))
     if tatoeba := tatoeba_files(folder):
         for other, (english, path) in tatoeba.items():
             yield from _aligned(english, path, ("en", other))
-    elif tables := pair_tables(folder):
+    elif tables:
         for path in tables:
             yield from _table(path, None, option)
-    elif sets := aligned_sets(folder):
+    elif sets := sets or aligned_texts(folder):
         for stem, files in sets.items():
             for source, target in _with_centre(list(files), stem, option):
                 yield from _aligned(files[source], files[target], (source, target))
     else:
         raise InputError(
-            f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, or "
-            f"train.en and train.nl; give --{option} SOURCE-TARGET=FILE,FILE instead"
+            f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
+            f"train.en and train.nl, or en.txt and nl.txt; give --{option} SOURCE-TARGET=FILE,FILE instead"
         )
 
 

@@ -6,6 +6,8 @@
 | `en-nl.tsv`, `qgis.en-nl.tsv` | one a file |
 | `train.en.gz`, `train.de.gz`, `val.en.gz` ... | one a stem, all its languages |
 | `en_pud-ud-test.conllu`, `nl_pud-ud-test.conllu` | one of all treebanks |
+| `talks.tsv` with a header of languages | one a file |
+| `talk.en.txt`, `talk.nl.txt`; `en.txt`, `nl.txt` | one a stem, all its languages |
 """
 
 import re
@@ -18,9 +20,9 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers.assemble import assemble
 from isogloss.text.readers.conllu import read_treebanks
-from isogloss.text.readers.lines import plain_name, read_lines
+from isogloss.text.readers.lines import first_line, plain_name, read_lines
 from isogloss.text.readers.names import language_of, languages_of, pick
-from isogloss.text.readers.tables import read_table
+from isogloss.text.readers.tables import header, read_table
 
 _TATOEBA = re.compile(r"tatoeba\.([a-z]{3})-eng\.([a-z]{3})")
 
@@ -64,11 +66,21 @@ def aligned_sets(folder: Path) -> dict[str, dict[str, Path]]:
 
     `source.en.txt` is not one of them: that is how running text is named, which is parallel to nothing.
     """
+    return _by_stem({path: plain_name(path) for path in sorted(folder.iterdir()) if "." in plain_name(path)})
+
+
+def aligned_texts(folder: Path) -> dict[str, dict[str, Path]]:
+    """The same for `talk.en.txt` and `en.txt`: what a folder that holds nothing else is taken to mean."""
+    names = {path: plain_name(path) for path in sorted(folder.iterdir())}
+    return _by_stem({path: name.removesuffix(".txt") for path, name in names.items() if name.endswith(".txt")})
+
+
+def _by_stem(names: dict[Path, str]) -> dict[str, dict[str, Path]]:
     sets: dict[str, dict[str, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        stem, dot, last = plain_name(path).rpartition(".")
-        if dot and last.islower() and is_code(last) and path.is_file():
-            sets.setdefault(stem, {})[code(last)] = path
+    for path, name in names.items():
+        stem, _, last = name.rpartition(".")
+        if last.islower() and is_code(last) and path.is_file():
+            sets.setdefault(stem or path.parent.resolve().name, {})[code(last)] = path
     return {stem: files for stem, files in sets.items() if len(files) > 1}
 
 
@@ -79,6 +91,17 @@ def pair_tables(folder: Path) -> dict[Path, tuple[str, ...]]:
         languages = languages_of(path)
         if languages and plain_name(path).endswith(".tsv"):
             tables[path] = languages
+    return tables
+
+
+def headed_tables(folder: Path) -> dict[Path, tuple[str, ...]]:
+    """Tables whose first line names two languages or more, with those languages."""
+    tables: dict[Path, tuple[str, ...]] = {}
+    for path in sorted(folder.iterdir()):
+        if plain_name(path).endswith(".tsv") and path.is_file():
+            languages = tuple(one for one in header(first_line(path).split("\t")) or () if one is not None)
+            if len(languages) > 1:
+                tables[path] = languages
     return tables
 
 
@@ -95,9 +118,13 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     banks = treebanks(folder)
     if banks:
         return [_treebanks(folder, banks, languages)]
+    if tables := headed_tables(folder):
+        return _tables(folder, tables, languages)
+    if sets := aligned_texts(folder):
+        return _sets(folder, sets, languages)
     raise InputError(
         f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
-        "train.en and train.nl, or en_*.conllu; name the files one by one instead"
+        "train.en and train.nl, en.txt and nl.txt, or en_*.conllu; name the files one by one instead"
     )
 
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus
-from isogloss.text.languages import code, is_code
+from isogloss.text.languages import code, is_code, name
 from isogloss.text.readers.lines import Problem, Source, fail, first_line, stream_lines
 from isogloss.text.readers.names import languages_of, pick
 
 IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
+HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
 BARS = "|||"
 
 
@@ -31,10 +32,10 @@ def header(cells: Sequence[str]) -> list[str | None] | None:
     [None, 'en', 'nl']
     """
     names = [cell.strip() for cell in cells]
-    languages = [name for name in names if not is_ignored(name)]
-    if not languages or not all(is_code(name) for name in languages):
+    languages = [one for one in names if not is_ignored(one)]
+    if not languages or not all(is_code(one) for one in languages):
         return None
-    return [None if is_ignored(name) else code(name) for name in names]
+    return [None if is_ignored(one) else code(one) for one in names]
 
 
 def table_columns(path: Path, languages: Sequence[str] | None) -> tuple[list[str | None], bool]:
@@ -54,6 +55,11 @@ def table_columns(path: Path, languages: Sequence[str] | None) -> tuple[list[str
     told = named if named is not None and len(named) == len(cells) else languages
     if told is None or len(told) != len(cells):
         raise InputError(_no_header(path, cells, languages))
+    if {cell.strip().lower() for cell in cells} <= HEADINGS | {name(one).lower() for one in told}:
+        raise InputError(
+            f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
+            f"write {'<TAB>'.join(told)} there, or take the line out"
+        )
     return list(told), False
 
 
