@@ -1,12 +1,12 @@
 """A random masked LM of invented languages with text to tune it on, and options for a drift run of a second."""
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForMaskedLM
 
 from isogloss.text.invented import invented
 from tiny_commands import flags
-from tiny_models import tiny_config
+from tiny_models import MARKS, framed, tiny_config
 from tiny_pretraining import write_texts
 
 SMALL = {
@@ -19,17 +19,10 @@ def word_pieces(texts):
     """A tokenizer of letters and every third word of these texts: not trained, so that it is always the same."""
     words = sorted({word for text in texts for word in text.replace(".", " .").split()})
     letters = sorted(set("".join(words)))
-    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = dict.fromkeys([*marks, *letters, *(f"##{one}" for one in letters), *words[::3]])
+    pieces = dict.fromkeys([*MARKS, *letters, *(f"##{one}" for one in letters), *words[::3]])
     tokenizer = Tokenizer(models.WordPiece({one: place for place, one in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=64, unk_token="[UNK]", pad_token="[PAD]",
-        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-    )  # fmt: skip
+    return framed(tokenizer)
 
 
 def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0, **changes):

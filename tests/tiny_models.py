@@ -35,6 +35,17 @@ def wordpiece_machine(vocabulary):
     return tokenizer
 
 
+def framed(machine):
+    """A tokenizer of transformers that puts BERT's marks around what a machine cuts."""
+    machine.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=machine, model_max_length=64, unk_token="[UNK]", pad_token="[PAD]",
+        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+    )  # fmt: skip
+
+
 def tiny_tokenizer(texts=TEXT, size=400):
     """A WordPiece tokenizer with BERT's marks, trained on a handful of sentences: the same in every process.
 
@@ -49,13 +60,7 @@ def tiny_tokenizer(texts=TEXT, size=400):
     learner.train_from_iterator(texts, trainer)
     tokenizer = wordpiece_machine(learner.get_vocab())  # a new one, where only the marks are marks
     tokenizer.add_special_tokens(list(MARKS))
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=64, unk_token="[UNK]", pad_token="[PAD]",
-        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-    )  # fmt: skip
+    return framed(tokenizer)
 
 
 def tiny_config(family, vocabulary):

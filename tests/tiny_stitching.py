@@ -4,10 +4,10 @@ alphabet replaced, so that what a rotation should find is known.
 
 import numpy as np
 import torch
-from transformers import AutoModel, PreTrainedTokenizerFast
+from transformers import AutoModel
 
 import isogloss as ig
-from tiny_models import MARKS, TEXT, tiny_tokenizer, wordpiece_machine
+from tiny_models import MARKS, TEXT, framed, tiny_tokenizer, wordpiece_machine
 from tiny_tasks import write_task
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -40,11 +40,7 @@ def turned_model(folder, into):
     pieces = {piece if piece in MARKS else said_otherwise(piece): number for piece, number in known.get_vocab().items()}
     machine = wordpiece_machine(pieces)
     machine.add_special_tokens(list(MARKS))
-    machine.post_processor = known.backend_tokenizer.post_processor
-    PreTrainedTokenizerFast(
-        tokenizer_object=machine, model_max_length=64, unk_token="[UNK]", pad_token="[PAD]",
-        cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
-    ).save_pretrained(into)  # fmt: skip
+    framed(machine).save_pretrained(into)
     return str(into), torch.eye(len(order))[order]
 
 
