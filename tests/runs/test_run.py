@@ -29,6 +29,18 @@ def test_rows_read_back_equal_rows_written(tmp_path):
     assert not (tmp_path / "run" / "scratch").exists()
 
 
+def test_published_results_have_one_file_of_rows(tmp_path):
+    run = start(tmp_path / "run", FACTS)
+    run.append(ROWS)
+    table = run.finish()
+    (tmp_path / "run" / "rows.csv").unlink()
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "run"), table)
+    packed = tmp_path / "run" / "rows.parquet"
+    packed.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(InputError, match=r"rows\.parquet cannot be read as parquet .*; the run must be made again"):
+        read_rows(tmp_path / "run")
+
+
 def test_a_row_is_kept_once(tmp_path):
     run = start(tmp_path / "run", FACTS)
     run.append(ROWS)

@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
-from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key
+from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key, typed
 
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
@@ -146,11 +146,16 @@ def check_folder(path: Path, *, resume: bool) -> None:
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
-    """The table of a run folder, finished or not."""
-    path = Path(folder) / "rows.csv"
-    if not path.is_file():
-        raise InputError(f"{folder} is no run folder: it has no rows.csv")
-    return frame(_read_csv(path))
+    """The table of a run folder, finished or not; published results may have `rows.parquet` alone."""
+    path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
+    if path.is_file():
+        return frame(_read_csv(path))
+    if not packed.is_file():
+        raise InputError(f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
+    try:
+        return typed(pd.read_parquet(packed))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
