@@ -6,7 +6,7 @@ three seeds there is no interval worth the name, so nothing is judged.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -17,6 +17,8 @@ from isogloss.measures.curves import band
 from isogloss.papers.tables import number
 
 LEAST = 3  # seeds for an interval
+
+Seeds = dict[int, float]  # a value for each seed
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,22 @@ def over_seeds(values: ArrayLike, *, log: bool = False) -> Interval:
         math.nan if few else float(found.high[0]),
         len(seeds),
     )
+
+
+def over(values: Mapping[int, float] | Sequence[float], *, log: bool = False) -> Interval:
+    """`over_seeds` of values by seed, or one after the other."""
+    return over_seeds(list(values.values()) if isinstance(values, Mapping) else list(values), log=log)
+
+
+def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
+    """The mean over sides, for the seeds that all of them have; sides without any do not count.
+
+    >>> mean_by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}])
+    {1: 3.0}
+    """
+    some = [side for side in sides if side]
+    common = set.intersection(*(set(side) for side in some)) if some else set()
+    return {seed: float(np.mean([side[seed] for side in some])) for seed in sorted(common)}
 
 
 def share_over_seeds(values: ArrayLike) -> Interval:

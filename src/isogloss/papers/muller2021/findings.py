@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval
+from isogloss.papers.evidence import LEAST, Contrast, Finding, Seeds, above, all_of, below, no_interval, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE
-from isogloss.papers.muller2021.reading import Results, Seeds, over
+from isogloss.papers.muller2021.reading import Results
 from isogloss.papers.tables import signed
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 

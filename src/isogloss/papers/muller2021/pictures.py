@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from isogloss.papers.evidence import Seeds, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE, SOURCE, TABLE_1
-from isogloss.papers.muller2021.reading import Results, Seeds, over
+from isogloss.papers.muller2021.reading import Results
 from isogloss.papers.pictures import Line, Panel, Picture, bands_over
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 

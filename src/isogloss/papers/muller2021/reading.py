@@ -1,6 +1,5 @@
 """Scores, changes and similarities out of the one table, by task, source, plan and layer."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import Interval, over_seeds
+from isogloss.papers.evidence import Interval, Seeds, mean_by_seed
 from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNSEEN
 from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.steps.drifting import START
@@ -16,7 +15,6 @@ from isogloss.recipes.steps.legacy import MARK
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
-Seeds = dict[int, float]
 POOLED = (OTHERS, UNSEEN)
 
 
@@ -184,15 +182,3 @@ def _by_seed(rows: pd.DataFrame, column: str) -> dict[tuple[Any, ...], Seeds]:
     for *place, seed, value in rows[names].itertuples(index=False):
         found.setdefault(tuple(place), {})[int(seed)] = float(value)
     return found
-
-
-def mean_by_seed(sides: Sequence[Seeds]) -> Seeds:
-    """The mean over sides, for the seeds that all of them have."""
-    sides = [side for side in sides if side]
-    common = set.intersection(*(set(side) for side in sides)) if sides else set()
-    return {seed: float(np.mean([side[seed] for side in sides])) for seed in sorted(common)}
-
-
-def over(seeds: Seeds) -> Interval:
-    """Mean and t interval over seeds."""
-    return over_seeds(list(seeds.values()))

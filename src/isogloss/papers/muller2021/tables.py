@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, no_interval
+from isogloss.papers.evidence import LEAST, no_interval, over
 from isogloss.papers.muller2021.published import (
     DOMAINS,
     NAMES,
@@ -16,7 +16,7 @@ from isogloss.papers.muller2021.published import (
     TABLE_1,
     TASKS,
 )
-from isogloss.papers.muller2021.reading import Results, over
+from isogloss.papers.muller2021.reading import Results
 from isogloss.papers.tables import NOTHING, Table, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 

@@ -8,7 +8,18 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval, share_over_seeds
+from isogloss.papers.evidence import (
+    LEAST,
+    Contrast,
+    Finding,
+    Seeds,
+    above,
+    all_of,
+    below,
+    no_interval,
+    over,
+    share_over_seeds,
+)
 from isogloss.papers.pan2021.published import (
     AIMS,
     BEFORE,
@@ -23,7 +34,7 @@ from isogloss.papers.pan2021.published import (
     UNSHUFFLED,
     titled,
 )  # fmt: skip
-from isogloss.papers.pan2021.reading import Results, Seeds, less, over, title
+from isogloss.papers.pan2021.reading import Results, less, title
 from isogloss.papers.tables import percent, signed
 
 

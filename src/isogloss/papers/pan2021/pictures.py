@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from isogloss.papers.evidence import share_over_seeds
+from isogloss.papers.evidence import Seeds, share_over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
-from isogloss.papers.pan2021.reading import Results, Seeds, amount
+from isogloss.papers.pan2021.reading import Results, amount
 from isogloss.papers.pictures import Line, Panel, Picture, bands_over
 
 

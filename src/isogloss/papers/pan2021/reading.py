@@ -8,12 +8,11 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import Interval, over_seeds
+from isogloss.papers.evidence import Seeds
 from isogloss.papers.pan2021.published import AIMS, BEFORE, SEARCH, TITLES
 from isogloss.recipes.steps.taskscores import OTHERS
 from isogloss.text.languages import short_name
 
-Seeds = dict[int, float]
 ALONE = -1  # the seed of the model as it was, which is mapped once
 
 
@@ -156,11 +155,6 @@ def less(after: Mapping[int, float], before: Mapping[int, float]) -> Seeds:
     if set(before) == {ALONE}:
         return {seed: value - before[ALONE] for seed, value in after.items()}
     return {seed: value - before[seed] for seed, value in after.items() if seed in before}
-
-
-def over(seeds: Mapping[int, float], *, log: bool = False) -> Interval:
-    """The mean over seeds and its interval."""
-    return over_seeds(list(seeds.values()), log=log)
 
 
 def title(language: str) -> str:

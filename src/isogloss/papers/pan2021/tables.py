@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST, no_interval, share_over_seeds
+from isogloss.papers.evidence import LEAST, Seeds, no_interval, over, share_over_seeds
 from isogloss.papers.pan2021.published import (
     BEFORE,
     BOTH,
@@ -15,7 +15,7 @@ from isogloss.papers.pan2021.published import (
     TRANSLATED,
     titled,
 )
-from isogloss.papers.pan2021.reading import Results, Seeds, less, over, title
+from isogloss.papers.pan2021.reading import Results, less, title
 from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 

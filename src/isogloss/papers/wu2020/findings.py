@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from isogloss.measures.correlation import correlation
-from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, below
+from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, below, over
 from isogloss.papers.wu2020 import taskfindings as tasks
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, FIGURE_7_MEANS, KINDS, MONOLINGUAL, PEARSON
-from isogloss.papers.wu2020.reading import DISTANCE, Results, averaged, mean_over, over, slope
+from isogloss.papers.wu2020.reading import DISTANCE, Results, averaged, mean_over, slope
 from isogloss.papers.wu2020.taskfindings import LOWER, UPPER
 
 FAR = 10  # times chance

@@ -2,9 +2,10 @@
 
 import pandas as pd
 
+from isogloss.papers.evidence import over
 from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.papers.wu2020.published import BILINGUAL, ENGLISH, FIGURE_7, KINDS, MONOLINGUAL, NAMES
-from isogloss.papers.wu2020.reading import Curves, Results, averaged, over, over_share
+from isogloss.papers.wu2020.reading import Curves, Results, averaged, over_share
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
 from isogloss.recipes.steps.stitching import RANDOM, STITCHED, UNMAPPED

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import Interval, over_seeds
+from isogloss.papers.evidence import Interval, Seeds, mean_by_seed, over
 from isogloss.papers.wu2020.published import DEFAULT, MONOLINGUAL, TABLE_1, TASKS
 from isogloss.papers.wu2020.relations import RELATION, WAY
 
-Seeds = dict[int, float]
 Curves = dict[int, Seeds]  # by layer
 COLUMNS = ["measure", "task", "model", "source", "target", "unit", "variant", "layer", "seed", "value", "low", "high",
            "floor", "n"]  # fmt: skip
@@ -69,11 +68,6 @@ class Results:
         """CKA as a mean over layers, by seed."""
         found = self._all.get((form, "cka", kind, self.source, target, "sentence", ""), {})
         return {seed: one.value for (layer, seed), one in found.items() if layer == NEVER and seed != NEVER}
-
-    def cka_of(self, kind: str, target: str, layer: int) -> Value | None:
-        """CKA at a layer of the first seed, with the interval over sentences."""
-        found = self._all.get(("cka", "cka", kind, self.source, target, "sentence", ""), {})
-        return found.get((layer, 0))
 
     def retrieval(self, kind: str, target: str, way: str = WAY) -> Curves:
         """P@1 by layer and seed, from the source."""
@@ -148,13 +142,6 @@ class Results:
         return found
 
 
-def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
-    """The mean over sides, for the seeds that all of them have."""
-    some = [side for side in sides if side]
-    common = set.intersection(*(set(side) for side in some)) if some else set()
-    return {seed: float(np.mean([side[seed] for side in some])) for seed in sorted(common)}
-
-
 def mean_over(curves: Curves, layers: Iterable[int]) -> Seeds:
     """The mean over some layers, those that are there, by seed."""
     return mean_by_seed(curves[layer] for layer in layers if layer in curves)
@@ -173,11 +160,6 @@ def slope(curves: Mapping[int, float]) -> float:
 def averaged(curves: Curves) -> dict[int, float]:
     """The mean over seeds at each layer."""
     return {layer: float(np.mean(list(seeds.values()))) for layer, seeds in curves.items()}
-
-
-def over(values: Seeds | Sequence[float]) -> Interval:
-    """Mean and t interval over seeds, or over pairs of languages."""
-    return over_seeds(list(values.values()) if isinstance(values, dict) else list(values))
 
 
 def over_share(values: Seeds) -> Interval:

@@ -18,7 +18,7 @@ from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, TASKS, publ
 from isogloss.papers.wu2020.relations import relation_rows
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, records, row
 
 FORMS = ("cka", "cka_biased", "cka_uncentred")
 AS_PRINTED = "cka_uncentred"  # the formula of the paper, which removes no means
@@ -52,7 +52,7 @@ def _of_pretraining(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     last = rows[rows["step"] == rows["step"].max()]
     languages, variant = str(job.place["model"]), str(job.place["variant"])
     kind = BILINGUAL if "-" in languages else MONOLINGUAL
-    for one in _records(last):
+    for one in records(last):
         at = {"task": "pretrain", "data": languages, "target": one["target"], "unit": one["unit"], "variant": variant}
         yield row("perplexity", one["value"], n=one["n"], model=kind, seed=job.place["seed"], **_ends(one), **at)
 
@@ -62,10 +62,10 @@ def _of_rotation(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     alike = table[table["measure"].isin(FORMS)]
     text = "train" if "train" in set(alike["variant"]) else "test"
     at = {"model": job.place["kind"], "seed": job.place["seed"], "unit": "sentence"}
-    for one in _records(alike[alike["variant"] == text]):
+    for one in records(alike[alike["variant"] == text]):
         place = {"task": "cka", "data": text, "source": one["source"], "target": one["target"], "layer": one["layer"]}
         yield row(one["measure"], one["value"], n=one["n"], **_ends(one), **place, **at)
-    for one in _records(table[table["measure"] == "p@1"]):
+    for one in records(table[table["measure"] == "p@1"]):
         place = {name: one[name] for name in ("data", "source", "target", "layer", "variant")}
         yield row("p@1", one["value"], n=one["n"], task="retrieval", **_ends(one), **place, **at)
 
@@ -73,7 +73,7 @@ def _of_rotation(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _of_stitching(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The main score in the target language by layer, way and seed."""
     task = str(job.place["task"])
-    for one in _records(_main(table[table["target"] == job.place["target"]], task)):
+    for one in records(_main(table[table["target"] == job.place["target"]], task)):
         place = {name: one[name] for name in ("data", "source", "target", "layer", "variant", "seed")}
         at = {"task": f"stitch {task}", "model": job.place["kind"]}
         yield row(TASKS[task], one["value"], n=one["n"], **_ends(one), **place, **at)
@@ -81,7 +81,7 @@ def _of_stitching(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _of_words(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """P@1 and coverage, by layer and of the embedding matrix; the baseline is `static`."""
-    for one in _records(table[table["measure"].isin(("p@1", "coverage"))]):
+    for one in records(table[table["measure"].isin(("p@1", "coverage"))]):
         kind = "static" if str(one["model"]).startswith("static") else MONOLINGUAL
         place = {name: one[name] for name in ("data", "source", "target", "layer", "variant", "unit") if name in one}
         yield row(one["measure"], one["value"], n=one["n"], task="lexicon", model=kind, **_ends(one), **place)
@@ -90,7 +90,7 @@ def _of_words(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _of_transfer(job: Job, table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The main score in both languages by seed."""
     task = str(job.place["task"])
-    for one in _records(_main(table[table["step"].isna()], task)):
+    for one in records(_main(table[table["step"].isna()], task)):
         place = {name: one[name] for name in ("data", "source", "target", "seed")}
         pair = f"{one['source']}-{job.place['target']}"
         at = {"task": f"table-1 {task}", "model": pair, "variant": job.place["variant"]}
@@ -144,14 +144,6 @@ def _beside(one: dict[str, Any], known: Mapping[tuple[tuple[str, Any], ...], flo
 
 def _ends(one: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one[name] for name in ("low", "high", "floor") if name in one}
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table without what is empty."""
-    return [
-        {str(name): value for name, value in one.items() if value is not None and value == value and value != ""}
-        for one in table.astype(object).where(table.notna(), None).to_dict("records")
-    ]
 
 
 def _refuse_mixed(jobs: Sequence[Job]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from isogloss.papers.evidence import LEAST
+from isogloss.papers.evidence import LEAST, Seeds, over
 from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.papers.wu2020.published import (
     BILINGUAL,
@@ -20,7 +20,7 @@ from isogloss.papers.wu2020.published import (
     TABLE_1_TARGETS,
     TASKS,
 )
-from isogloss.papers.wu2020.reading import Curves, Results, Seeds, Value, averaged, over, over_share
+from isogloss.papers.wu2020.reading import Curves, Results, Value, averaged, over_share
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.rows import FORMS
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS

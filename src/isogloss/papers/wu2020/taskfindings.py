@@ -4,10 +4,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from isogloss.papers.evidence import LEAST, Contrast, Finding, above, all_of, below, no_interval
+from isogloss.papers.evidence import (
+    LEAST,
+    Contrast,
+    Finding,
+    Seeds,
+    above,
+    all_of,
+    below,
+    mean_by_seed,
+    no_interval,
+    over,
+)
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, points_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, NAMES, TASKS
-from isogloss.papers.wu2020.reading import Results, Seeds, averaged, mean_by_seed, mean_over, over
+from isogloss.papers.wu2020.reading import Results, averaged, mean_over
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
 from isogloss.recipes.steps.stitching import STITCHED, UNMAPPED
 

@@ -29,7 +29,7 @@ from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.papers.muller2021.texts import Piece
 from isogloss.papers.muller2021.texts import Texts as Pieces
-from isogloss.papers.samples import drawn
+from isogloss.papers.samples import drawn, lowest
 from isogloss.papers.wu2020.invented import invented_texts
 from isogloss.papers.wu2020.scales import PARALLEL, Scale
 from isogloss.progress import Progress
@@ -251,8 +251,7 @@ def _table(bitext: Bitext, most: int | None) -> str:
     """A table of languages, its rows those of the lowest places."""
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in zip(*bitext, strict=True)]
     if most is not None and len(rows) > most:
-        kept = sorted(sorted(range(len(rows)), key=lambda row: place(rows[row][0]))[:most])
-        rows = [rows[row] for row in kept]
+        rows = [rows[number] for number in lowest([place(row[0]) for row in rows], most)]
     return "".join("\t".join(row) + "\n" for row in (bitext.languages, *rows))
 
 

@@ -13,7 +13,6 @@ from isogloss.recipes.jobs import Job
 
 WAYS = "raw,centred,procrustes,procrustes+iterative"
 STITCHED = ("ner", "parsing")
-PARTS = ("pack", "pretrain", "rotate", "stitch", "lexicon", "transfer")
 
 
 @dataclass(frozen=True)
