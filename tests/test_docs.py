@@ -79,6 +79,13 @@ def test_every_option_of_a_recipe_is_in_its_table(name):
     )
 
 
+def test_lists_of_recipes_and_results_are_whole():
+    listed = TEXTS["concepts.md"].partition("\n## Recipe, job")[2].partition("\n## ")[0]
+    assert {name for name in RECIPES if f"[{name}]({name}.md)" not in listed} == set()
+    measured = [place.parent.name for place in ROOT.glob("results/*2*/README.md")]
+    assert measured and {one for one in measured if f"../results/{one}/README.md" not in TEXTS["reproduce.md"]} == set()
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_sweep_has_the_options_of_its_recipe_and_those_in_its_table(name):
     def options(command):
