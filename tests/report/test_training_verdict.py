@@ -75,8 +75,8 @@ def test_languages_without_a_pooled_reading_are_averaged_and_called_so():
 def test_a_rise_is_said_with_its_step_and_a_small_one_as_small():
     lines = say(perplexity([20, 9, 8], "all"), perplexity([20, 7, 8], "ru"), perplexity([20, 4, 4.1], "nl"))
     assert lines[1:] == [
-        "It rose again for Russian from step 100 on (7.000 [6.900, 7.100] then, 8.000 [7.900, 8.100] at the end).",
-        "It rose again by less than its interval for Dutch (lowest at step 100).",
+        "It rose for Russian from step 100 on (7.000 [6.900, 7.100] then, 8.000 [7.900, 8.100] at the end).",
+        "It rose by less than its interval for Dutch (lowest at step 100).",
     ]
 
 

@@ -128,8 +128,8 @@ def _rises(lines: Sequence[Line], names: dict[str, str]) -> list[str]:
             clear.append(f"{name} from step {since} on ({reading(curve, place)} then, {reading(curve, -1)} at the end)")
         else:
             slight.append(f"{name} (lowest at step {since})")
-    sentences = [f"It rose again for {listed(clear)}."] if clear else []
-    return sentences + ([f"It rose again by less than its interval for {listed(slight)}."] if slight else [])
+    sentences = [f"It rose for {listed(clear)}."] if clear else []
+    return sentences + ([f"It rose by less than its interval for {listed(slight)}."] if slight else [])
 
 
 def _meeting(rows: pd.DataFrame) -> list[str]:
