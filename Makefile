@@ -34,7 +34,7 @@ test-cluster: install
 	$(RUN) pytest -m cluster
 
 bench: install
-	for one in benchmarks/*.py; do $(RUN) benchmarks.$$(basename $$one .py) || exit 1; done
+	for one in $$(grep -l __main__ benchmarks/*.py); do $(RUN) benchmarks.$$(basename $$one .py) || exit 1; done
 
 clean:
 	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache

@@ -25,7 +25,6 @@ CPU the time is the processor's, and there are no workers.
     python -m benchmarks.alignment --device cpu
 """
 
-import argparse
 import gc
 import importlib
 import importlib.util
@@ -41,10 +40,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from benchmarks.commandline import make_parser, read
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.errors import InputError
-from isogloss.stack.load import choose_device, choose_dtype, load_masked_lm, locate
+from isogloss.stack.load import load_masked_lm, locate
 from isogloss.text.pairstreams import borders_of, pack_pairs
 from isogloss.text.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
@@ -255,24 +255,15 @@ def fastest(runs, given):
 
 def read_arguments():
     """The command line; sizes not given are small on a CPU."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, SIZES)
     parser.add_argument("--model", default="mini", help="an encoder with a masked-LM head: mini, or a folder")
     parser.add_argument("--pairs", help="pairs to train on, as `isogloss align --train` takes them; default: made up")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
     parser.add_argument("--compiled", action="store_true", help="compile the blocks of isogloss' lines, on a GPU")
-    for name, (large, small) in SIZES.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"default: {large:,}; {small:,} on a CPU")
-    given = parser.parse_args()
-    given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
-    for name, sizes in SIZES.items():
-        if getattr(given, name) is None:
-            setattr(given, name, sizes[given.device.type == "cpu"])
+    given = read(parser, SIZES)
     if min(given.steps, given.warm_up, given.rounds) < 1 or given.batch < 2 or given.queue % given.batch:
         parser.error("sizes must be at least 1, --batch at least 2, and --queue a multiple of --batch")
     if given.workers < 0 or (given.workers and given.device.type == "cpu"):
         parser.error("--workers are for a GPU: on a CPU the time is the processor's, and theirs would not count")
-    given.half = choose_dtype(None, given.device) == torch.bfloat16
     return given
 
 
