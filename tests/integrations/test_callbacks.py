@@ -132,6 +132,11 @@ def test_the_default_sample_is_a_sixteenth_of_what_is_trained_on_and_drawn_once(
     assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50
 
 
+def test_drift_takes_a_corpus():
+    with pytest.raises(InputError, match=r"sentences are given as a Corpus, .* not \['een tekst'\]"):
+        DriftCallback(TOKENIZER, ["een tekst"])
+
+
 def test_drift_is_logged_per_layer_and_is_the_probes(tmp_path, tiny_reference):
     model, corpus = tiny(), Corpus("nl", NL)
     sampling = {"seed": 0, "words": 60}

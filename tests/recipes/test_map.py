@@ -197,6 +197,12 @@ def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("given", [["talk.tsv"], [["the cat"] * 8, ["de kat"] * 8], [Path("talk.tsv")]])
+def test_text_that_is_no_bitext_is_refused_and_the_embedded_sentences_do_not_stand_in(stack, given):
+    with pytest.raises(InputError, match="parallel text is a Bitext or a Corpus, as read_bitext reads them, not "):
+        ig.map(stack, *given)
+
+
 def test_word_map_is_drawn_layer_after_layer(stack, bitext, tmp_path):
     ig.map(stack, bitext, out=tmp_path / "run", points=12, layers="0,2-3")
     points = pd.read_parquet(tmp_path / "run" / "points.parquet")

@@ -152,6 +152,14 @@ def test_empty_sentence_is_named_by_line(tiny):
         vectors(stack, Corpus("en", [], name="lines.txt"))
 
 
+@pytest.mark.parametrize("given", [["the cat"], "the cat"])
+def test_sentences_without_a_language_are_refused(tiny, given):
+    with pytest.raises(InputError, match=r"sentences are given as a Corpus, as in Corpus\('en', sentences\), not "):
+        vectors(load(tiny("bert")), given)
+    with pytest.raises(InputError, match="the corpus of en is one text; give a list of sentences"):
+        Corpus("en", "the cat")
+
+
 def test_cache_is_keyed_by_content_and_survives_a_broken_file(tiny, tmp_path, monkeypatch):
     stack = load(tiny("bert"))
     first = vectors(stack, CORPUS, cache=tmp_path)

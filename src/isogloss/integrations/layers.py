@@ -9,7 +9,7 @@ from isogloss.errors import InputError
 from isogloss.integrations.curve import Curve, Log
 from isogloss.integrations.trainer import refuse_sharded, stack_of
 from isogloss.stack.stack import Stack
-from isogloss.text.corpora import Corpus
+from isogloss.text.corpora import Corpus, check_corpus
 from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
 from isogloss.training.probes import Probe, Reading
 
@@ -43,6 +43,7 @@ class DriftCallback(TrainerCallback):  # type: ignore[misc]
         seed: int = 0,
         log: Log | None = None,
     ) -> None:
+        check_corpus(corpus)
         self._tokenizer, self._corpus, self._reference, self._measures = tokenizer, corpus, reference, tuple(measures)
         self._sampling: dict[str, Any] = {"words": words, "layers": layers, "seed": seed}
         self._curve = Curve(_layer_name, every=every, log=log)

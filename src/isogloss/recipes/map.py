@@ -33,7 +33,7 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.readers import embedded
 
 METHODS = ("cosine", "centred", "csls")
@@ -255,11 +255,7 @@ def _pairs(languages: Sequence[str], which: str) -> list[Pair]:
 
 def _bitexts(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
     """Corpora given one by one are the sides of one bitext; with nothing given, the embedded sentences."""
-    corpora = tuple(one for one in given if isinstance(one, Corpus))
-    texts = [one for one in given if isinstance(one, Bitext)]
-    if corpora:
-        texts.insert(0, Bitext(corpora))
-    return [_without_repeats(text) for text in texts] or [embedded()]
+    return [_without_repeats(text) for text in bitexts_of(given)] or [embedded()]
 
 
 def _without_repeats(bitext: Bitext) -> Bitext:

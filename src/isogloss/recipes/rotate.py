@@ -30,7 +30,7 @@ from isogloss.stack.change import reinitialise
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.text import read_bitexts, resolve
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 
 WAYS = "raw,centred,procrustes,procrustes+iterative"
 MAPS = "mappings"  # folder of maps that are kept
@@ -214,9 +214,7 @@ def _kept(keep: str, stack: Stack, cuts: Sequence[int], ways: Sequence[Way], tri
 
 
 def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
-    corpora = tuple(one for one in given if isinstance(one, Corpus))
-    texts = [one for one in given if isinstance(one, Bitext)]
-    texts = [Bitext(corpora), *texts] if corpora else texts
+    texts = bitexts_of(given)
     if not texts:
         raise InputError("--bitext is missing: it names the parallel sentences that are looked up")
     for text in texts:

@@ -33,7 +33,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import launched
@@ -202,8 +202,7 @@ def _target(sets: Sets) -> str:
 
 def _parallel(given: Sequence[Bitext | Corpus], source: str, target: str) -> Bitext:
     """The text that has both languages."""
-    corpora = tuple(one for one in given if isinstance(one, Corpus))
-    texts = [*([Bitext(corpora)] if corpora else []), *(one for one in given if isinstance(one, Bitext))]
+    texts = bitexts_of(given)
     if not texts:
         raise InputError(
             f"--bitext is missing: parallel text of {source} and {target}, from whose words the map is learned"

@@ -7,6 +7,7 @@ a treebank meet the subwords of any tokenizer: both sides are intervals over the
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from isogloss.errors import InputError
 
@@ -27,6 +28,10 @@ class Corpus:
     sentences: Sequence[str]
     words: Sequence[Sequence[Span]] | None = None
     name: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sentences, str):
+            raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -113,6 +118,26 @@ class Bitext:
         """The rows at these numbers, in this order, with their links."""
         links = {pair: [each[row] for row in rows] for pair, each in self.links.items()}
         return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
+
+
+def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
+    """Parallel text as recipes are given it: bitexts, and before them corpora one by one, the sides of one more."""
+    for one in given:
+        if not isinstance(one, Bitext | Corpus):
+            raise InputError(f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {_shortened(one)}")
+    corpora = tuple(one for one in given if isinstance(one, Corpus))
+    return [*([Bitext(corpora)] if corpora else []), *(one for one in given if isinstance(one, Bitext))]
+
+
+def check_corpus(given: Any) -> None:
+    """Sentences alone do not tell their language, and with it their words."""
+    if not isinstance(given, Corpus):
+        raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {_shortened(given)}")
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:56]} ..."
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from isogloss.stack.chain import Chain
 from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Part, Stack, measuring
 from isogloss.text.batches import Batch, chunks, encode, group
-from isogloss.text.corpora import Corpus
+from isogloss.text.corpora import Corpus, check_corpus
 from isogloss.vectors.cache import kept
 from isogloss.vectors.pool import first_of_group, mean_by_group
 
@@ -69,6 +69,7 @@ def stream(
     suits the device. prepared: what `prepare` gave, for several streams that share it. Progress is told under the name
     of the corpus.
     """
+    check_corpus(corpus)
     unknown = [unit for unit in units if unit not in UNITS]
     if unknown:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
@@ -120,6 +121,7 @@ def vectors(
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
     """
+    check_corpus(corpus)
     wanted = list(stack.cuts if layers is None else layers)
 
     def compute() -> Tensor:

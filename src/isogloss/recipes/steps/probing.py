@@ -6,7 +6,7 @@ from typing import Any
 from isogloss.errors import InputError
 from isogloss.recipes.steps.texts import Packed
 from isogloss.runs.run import Run
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.readers import embedded
 from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
 from isogloss.training.sharing import Languages, stack_of
@@ -16,12 +16,7 @@ LEAST = 64  # tokens of held-out text that perplexity is worth measuring on
 
 def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[Bitext]:
     """Parallel text in the model's languages: what was given, else the embedded sentences."""
-    for one in given:
-        if not isinstance(one, Bitext | Corpus):
-            raise InputError(f"text to measure on is a Bitext or a Corpus, as read_bitext reads them, not {one!r}")
-    corpora = tuple(one for one in given if isinstance(one, Corpus))
-    texts = [*([Bitext(corpora)] if corpora else []), *(one for one in given if isinstance(one, Bitext))]
-    found = []
+    texts, found = bitexts_of(given), []
     for text in texts or [embedded()]:
         both = [one for one in text.languages if one in languages]
         if len(both) > 1:

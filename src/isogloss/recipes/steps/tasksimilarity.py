@@ -29,7 +29,7 @@ from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, measuring
 from isogloss.text.batches import Batch, encode, group
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.training.probes import arithmetic
 from isogloss.vectors.pool import mean_by_group
 
@@ -76,8 +76,7 @@ def comparing(
         if named:
             raise InputError("--legacy is about how languages are compared, which needs --bitext")
         return None
-    corpora = tuple(one for one in bitext if isinstance(one, Corpus))
-    texts = [*(one for one in bitext if isinstance(one, Bitext)), *([Bitext(corpora)] if corpora else [])]
+    texts = bitexts_of(bitext)
     if len(texts) > 1:
         raise InputError(f"--bitext holds {len(texts)} parallel texts; languages are compared on one")
     sizes = [SIZES[one] for one in SIZES if one in named]
