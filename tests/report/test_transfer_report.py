@@ -44,6 +44,25 @@ def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
     ]  # fmt: skip
 
 
+def test_of_plans_that_score_alike_the_facts_name_the_one_that_the_verdict_names():
+    rows = made(plans=("freeze:-1", "freeze:0"))
+    rows["value"] = rows.value.where(rows.target != "others", 0.5)
+    assert transfer_verdict(rows)[-1].startswith("The others score highest under freeze:-1")
+    assert transfer_facts(rows)[0] == ("best plan for the others", "freeze:-1", "")
+
+
+def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():
+    where = {"model": "mini", "task": "nli", "source": "en", "seed": 0, "n": 9}
+    rows = [
+        row(measure, 0.5, target=target, data=data, step=step, variant=plan, **where)
+        for measure, target, data in (("loss", "en", "train"), ("accuracy", "de", "test"))
+        for plan in ("freeze:-1", "freeze:0")
+        for step in (5, 10)
+    ]
+    titles = [(panel.measure, panel.variant) for panel in panels(frame(rows))]
+    assert ("loss", "by plan") in titles and ("accuracy", "other languages, by plan") in titles
+
+
 def test_two_sets_of_a_language_are_told_apart():
     rows = made(plans=("freeze:-1",))
     again = rows[(rows.target == "nl") & rows.step.isna()]

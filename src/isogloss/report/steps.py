@@ -124,7 +124,7 @@ def _panels(
     of_task = bool((rows["task"] != "").all()) and layer is None  # what other languages score by plan, then each plan
     leads = [(plan, one.lead.curve) for plan, one in zip(plans, apart, strict=True) if one.lead is not None]
     lines = tuple(Line(plan, (), curve, leads=False) for plan, curve in leads)
-    called = BY_PLAN if of_task else place
+    called = ("by plan" if measure == "loss" else BY_PLAN) if of_task else place
     together = [Panel(measure, called, unit, layer, lines, other=other)] if lines else []
     return [*together, *apart] if of_task or not together else together
 

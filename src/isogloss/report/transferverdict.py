@@ -46,7 +46,7 @@ def transfer_facts(frame: pd.DataFrame) -> list[tuple[str, str, str]]:
     means = main[main["target"] == OTHERS]
     if means.empty:
         return []
-    best = means.sort_values("value", kind="stable").iloc[-1]
+    best = means.iloc[int(means["value"].argmax())]
     same = (main["variant"] == best["variant"]) & (main["model"] == best["model"]) & (main["task"] == best["task"])
     home = main[same & (main["source"] == best["source"]) & (main["target"] == best["source"])]
     facts = [("best plan for the others", str(best["variant"]), "")] if means["variant"].nunique() > 1 else []

@@ -11,7 +11,7 @@ function wordMap(root) {
       html(
         "p",
         { class: "quiet" },
-        "These runs hold no points, so there is no word map. A map run writes points.parquet beside its rows.",
+        "There is no word map: the run holds no points.parquet, which map writes unless it was told --points 0.",
       ),
     );
     return;
