@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 from browsing import NEEDED, visit, wait
 from report_runs import HOSTILE, WORDS, Shape, write_run
+from training_runs import write_training
 
 from isogloss.report import write_report
 from isogloss.report.folder import read_run
+from isogloss.runs import table
 
 pytestmark = NEEDED
 
@@ -308,4 +310,16 @@ def test_a_run_without_points_or_intervals_makes_a_quiet_page(driver, tmp_path):
     browser = visit(driver, write_report([folder], tmp_path / "report.html"))
     assert "no word map" in browser.find_element("id", "word-map").text
     assert len(browser.find_elements("css selector", ".panel")) == 1
+    assert browser.get_log("browser") == []
+
+
+def test_a_curve_of_one_point_is_a_dot(driver, tmp_path):
+    rows = [
+        table.row("accuracy", 0.4, n=60, step=4, variant=plan, model="m", task="nli", source="en", target="de")
+        for plan in ("freeze:-1", "freeze:0")
+    ]
+    folder = write_training(tmp_path / "run")
+    table.frame(rows).to_parquet(folder / "rows.parquet")
+    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    assert len(browser.find_elements("css selector", "circle.only")) == 4, "both plans, together and apart"
     assert browser.get_log("browser") == []

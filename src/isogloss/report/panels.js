@@ -59,6 +59,10 @@ function axes(frame) {
 
 function pathOf({ curve, colour, dash, faint }, frame) {
   const steps = curve.value.map((value, at) => [value, across(frame, curve, at)]).filter(([value]) => value !== null);
+  if (steps.length === 1) {
+    const [[value, x]] = steps; // a line of one point would not be seen
+    return svg("circle", { class: "only", cx: x, cy: frame.y(value), r: faint ? 2 : 3, fill: colour });
+  }
   return svg("path", {
     class: faint ? "faint-line" : "line",
     d: `M${steps.map(([value, x]) => `${x.toFixed(1)},${frame.y(value).toFixed(1)}`).join("L")}`,
