@@ -213,6 +213,22 @@ def test_an_interrupt_says_how_to_go_on(isogloss, sides, tiny, monkeypatch):
     assert code == 130 and "run the same command with --resume" in told and "Traceback" not in told
 
 
+def test_the_end_that_a_scheduler_sends_says_how_to_go_on(isogloss, sides, tiny, monkeypatch):
+    closed = []
+
+    def terminated(*_, **__):
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            closed.append("what was open")
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(cli, "execute", terminated)
+    code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
+    assert code == 143 and told == "isogloss: terminated; run the same command with --resume to go on\n"
+    assert closed == ["what was open"] and signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, monkeypatch):
     from isogloss.runs import run as run_module
 

@@ -41,6 +41,7 @@ def drawing_command_line(monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["isogloss", *map(str, arguments)])
+        capsys.readouterr()  # what a fixture printed, such as the progress of a model that is written
         code = 0
         try:
             cli.main()

@@ -2,14 +2,16 @@
 
 A parameter annotated Bitext is read from paths (`--bitext`, `--languages`, `--data`); the string beside an annotated
 type is its help. Exit codes: 0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130
-interrupted.
+interrupted, 143 terminated.
 """
 
 import errno
 import inspect
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
@@ -39,6 +41,8 @@ app.add_typer(data_app, name="data")
 app.add_typer(sweep_app, name="sweep")
 
 RECIPES: dict[str, Callable[..., Job]] = {name: one.job for name, one in registry.RECIPES.items()}
+INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
+STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 READ = {"bitext"}  # parameters that are read from paths
 ONLY = inspect.Parameter.KEYWORD_ONLY
 SHARED: list[tuple[str, Any, Any]] = [
@@ -196,7 +200,8 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
     try:
-        code = app(standalone_mode=False)
+        with _termination_is_an_exit():
+            code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)
@@ -205,15 +210,33 @@ def main() -> None:
         what = _afterwards("what was measured is kept, --resume goes on")
         _fail(f"could not read or write{where}: {_reason(error)}{what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
-        if isinstance(stop, SystemExit) and stop.code != 130:  # 130 is how the parser ends an interrupted command
+        ended = stop.code if isinstance(stop, SystemExit) else INTERRUPTED  # the parser may end so by itself, too
+        if not isinstance(ended, int) or ended not in STOPPED:
             raise
-        _fail(f"interrupted{_afterwards('run the same command with --resume to go on')}", 130)
+        _fail(f"{STOPPED[ended]}{_afterwards('run the same command with --resume to go on')}", ended)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         if not error.format_message():  # help was shown, as for no arguments at all
             sys.exit(2)
         _fail(error.format_message(), 2)  # the parser's own complaint, as about an unknown option
+
+
+@contextmanager
+def _termination_is_an_exit() -> Iterator[None]:
+    """Inside the block SIGTERM, with which schedulers end a command, closes what is open, as an interrupt does."""
+    if threading.current_thread() is not threading.main_thread():  # no other may say what signals do
+        yield
+        return
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _afterwards(resumed: str) -> str:

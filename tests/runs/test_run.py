@@ -1,11 +1,12 @@
 import json
+import os
 
 import pandas as pd
 import pytest
 
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
-from isogloss.runs import COLUMNS, frame, read_facts, read_rows, row, start
+from isogloss.runs import COLUMNS, check_folder, frame, read_facts, read_rows, row, start
 
 FACTS = {"command": "map", "arguments": {"pool": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
 ROWS = [
@@ -82,6 +83,17 @@ def test_a_folder_is_never_overwritten(tmp_path):
     (tmp_path / "notes" / "mine.txt").write_text("mine")
     with pytest.raises(InputError, match="is no run folder"):
         start(tmp_path / "notes", FACTS)
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match=r"run cannot be made in .*file: it is a file; choose another --out"):
+        check_folder(tmp_path / "file" / "run", resume=False)
+    check_folder(tmp_path / "new" / "run", resume=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(InputError, match=f"run cannot be made in {tmp_path}: you may not write there"):
+        check_folder(tmp_path / "new" / "run", resume=False)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(

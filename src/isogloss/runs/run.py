@@ -137,12 +137,17 @@ def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
 
 
 def check_folder(path: Path, *, resume: bool) -> None:
-    """Refuse a folder that holds a run already, unless it is to be resumed, or anything else."""
+    """Refuse a folder that holds a run already, unless it is to be resumed, or anything else; or cannot be written."""
     if (path / "run.json").is_file():
         if not resume:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
-    elif path.exists() and (not path.is_dir() or any(not is_leftover(one) for one in path.iterdir())):
+        return
+    if path.exists() and (not path.is_dir() or any(not is_leftover(one) for one in path.iterdir())):
         raise InputError(f"{path} exists and is no run folder; choose another --out")
+    above = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        why = "you may not write there" if above.is_dir() else "it is a file"
+        raise InputError(f"{path} cannot be made in {above}: {why}; choose another --out")
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
