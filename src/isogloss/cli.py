@@ -219,7 +219,7 @@ def main() -> None:
             raise
         if not error.format_message():  # help was shown, as for no arguments at all
             sys.exit(2)
-        _fail(error.format_message(), 2)  # the parser's own complaint, as about an unknown option
+        _fail(_complaint(error), 2)
 
 
 @contextmanager
@@ -237,6 +237,14 @@ def _termination_is_an_exit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _complaint(error: Any) -> str:
+    """What the parser says, as about an unknown option; of an unknown command, with those there are."""
+    said, context = str(error.format_message()), getattr(error, "ctx", None)
+    if said.startswith("No such command") and context is not None:
+        return f"{said.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
+    return said
 
 
 def _afterwards(resumed: str) -> str:
