@@ -187,6 +187,17 @@ def test_the_interval_over_pairs_is_students():
     assert f"{np.mean(apart):.3f} [{low:.3f}, {high:.3f}], a mean over layers and 6 pairs (0.080 in the paper)" in words
 
 
+def test_sentences_found_are_told_of_all_seeds_and_of_sentences_where_there_is_one():
+    rows = made()
+    words = next(one.measured for one in PAPER.findings(rows) if one.name == "rotation")
+    at = (rows.measure == "p@1") & (rows.model == "monolingual") & (rows.layer == 0) & rows.seed.notna()
+    found = rows[at & (rows.target == "fr") & (rows.task == "retrieval")].value
+    low, high = stats.t.interval(0.95, 2, found.mean(), stats.sem(found))
+    assert f"fr: P@1 {found.mean():.3f} [{low:.3f}, {high:.3f}] at layer 0 over 3 seeds" in words
+    one = rows[at & (rows.target == "de") & (rows.task == "retrieval")].value.item()
+    assert f"de: P@1 {one:.3f} [{one - 0.03:.3f}, {one + 0.03:.3f}] at layer 0, chance 0.0010" in words
+
+
 def test_the_correlation_is_pearsons_over_layers():
     rows = made()
     one = rows[

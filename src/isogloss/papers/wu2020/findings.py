@@ -14,7 +14,7 @@ from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, 
 from isogloss.papers.wu2020 import taskfindings as tasks
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, FIGURE_7_MEANS, KINDS, MONOLINGUAL, PEARSON
-from isogloss.papers.wu2020.reading import DISTANCE, Results, averaged, mean_over, slope
+from isogloss.papers.wu2020.reading import DISTANCE, Results, averaged, mean_over, over_share, slope
 from isogloss.papers.wu2020.taskfindings import LOWER, UPPER
 
 FAR = 10  # times chance
@@ -91,15 +91,17 @@ def _far(found: Results) -> Finding:
     claim = "A rotation learned from at most 10,000 sentences finds translations far more often than chance."
     contrasts = []
     for target in found.targets("retrieval"):
-        curve = averaged(found.retrieval(MONOLINGUAL, target))
-        if not curve:
-            continue
-        best = max(curve, key=lambda layer: curve[layer])
+        curves = found.retrieval(MONOLINGUAL, target)
+        curve = averaged(curves)
+        best = max(curve, key=lambda layer: curve[layer], default=0)
         one = found.looked_up(MONOLINGUAL, target, best)
         if one is None:
             continue
-        words = f"{target}: P@1 {one.value:.3f} [{one.low:.3f}, {one.high:.3f}] at layer {best}, chance {one.floor:.4f}"
-        contrasts.append(Contrast(words, bool(one.low > FAR * one.floor)))
+        several = over_share(curves[best])
+        there = several if several.known else Interval(one.value, one.low, one.high, 1)
+        told = f" over {several.seeds} seeds" if several.known else ""
+        words = f"{target}: P@1 {there.share} at layer {best}{told}, chance {one.floor:.4f}"
+        contrasts.append(Contrast(words, bool(there.low > FAR * one.floor)))
     return finding_of("rotation", claim, contrasts, "no sentence was looked up with two models", "")
 
 

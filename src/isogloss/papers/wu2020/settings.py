@@ -125,7 +125,7 @@ def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
     )
     steps = len(parts["pretrain"]) * scale.steps + stitched + tuned
     basis = [
-        f"{len(parts['pretrain'])} models to pretrain, about {each:,.0f} seconds each, one at a time: "
+        f"{len(parts['pretrain'])} models to pretrain, about {each:,.0f} seconds of the device each: "
         f"{len(parts['pretrain']) * each / 60:,.0f} minutes",
         f"{stitched:,} updates of {' and '.join(STITCHED)} on stitched layers in {len(parts['stitch'])} jobs, about "
         f"{_seconds(stitched, parts['stitch'], scale)} seconds each, {tuned:,} of Table 1 in {len(parts['transfer'])}, "
