@@ -58,7 +58,8 @@ def half_precision(dtype: str | None, device: torch.device) -> bool:
 def model_name(given: str | Path) -> str:
     """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
 
-    One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`.
+    One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`, and the
+    best of a plan, `RUN/checkpoints/last-6-seed-0/best`, is `RUN/last-6-seed-0/best`.
 
     >>> model_name("bert-base-cased")
     'bert-base-cased'
@@ -70,7 +71,8 @@ def model_name(given: str | Path) -> str:
     if "model" in parts[-2:]:
         place = len(parts) - 1 - parts[::-1].index("model")
         return "/".join((parts[place - 1], *parts[place + 1 :]))
-    if (path / KEPT).is_file() and len(parts) > 4:
+    best = parts[-3:-2] == ("checkpoints",) and parts[-1] == "best"
+    if (best or (path / KEPT).is_file()) and len(parts) > 4:
         return "/".join((parts[-4], *parts[-2:]))
     return parts[-1]
 
