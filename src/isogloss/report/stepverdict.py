@@ -1,4 +1,4 @@
-"""The verdict of a training: how far the loss fell, what held-out text says, and where the languages have come to meet.
+"""The verdict of a training: where the languages have come to meet, how far the loss fell, and what held-out text says.
 
 Nothing is called a change unless the intervals of the two readings part; without intervals the values speak.
 """
@@ -29,7 +29,7 @@ MOST_SENTENCES = 8
 
 
 def step_verdict(rows: pd.DataFrame) -> list[str]:
-    """Sentences on a training, from its rows: loss, held-out perplexity, retrieval by layer, then anything else.
+    """Sentences on a training, from its rows: retrieval by layer, loss, held-out perplexity, then anything else.
 
     Each with the step it was read at, its interval where there is one, and the number of items.
     """
@@ -37,7 +37,7 @@ def step_verdict(rows: pd.DataFrame) -> list[str]:
     found = panels(rows)
     if not found:
         return ["These rows hold steps but no value, so nothing can be said of the training."]
-    sentences = [*_loss(found), *_perplexity(found), *_meeting(rows), *_others(found)]
+    sentences = [*_meeting(rows), *_loss(found), *_perplexity(found), *_others(found)]
     return sentences[:MOST_SENTENCES]
 
 
