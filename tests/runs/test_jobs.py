@@ -55,7 +55,7 @@ def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
 
     begin, before = jobs_module._start, signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr("isogloss.runs.jobs._start", start)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match="143"):
         run_jobs(jobs, parallel=2)
     assert started[0].poll() is not None
     started[1].kill()

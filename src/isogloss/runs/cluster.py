@@ -29,7 +29,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress
 from isogloss.runs import lease as leases
 from isogloss.runs import nodes as there
-from isogloss.runs.jobs import WORKER, Executor, Failure, Job, interrupted_by
+from isogloss.runs.jobs import WORKER, Executor, Failure, Job, ended_by
 from isogloss.runs.joining import connected, find_ray, reach
 
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
@@ -83,10 +83,10 @@ def on_cluster(
     reach(address)
 
     def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
-        before = interrupted_by(signal.SIGTERM)
+        before = ended_by(signal.SIGTERM)
         try:
             with connected(address) as ray:
-                interrupted_by(signal.SIGTERM)  # Ray has its own idea of what this signal does
+                ended_by(signal.SIGTERM)  # Ray has its own idea of what this signal does
                 ray.cloudpickle.register_pickle_by_value(there)
                 asked = _resolve(share or Share(), ray.nodes(), address)
                 _check_nodes(ray, [node for node in ray.nodes() if asked.fits(node)], jobs[0].folder.parent, progress)

@@ -187,7 +187,7 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
     def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
         running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
-        before = interrupted_by(signal.SIGTERM)
+        before = ended_by(signal.SIGTERM)
         try:
             while waiting or running:
                 while waiting and len(running) < parallel:
@@ -238,15 +238,15 @@ def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
-def interrupted_by(number: int) -> Any:
-    """Let a signal interrupt, so that processes are ended with this one; what it did before, None where it is left."""
+def ended_by(number: int) -> Any:
+    """Let a signal end this process in order, and its own with it; what it did before, None where it is left."""
     if threading.current_thread() is not threading.main_thread():
         return None  # only the main thread may say what signals do
 
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+    def leave(*_: Any) -> None:
+        raise SystemExit(128 + number)
 
-    return signal.signal(number, interrupt)
+    return signal.signal(number, leave)
 
 
 def _least_used(devices: Sequence[str], taken: Sequence[str | None]) -> str | None:
