@@ -198,6 +198,43 @@ def test_sentences_found_are_told_of_all_seeds_and_of_sentences_where_there_is_o
     assert f"de: P@1 {one:.3f} [{one - 0.03:.3f}, {one + 0.03:.3f}] at layer 0, chance 0.0010" in words
 
 
+def test_what_holds_over_seeds_of_the_head_alone_is_open():
+    rows = made()
+    at = (rows.task == "stitch parsing") & (rows.model == "bilingual") & (rows.variant == "stitched")
+    apart = {"fr": 0.2, "de": -0.15, "ru": 0.1, "zh": -0.1, "nl": 0.0}
+    rows.loc[at, "value"] += rows.loc[at, "target"].map(apart)
+    found = next(one for one in PAPER.findings(rows) if one.name == "mapped bilingual")
+    low, high = stats.t.interval(0.95, 4, 3.0 + 1.0, 100 * stats.sem(list(apart.values())))
+    assert found.verdict == "not held, open"
+    assert f"+4.0 [+4.0, +4.0] points over seeds, [{low:+.1f}, {high:+.1f}] over 5 pairs" in found.measured
+
+
+def test_a_map_that_may_or_may_not_help_ner_leaves_it_open():
+    rows = made()
+    at = (rows.task == "stitch ner") & (rows.model == "bilingual") & (rows.variant == "stitched") & rows.seed.notna()
+    rows.loc[at, "value"] += 0.03 + 0.05 * (rows.loc[at, "seed"].astype(float) - 1)
+    found = next(one for one in PAPER.findings(rows) if one.name == "mapped bilingual")
+    assert found.verdict == "not held, open"
+
+
+def test_words_in_use_are_not_compared_by_the_layer_that_is_best_on_the_test():
+    assert judged(made(words=0.04))["static"] is True  # the best layer is above static vectors, the mean below
+    assert judged(made(words=0.1))["static"] is False
+
+
+def test_the_correlation_of_several_seeds_has_their_interval():
+    rows = made()
+    again = (rows.measure == "cka_retrieval") & (rows.model == "monolingual") & (rows.target == "fr") & (rows.seed > 0)
+    rows.loc[again, "value"] = [0.7, 0.9]
+    words = next(one.measured for one in PAPER.findings(rows) if one.name == "similarity and retrieval")
+    values = rows[(rows.measure == "cka_retrieval") & (rows.model == "monolingual") & rows.seed.notna()]
+    of_fr = values[values.target == "fr"].value
+    low, high = stats.t.interval(0.95, 2, of_fr.mean(), stats.sem(of_fr))
+    assert f"fr {of_fr.mean():.3f} [{low:.3f}, {high:.3f}] over seeds" in words
+    one = values[values.target == "ru"].iloc[0]
+    assert f"ru {one.value:.3f} [{one.low:.3f}, {one.high:.3f}] over layers" in words
+
+
 def test_the_correlation_is_pearsons_over_layers():
     rows = made()
     one = rows[

@@ -129,9 +129,12 @@ def _relation(found: Results) -> Finding:
     for target in found.targets("retrieval"):
         by_seed = found.relation(MONOLINGUAL, target)
         if by_seed:
-            one = by_seed[min(by_seed)]
-            values.append(float(np.mean([each.value for each in by_seed.values()])))
-            told.append(f"{target} {values[-1]:.3f} [{one.low:.3f}, {one.high:.3f}]")
+            one, several = by_seed[min(by_seed)], over([each.value for each in by_seed.values()])
+            values.append(several.value)
+            over_layers = f" [{one.low:.3f}, {one.high:.3f}] over layers"
+            told.append(
+                f"{target} {several.share} over seeds" if several.known else f"{target} {several.share}{over_layers}"
+            )
     if not values:
         level = any(found.retrieval(MONOLINGUAL, target) for target in found.targets("retrieval"))
         why = (
@@ -141,7 +144,7 @@ def _relation(found: Results) -> Finding:
         )
         return Finding("similarity and retrieval", claim, [], why)
     mean = over(values)
-    words = f"{mean.share} over {len(values)} pairs: {', '.join(told)}, brackets over layers"
+    words = f"{mean.share} over {len(values)} pairs: {', '.join(told)}"
     return finding_of(
         "similarity and retrieval", claim, [Contrast(words, above(mean, PEARSON))], "", too_few(len(values))
     )

@@ -1,6 +1,7 @@
 """What the paper found of tasks on stitched layers, of words, and of what a bilingual model must share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,9 @@ from isogloss.papers.evidence import (
     LEAST,
     Contrast,
     Finding,
+    Interval,
     Seeds,
+    Side,
     above,
     all_of,
     below,
@@ -16,6 +19,7 @@ from isogloss.papers.evidence import (
     no_interval,
     over,
 )
+from isogloss.papers.tables import signed
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, points_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, NAMES, TASKS
 from isogloss.papers.wu2020.reading import Results, averaged, mean_over
@@ -34,17 +38,15 @@ def middle(found: Results) -> Finding:
     def judge(task: str, targets: Sequence[str]) -> Contrast | None:
         curves = [found.stitched(task, MONOLINGUAL, one, STITCHED) for one in targets]
         last = max(max(one, default=0) for one in curves)
-        middle, bottom, top = (
-            mean_by_seed(mean_over(one, layers) for one in curves) for layers in (MIDDLE, (0,), (last,))
+        rise, fall = (
+            _differences([(mean_over(one, MIDDLE), mean_over(one, (end,))) for one in curves]) for end in (0, last)
         )
-        if not (middle and bottom and top):
+        if rise is None or fall is None:
             return None
-        rise, fall = (over({seed: value - side[seed] for seed, value in middle.items()}) for side in (bottom, top))
         mean = averaged({layer: mean_by_seed(one.get(layer, {}) for one in curves) for layer in curves[0]})
         peak = max(mean, key=lambda layer: mean[layer])
-        words = f"layers 3 to 5 above layer 0 by {points_told(rise)} points, above layer {last} by {points_told(fall)}"
-        words += f"; best at {peak}"
-        return Contrast(words, all_of([above(rise), above(fall)]))
+        words = f"layers 3 to 5 above layer 0 by {rise.told}, above layer {last} by {fall.told}; best at {peak}"
+        return Contrast(words, all_of([rise.judged(above), fall.judged(above)]))
 
     return _of_stitching(found, "middle", claim, judge)
 
@@ -54,12 +56,9 @@ def below_bilingual(found: Results) -> Finding:
     claim = "Two models stitched by a rotation stay below the bilingual model."
 
     def judge(task: str, targets: Sequence[str]) -> Contrast | None:
-        both = _way_means(found, task, targets, ((BILINGUAL, UNMAPPED), (MONOLINGUAL, STITCHED)))
-        if both is None:
-            return None
-        apart = over({seed: both[0][seed] - value for seed, value in both[1].items()})
-        words = f"bilingual above stitched by {points_told(apart)} points in layers 3 to 5"
-        return Contrast(words, above(apart))
+        apart = _between(found, task, targets, (BILINGUAL, UNMAPPED), (MONOLINGUAL, STITCHED))
+        words = "" if apart is None else f"bilingual above stitched by {apart.told} in layers 3 to 5"
+        return None if apart is None else Contrast(words, apart.judged(above))
 
     return _of_stitching(found, "below bilingual", claim, judge)
 
@@ -69,28 +68,47 @@ def mapped_bilingual(found: Results) -> Finding:
     claim = "A map between its languages helps the bilingual model in parsing only (appendix A)."
 
     def judge(task: str, targets: Sequence[str]) -> Contrast | None:
-        both = _way_means(found, task, targets, ((BILINGUAL, STITCHED), (BILINGUAL, UNMAPPED)))
-        if both is None:
-            return None
-        apart = over({seed: both[0][seed] - value for seed, value in both[1].items()})
-        helps = above(apart)
-        judged = helps if task == "parsing" else None if helps is None else not helps
-        return Contrast(f"mapped above unmapped by {points_told(apart)} points in layers 3 to 5", judged)
+        apart = _between(found, task, targets, (BILINGUAL, STITCHED), (BILINGUAL, UNMAPPED))
+        words = "" if apart is None else f"mapped above unmapped by {apart.told} in layers 3 to 5"
+        return None if apart is None else Contrast(words, apart.judged(above if task == "parsing" else below))
 
     return _of_stitching(found, "mapped bilingual", claim, judge)
 
 
-def _way_means(
-    found: Results, task: str, targets: Sequence[str], ways: Sequence[tuple[str, str]]
-) -> tuple[Seeds, Seeds] | None:
-    """Scores in the middle layers by each of two (kind, way), means over the targets that have both."""
-    curves = [[found.stitched(task, kind, one, way) for kind, way in ways] for one in targets]
-    there = [pair for pair in curves if all(pair)]
-    first, second = (mean_by_seed(mean_over(pair[side], MIDDLE) for pair in there) for side in (0, 1))
-    common = set(first) & set(second)
-    if not common:
-        return None
-    return {seed: first[seed] for seed in sorted(common)}, {seed: second[seed] for seed in sorted(common)}
+@dataclass(frozen=True)
+class _Apart:
+    """A difference of two scores, over seeds of the head (means over pairs) and over pairs (means over seeds)."""
+
+    seeds: Interval
+    pairs: Interval
+
+    @property
+    def told(self) -> str:
+        """Both intervals in words; that over pairs where there are enough of them."""
+        if not self.pairs.known:
+            return f"{points_told(self.seeds)} points"
+        between = f"[{signed(self.pairs.low)}, {signed(self.pairs.high)}]"
+        return f"{points_told(self.seeds)} points over seeds, {between} over {self.pairs.seeds} pairs"
+
+    def judged(self, judge: Callable[[Interval], Side | None]) -> Side | None:
+        """By both, where there are both."""
+        return all_of([judge(self.seeds), *([judge(self.pairs)] if self.pairs.known else [])])
+
+
+def _between(
+    found: Results, task: str, targets: Sequence[str], first: tuple[str, str], second: tuple[str, str]
+) -> _Apart | None:
+    """Scores in the middle layers by one (kind, way) less those by another."""
+    curves = [[found.stitched(task, kind, one, way) for kind, way in (first, second)] for one in targets]
+    return _differences([(mean_over(mine, MIDDLE), mean_over(other, MIDDLE)) for mine, other in curves])
+
+
+def _differences(sides: Sequence[tuple[Seeds, Seeds]]) -> _Apart | None:
+    """First scores less second ones, a pair of languages each; of pairs that have both."""
+    apart = [{seed: mine[seed] - other[seed] for seed in mine if seed in other} for mine, other in sides]
+    apart = [one for one in apart if one]
+    by_seed = mean_by_seed(apart)
+    return _Apart(over(by_seed), over([float(np.mean(list(one.values()))) for one in apart])) if by_seed else None
 
 
 def _of_stitching(
@@ -133,7 +151,7 @@ def static(found: Results) -> Finding:
         for unit, apart in (("piece", pieces), ("word", words)):
             mine, static = found.words(target, unit=unit), found.words(target, unit=unit, kind="static")
             if mine and static:
-                apart[target] = max(one.value for one in mine.values()) - next(iter(static.values())).value
+                apart[target] = float(np.mean([one.value for one in mine.values()])) - next(iter(static.values())).value
     contrasts = []
     if pieces:
         mean = over(list(pieces.values()))
@@ -142,9 +160,17 @@ def static(found: Results) -> Finding:
         )
     if words:
         mean = over(list(words.values()))
-        contrasts.append(Contrast(f"best layer above static by {mean.share} over {pairs_told(words)}", below(mean)))
+        contrasts.append(
+            Contrast(f"words, a mean over layers, above static by {mean.share} over {pairs_told(words)}", below(mean))
+        )
     few = too_few(min(len(one) for one in (pieces, words) if one)) if contrasts else ""
     return finding_of("static", claim, contrasts, "there is no baseline of static vectors", few)
+
+
+def _apart_in(found: Results, task: str, target: str) -> str:
+    """The loss with layers apart less that without anchors, in one language."""
+    layers, anchors = (found.transferred(task, one, target) for one in (WITHOUT_LAYERS, WITHOUT_ANCHORS))
+    return signed(float(np.mean(list(layers.values())) - np.mean(list(anchors.values()))))
 
 
 def upper_layers(found: Results) -> Finding:
@@ -158,9 +184,10 @@ def upper_layers(found: Results) -> Finding:
         if not common:
             continue
         apart, seeds = over(common), len(common)
+        each = ", ".join(f"{one} {_apart_in(found, task, one)}" for one in targets)
         words = (
             f"{NAMES[task]}, {', '.join(targets)}: {points_told(over(layers))} points to Default with layers 1 to 6 "
-            f"apart, {points_told(over(anchors))} without anchors; between them {points_told(apart)}"
+            f"apart, {points_told(over(anchors))} without anchors; between them {points_told(apart)} ({each})"
         )
         contrasts.append(Contrast(words, below(apart)))
     few = no_interval(seeds) if 0 < seeds < LEAST else ""
