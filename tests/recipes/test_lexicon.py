@@ -269,6 +269,7 @@ def test_the_command_finds_dictionaries_in_the_data_folder(tiny, files, tmp_path
         ({"least": 10_000}, "has no word that occurs 10000 times"),
         ({"refine": -1}, "--refine must be at least 0"),
         ({"layers": "9"}, "has layers 0 to 3; --layers asks for 9"),
+        ({"static": ["train", "qaa=x.vec"]}, "--static train stands alone"),
         ({"static": ["qaa=x.vec"]}, "--static qaa: there is no file x.vec"),
         ({"train": ["en-de.txt"]}, "--train: none of en-de.txt is a dictionary of qaa and qab by its name"),
         ({"train": ["missing.txt"]}, "missing.txt does not exist"),
@@ -284,6 +285,13 @@ def test_a_dictionary_of_unknown_words_is_refused_before_anything_is_read(tiny, 
     (tmp_path / "qaa-qab.strange.txt").write_text("xylophone zyzzyva\nquux corge\n")
     options = small(files, lexicons, test=tmp_path / "qaa-qab.strange.txt")
     with pytest.raises(InputError, match="strange.txt: of its 2 pairs none has both words among the"):
+        ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dictionary_that_is_learned_from_and_asked_is_refused(tiny, files, lexicons, tmp_path):
+    options = small(files, lexicons, train=small(files, lexicons)["test"])
+    with pytest.raises(InputError, match="all its words are asked by .*, and what is asked is not learned from"):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -135,6 +135,8 @@ def test_cka_and_retrieval_are_correlated_over_layers(tiny, parts, learned):
         p = table[(table.measure == "p@1") & (table.variant == variant)].groupby("layer").value.mean()
         assert one.value == pytest.approx(stats.pearsonr(alike.value, p.loc[alike.layer]).statistic)
         assert one.low <= one.value <= one.high and one.n == 4 and (one.source, one.target) == ("qaa", "qab")
+    two = ig.rotate(tiny("bert"), test, other=tiny("roberta"), layers="0,3", device="cpu", **given)
+    assert "cka_retrieval" not in set(two.measure)  # two points are always on a line
 
 
 def test_random_weights_read_the_other_language_alone(tiny, parts):

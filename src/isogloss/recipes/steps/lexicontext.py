@@ -133,6 +133,11 @@ def entries(
         if split == "train":
             shared = sum(one in asked for one, _ in lower)
             lower = [pair for pair in lower if pair[0] not in asked]
+            if shared and not lower:
+                raise InputError(
+                    f"{lexicon.name}: all its words are asked by {test.name}, and what is asked is not learned "
+                    "from; give a dictionary of other words"
+                )
         there = [
             (numbers[0][one], numbers[1][other]) for one, other in lower if one in numbers[0] and other in numbers[1]
         ]

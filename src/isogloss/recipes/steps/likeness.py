@@ -36,13 +36,14 @@ def relation_rows(
     """Do layers whose spaces are more alike let more translations be found? `cka_retrieval`, one row a variant of P@1.
 
     Pearson's correlation, over layers, of debiased CKA (rows: of the text learned from where there is one) and P@1,
-    the mean of both directions. n counts layers; below four there is no interval, and no row where a curve is level.
+    the mean of both directions. n counts layers; below four there is no interval, and no row below three or where a
+    curve is level.
     """
     texts = [one["variant"] for one in rows if one["measure"] == "cka"]
     text = "train" if "train" in texts else "test"
     alike = {int(one["layer"]): float(one["value"]) for one in rows
              if one["measure"] == "cka" and one["variant"] == text and isfinite(one["value"])}  # fmt: skip
-    if len(alike) < 2:
+    if len(alike) < 3:  # a line goes through any two points
         return
     for variant in next(iter(next(iter(found.values())).values())).hits:
         right = [sum(float(by[layer].hits[variant].mean()) for by in found.values()) / len(found) for layer in alike]

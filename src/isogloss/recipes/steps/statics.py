@@ -41,6 +41,8 @@ def read_static(given: Sequence[str] | Mapping[str, Any], languages: Sequence[st
     """`train`, or a file of word vectors for every language."""
     if list(given) == [TRAIN]:
         return Static({})
+    if TRAIN in given:
+        raise InputError("--static train stands alone; leave it out, or the files")
     files = read_texts(given, option="static")
     missing = [one for one in languages if one not in files]
     if missing:
