@@ -15,7 +15,7 @@ from tiny_stitching import SMALL, parallel_text, write_stitching
         ({"layers": "0,7"}, "has layers 0 to 3; --layers asks for 7"),
         ({"way": "raw"}, "--way is one map that is fitted"),
         ({"restore": "back"}, "--restore takes normalised or recentred or raw, not 'back'"),
-        ({"pool": "last"}, "--pool takes mean or first, not 'last'"),
+        ({"pool": "last"}, "--pool takes first or mean, not 'last'"),
         ({"fresh": 0}, "--fresh must be at least 1, not 0"),
         ({"task": "chess"}, "--task 'chess' is not known"),
     ],

@@ -56,7 +56,7 @@ def stitch_job(
     restore: Annotated[str, f"in which terms mapped states are given: {', '.join(RESTORES)}"] = "recentred",
     pairs: Annotated[int, "most pairs of words to fit the map on, drawn by seed"] = 50_000,
     cap: Annotated[int, "most pairs that one word type is in"] = 20,
-    pool: Annotated[str, "a word's vector: mean of its subwords, or the first"] = "mean",
+    pool: Annotated[str, "a word's vector: its first subword, or the mean of all"] = "first",
     space: Annotated[int, "most sentences of --bitext whose words are a language's space, drawn by seed"] = 50_000,
     refine: Annotated[int, "rounds of refinement by mutual neighbours among the paired words"] = 0,
     seeds: Annotated[int, "how many seeds each layer is trained with"] = 1,
@@ -80,7 +80,7 @@ def stitch_job(
     if launched()[1] > 1:
         raise InputError("stitch trains in one process; start it without torchrun or accelerate")
     place, kind, mapped = choose_device(device), find_task(task), _way(way)
-    one_of("restore", restore, RESTORES), one_of("pool", pool, ("mean", "first"))
+    one_of("restore", restore, RESTORES), one_of("pool", pool, ("first", "mean"))
     for name, value, least in (("fresh", fresh, 1), ("pairs", pairs, 2), ("cap", cap, 1), ("space", space, 2),
                                ("refine", refine, 0), ("epochs", epochs, 1), ("batch", batch, 1),
                                ("checkpoint", checkpoint, 1)):  # fmt: skip
