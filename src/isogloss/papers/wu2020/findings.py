@@ -5,6 +5,7 @@ for transfer, sentences or words for what is looked up.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -131,10 +132,9 @@ def _relation(found: Results) -> Finding:
         if by_seed:
             one, several = by_seed[min(by_seed)], over([each.value for each in by_seed.values()])
             values.append(several.value)
-            over_layers = f" [{one.low:.3f}, {one.high:.3f}] over layers"
-            told.append(
-                f"{target} {several.share} over seeds" if several.known else f"{target} {several.share}{over_layers}"
-            )
+            there = several if several.known else Interval(several.value, one.low, one.high, 1)
+            there = replace(there, low=max(-1.0, there.low), high=min(1.0, there.high))
+            told.append(f"{target} {there.share} over {'seeds' if several.known else 'layers'}")
     if not values:
         level = any(found.retrieval(MONOLINGUAL, target) for target in found.targets("retrieval"))
         why = (
