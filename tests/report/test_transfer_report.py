@@ -47,7 +47,8 @@ def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
 def test_of_plans_that_score_alike_the_facts_name_the_one_that_the_verdict_names():
     rows = made(plans=("freeze:-1", "freeze:0"))
     rows["value"] = rows.value.where(rows.target != "others", 0.5)
-    assert transfer_verdict(rows)[-1].startswith("The others score highest under freeze:-1")
+    assert transfer_verdict(rows)[-1].startswith("The others score highest under freeze:-1: 0.500 [")
+    assert transfer_verdict(rows)[-1].endswith("; the interval of freeze:0 reaches into that.")
     assert transfer_facts(rows)[0] == ("best plan for the others", "freeze:-1", "")
 
 

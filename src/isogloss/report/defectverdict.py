@@ -8,8 +8,8 @@ import pandas as pd
 from isogloss.recipes.steps.effects import SHIFT, STRAY
 from isogloss.recipes.steps.legacy import DEFECTS, plan_and_defects
 from isogloss.report.languages import language_name
+from isogloss.report.phrases import listed
 from isogloss.report.plans import HELD, OTHERS, TEST
-from isogloss.report.stepverdict import listed
 
 LEAST = 0.005  # a change that is worth a word
 

@@ -14,10 +14,10 @@ from isogloss.measures.curves import band
 from isogloss.recipes.steps.legacy import plan_and_defects
 from isogloss.report.defectverdict import defect_sentences
 from isogloss.report.languages import language_name
-from isogloss.report.phrases import name_layers
+from isogloss.report.phrases import listed, name_layers
 from isogloss.report.plans import HELD, OTHERS, TEST, complete, with_places
 from isogloss.report.stepcurves import StepCurve, apart, average, step_curves
-from isogloss.report.stepverdict import digits, listed
+from isogloss.report.stepverdict import digits
 from isogloss.report.stepverdict import reading as with_interval
 
 START = "start"

@@ -23,6 +23,11 @@ def measure_name(curve: Curve) -> str:
     return f"{variant_title(curve.variant)} {name}" if curve.measure == "p@1" and curve.variant else name
 
 
+def listed(parts: Sequence[str]) -> str:
+    """Parts with commas and an "and" before the last."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
 def name_layers(layers: Sequence[int]) -> str:
     """Layers as ranges.
 
@@ -38,8 +43,7 @@ def name_layers(layers: Sequence[int]) -> str:
     parts: list[str] = []
     for group in groups:
         parts += [f"{group[0]} to {group[-1]}"] if len(group) > 2 else [str(layer) for layer in group]
-    joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"{'layer' if len(layers) == 1 else 'layers'} {joined}"
+    return f"{'layer' if len(layers) == 1 else 'layers'} {listed(parts)}"
 
 
 def number(value: float) -> str:

@@ -10,7 +10,16 @@ import pandas as pd
 
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import meaning
-from isogloss.report.phrases import ASKS, capitalise, measure_name, name_layers, name_partners, number, say_value
+from isogloss.report.phrases import (
+    ASKS,
+    capitalise,
+    listed,
+    measure_name,
+    name_layers,
+    name_partners,
+    number,
+    say_value,
+)
 from isogloss.report.plans import without_plan
 from isogloss.report.stepcurves import StepCurve, apart
 from isogloss.report.steps import Line, Panel, at_step, best_panel, panels
@@ -235,8 +244,3 @@ def digits(value: float) -> str:
     if abs(rounded) >= 1000 or rounded == 0:
         return f"{rounded:,.0f}"
     return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
-
-
-def listed(parts: Sequence[str]) -> str:
-    """Parts with commas and an "and" before the last."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

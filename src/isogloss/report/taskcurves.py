@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from isogloss.report.languages import display_names
+from isogloss.report.phrases import listed
 from isogloss.report.plans import plan_and_kind
 from isogloss.report.stepcurves import StepCurve, apart, average, step_curves
-from isogloss.report.stepverdict import listed, reading
+from isogloss.report.stepverdict import reading
 from isogloss.report.transferverdict import OTHERS
 
 MOST_PLANS = 8

@@ -6,11 +6,12 @@ from typing import Any
 import pandas as pd
 
 from isogloss.report.languages import display_names
-from isogloss.report.phrases import number
+from isogloss.report.phrases import listed, number
 
 OTHERS, ORACLE = "others", " oracle"
 MOST_PLANS = 14
 MOST_LANGUAGES = 3
+MOST_TIES = 3
 
 
 def is_transfer(frame: pd.DataFrame) -> bool:
@@ -73,8 +74,18 @@ def transfer_verdict(frame: pd.DataFrame) -> list[str]:
         means = [one for one in some if one["main"] and one["target"] == OTHERS]
         if len(means) > 1:
             best = max(means, key=lambda one: one["value"])
-            found.append(f"{head}The others score highest under {best['variant']}: {_value(best)}.")
+            found.append(f"{head}The others score highest under {best['variant']}: {_value(best)}{_ties(best, means)}.")
     return found
+
+
+def _ties(best: dict[str, Any], means: list[dict[str, Any]]) -> str:
+    """Which other plans reach into the interval of the best one."""
+    same = [str(one["variant"]) for one in means if one is not best and one["high"] >= best["low"]]
+    if not same:
+        return ""
+    if len(same) > MOST_TIES:
+        return f"; the intervals of {len(same)} more plans reach into that"
+    return f"; the interval{'s' * (len(same) > 1)} of {listed(same)} reach{'es' * (len(same) == 1)} into that"
 
 
 def _sentence(rows: list[dict[str, Any]], source: str, names: dict[str, str]) -> str:

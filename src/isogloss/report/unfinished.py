@@ -9,8 +9,8 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.recipes.drift import drift_job
 from isogloss.recipes.steps.legacy import parse_legacy, variant_of
+from isogloss.report.phrases import listed
 from isogloss.report.plans import TEST, is_drift, with_places
-from isogloss.report.stepverdict import listed
 from isogloss.training.plans import parse_plan
 
 Trainings = Sequence[tuple[str, int]]
