@@ -163,12 +163,15 @@ def jobs_fail_and_are_tried_again(folder, monkeypatch):
 
 
 def an_interrupt_ends_remote_work(folder):
-    def interrupt(*_):
-        if sum(event == "begin" for _, event, *_ in events(folder)) == 2:
-            signal.raise_signal(signal.SIGTERM)
+    def interrupt():
+        wait_for(lambda: sum(event == "begin" for _, event, *_ in events(folder)) == 2)
+        os.kill(os.getpid(), signal.SIGTERM)  # from outside: it comes while Ray waits
 
+    jobs, thread = made(folder, one="long", two="long"), threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(SystemExit, match="143"):
-        run_jobs(made(folder, one="long", two="long"), executor=on_cluster("auto", lease=LEASE), progress=interrupt)
+        run_jobs(jobs, executor=on_cluster("auto", lease=LEASE))
+    thread.join()
     for *_, process in events(folder):
         wait_for(lambda process=process: not Path(f"/proc/{process}").exists())
     wait_for(lambda: not list(folder.glob("*.lease")))

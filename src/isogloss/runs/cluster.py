@@ -91,6 +91,8 @@ def on_cluster(
                 asked = _resolve(share or Share(), ray.nodes(), address)
                 _check_nodes(ray, [node for node in ray.nodes() if asked.fits(node)], jobs[0].folder.parent, progress)
                 return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease, progress=progress)
+        except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
+            raise SystemExit(128 + signal.SIGTERM) from stop
         finally:
             if before is not None:
                 signal.signal(signal.SIGTERM, before)
