@@ -235,6 +235,26 @@ def test_the_correlation_of_several_seeds_has_their_interval():
     assert f"ru {one.value:.3f} [{one.low:.3f}, {one.high:.3f}] over layers" in words
 
 
+def test_a_correlation_without_an_interval_is_given_none():
+    rows = made(seeds=1)
+    rows.loc[rows.measure == "cka_retrieval", ["low", "high"]] = float("nan")  # as of three layers
+    words = next(one.measured for one in PAPER.findings(rows) if one.name == "similarity and retrieval")
+    one = rows[(rows.measure == "cka_retrieval") & (rows.model == "monolingual") & (rows.target == "fr")].iloc[0]
+    assert f"fr {one.value:.3f} over layers" in words
+
+
+def test_layers_and_vocabulary_are_compared_in_the_same_languages():
+    rows = made()
+    rows.loc[rows.task.str.startswith("table-1") & (rows.target == "ru"), "value"] -= 0.3 * (rows.variant == "Sep L1-6")
+    whole, part = (
+        next(one for one in PAPER.findings(some) if one.name == "layers and vocabulary").contrasts[0].words
+        for some in (rows, rows[(rows.target != "ru") | (rows.variant != "No anchors")])
+    )
+    assert whole.startswith("XNLI, fr, ru: ") and part.startswith("XNLI, fr: ")
+    in_french = whole.partition("(fr ")[2].partition(",")[0]
+    assert f"between them {in_french} [" in part and part.endswith(f"(fr {in_french})")
+
+
 def test_the_correlation_is_pearsons_over_layers():
     rows = made()
     one = rows[

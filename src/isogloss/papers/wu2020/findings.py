@@ -133,7 +133,8 @@ def _relation(found: Results) -> Finding:
             one, several = by_seed[min(by_seed)], over([each.value for each in by_seed.values()])
             values.append(several.value)
             there = several if several.known else Interval(several.value, one.low, one.high, 1)
-            there = replace(there, low=max(-1.0, there.low), high=min(1.0, there.high))
+            if there.known:
+                there = replace(there, low=max(-1.0, there.low), high=min(1.0, there.high))
             told.append(f"{target} {there.share} over {'seeds' if several.known else 'layers'}")
     if not values:
         level = any(found.retrieval(MONOLINGUAL, target) for target in found.targets("retrieval"))

@@ -167,10 +167,10 @@ def static(found: Results) -> Finding:
     return finding_of("static", claim, contrasts, "there is no baseline of static vectors", few)
 
 
-def _apart_in(found: Results, task: str, target: str) -> str:
-    """The loss with layers apart less that without anchors, in one language."""
-    layers, anchors = (found.transferred(task, one, target) for one in (WITHOUT_LAYERS, WITHOUT_ANCHORS))
-    return signed(float(np.mean(list(layers.values())) - np.mean(list(anchors.values()))))
+def _between_losses(found: Results, task: str, targets: Sequence[str]) -> Seeds:
+    """The loss with layers apart less that without anchors, by seed; empty where one of them is not there."""
+    layers, anchors = (found.losses(task, one, targets) for one in (WITHOUT_LAYERS, WITHOUT_ANCHORS))
+    return {seed: value - anchors[seed] for seed, value in layers.items() if seed in anchors}
 
 
 def upper_layers(found: Results) -> Finding:
@@ -178,13 +178,13 @@ def upper_layers(found: Results) -> Finding:
     claim = "Sharing the layers matters more than sharing the vocabulary."
     contrasts, seeds = [], 0
     for task in TASKS:
-        targets = found.targets(f"table-1 {task}")
+        targets = [one for one in found.targets(f"table-1 {task}") if _between_losses(found, task, [one])]
         layers, anchors = (found.losses(task, one, targets) for one in (WITHOUT_LAYERS, WITHOUT_ANCHORS))
-        common = {seed: value - anchors[seed] for seed, value in layers.items() if seed in anchors}
+        common = _between_losses(found, task, targets)
         if not common:
             continue
         apart, seeds = over(common), len(common)
-        each = ", ".join(f"{one} {_apart_in(found, task, one)}" for one in targets)
+        each = ", ".join(f"{one} {signed(over(_between_losses(found, task, [one])).value)}" for one in targets)
         words = (
             f"{NAMES[task]}, {', '.join(targets)}: {points_told(over(layers))} points to Default with layers 1 to 6 "
             f"apart, {points_told(over(anchors))} without anchors; between them {points_told(apart)} ({each})"
