@@ -52,6 +52,31 @@ def test_of_plans_that_score_alike_the_facts_name_the_one_that_the_verdict_names
     assert transfer_facts(rows)[0] == ("best plan for the others", "freeze:-1", "")
 
 
+def test_plans_whose_intervals_reach_into_the_best_one_s_are_named_or_counted():
+    def last(*scores):
+        rows = made(plans=[f"freeze:{number}" for number in range(len(scores))])
+        means = (rows.target == "others") & (rows.measure == "accuracy")
+        for number, score in enumerate(scores):
+            at = means & (rows.variant == f"freeze:{number}")
+            rows.loc[at, ["value", "low", "high"]] = [score, score - 0.01, score + 0.01]
+        return transfer_verdict(rows)[-1]
+
+    said = "The others score highest under freeze:0: 0.500 [0.490, 0.510]"
+    assert last(0.5, 0.475, 0.479) == f"{said}."
+    assert last(0.5, 0.481, 0.479) == f"{said}; the interval of freeze:1 reaches into that."
+    assert last(0.5, 0.481, 0.49, 0.4) == f"{said}; the intervals of freeze:1 and freeze:2 reach into that."
+    assert last(0.5, *[0.49] * 4) == f"{said}; the intervals of 4 more plans reach into that."
+
+
+def test_a_plan_does_not_reach_into_itself_on_other_data():
+    rows = made()
+    again = rows[rows.target == "others"].assign(data="other")
+    again[["value", "low", "high"]] -= 0.005
+    assert transfer_verdict(pd.concat([rows, again]))[-1] == (
+        "The others score highest under freeze:8: 0.600 [0.590, 0.610]."
+    )
+
+
 def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():
     where = {"model": "mini", "task": "nli", "source": "en", "seed": 0, "n": 9}
     rows = [

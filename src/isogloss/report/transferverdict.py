@@ -79,8 +79,9 @@ def transfer_verdict(frame: pd.DataFrame) -> list[str]:
 
 
 def _ties(best: dict[str, Any], means: list[dict[str, Any]]) -> str:
-    """Which other plans reach into the interval of the best one."""
-    same = [str(one["variant"]) for one in means if one is not best and one["high"] >= best["low"]]
+    """Which other plans reach into the interval of the best one, on the same data."""
+    others = [one for one in means if one["variant"] != best["variant"] and one["data"] == best["data"]]
+    same = [str(one["variant"]) for one in others if one["high"] >= best["low"]]
     if not same:
         return ""
     if len(same) > MOST_TIES:
