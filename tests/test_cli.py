@@ -267,6 +267,14 @@ def test_a_report_that_is_stopped_offers_no_resume(isogloss, tmp_path, monkeypat
     assert left == code and told.endswith("; the rows are as they were\n") and "--resume" not in told
 
 
+def test_a_run_that_is_missing_is_told_before_another_is_drawn(isogloss, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "rows.csv").write_text("measure,value,layer,variant,source,target\np@1,0.5,0,centred,en,nl\n")
+    code, _, told = isogloss("report", tmp_path / "run", tmp_path / "away", "--quiet")
+    assert code == 2 and "away is not a folder" in told
+    assert [one.name for one in (tmp_path / "run").iterdir()] == ["rows.csv"]
+
+
 def test_no_run_folder_for_report(isogloss, tmp_path):
     code, _, told = isogloss("report", tmp_path, "--quiet")
     assert code == 2 and str(tmp_path) in told and "Traceback" not in told

@@ -132,6 +132,31 @@ def test_the_best_step_by_retrieval_can_be_kept(model, train, tmp_path):
     assert best < 5 and kept == best_kept and kept != last
 
 
+@pytest.mark.parametrize("rate", [3e-2, 1e-2])  # the model it began with is the best, and one on the way
+def test_the_best_step_is_told_and_its_card_is_of_that_step(isogloss, model, train, tmp_path, rate):
+    given = words(model, train, best=True, probe=1, report=1, steps=5, layer=1, rate=rate)
+    code, shown, told = isogloss("align", *given, "--out", tmp_path / "run", "--quiet")
+    assert code == 0, told
+    rows = read_rows(tmp_path / "run")
+    curve = rows[(rows.measure == "p@1_mean") & (rows.layer == 1)].set_index("step").value
+    best = int(curve.idxmax())
+    assert best < 5
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert f"| qaa-qab | {curve[0]:.3f} | {curve[best]:.3f} |" in card
+    assert f"Perplexity of masked tokens after step {best};" in card
+    where = "the one it began with, before any update" if best == 0 else f"that of step {best} of 5"
+    assert f"Note: --best: the model is {where}" in shown
+
+
+def test_training_on_what_is_measured_on_is_told_as_that(isogloss, model, train, tmp_path):
+    one, other = train.removeprefix("qaa-qab=").split(",")
+    code, _, told = isogloss(
+        "align", *words(model, train), "--bitext", one, "--bitext", other, "--languages", "qaa,qab", "--out",
+        tmp_path / "run",
+    )  # fmt: skip
+    assert code == 2 and "120 one of the text given to measure on; give --bitext or --evaluate other text" in told
+
+
 def test_dropout_is_the_models_own_or_none(model, train, tmp_path):
     losses = [
         aligned(model, train, tmp_path / str(dropout), steps=2, dropout=dropout)

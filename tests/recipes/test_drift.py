@@ -10,11 +10,11 @@ from isogloss.recipes import drift
 from isogloss.recipes.steps.drifting import curve_rows
 from isogloss.recipes.steps.effects import effect_rows
 from isogloss.recipes.steps.legacy import DEFECTS, Worst, without_dropout
-from isogloss.recipes.steps.tunedtext import Corpora, read_corpora, split, tokenise_corpora
+from isogloss.recipes.steps.tunedtext import Corpora, overlap_notes, read_corpora, split, tokenise_corpora
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.corpora import Corpus
+from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
 from isogloss.training.sentences import sentence_perplexity_probe
 from isogloss.training.stopping import Selection
@@ -37,6 +37,19 @@ def whole(tuning, tmp_path_factory):
     bitext = invented(("qaa", "qab"), sentences=10, seed=3)
     options = given(files, native=str(native), plans=PLANS, seeds=2, attention=True)
     return out, drift(model, bitext, out=out, **options)
+
+
+def test_sentences_that_are_tuned_on_and_searched_are_told(tuning, tmp_path):
+    model, _, files = tuning
+    own = read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8).train.sentences[:3]
+    fresh = invented(("qaa", "qab"), sentences=6, seed=3)
+    sides = ([*own, *fresh["qaa"].sentences[:3]], fresh["qab"].sentences)
+    text = Bitext(tuple(Corpus(one.language, side) for one, side in zip(fresh, sides, strict=True)), name="talk")
+    corpora = read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8)
+    told = ["3 of 6 sentences of talk (qaa) are tuned on, too: retrieval there is not of new text"]
+    assert overlap_notes(corpora, [text]) == told and overlap_notes(corpora, [fresh]) == []
+    drift(model, text, out=tmp_path / "run", **given(files, epochs=1))
+    assert told[0] in read_facts(tmp_path / "run")["notes"]
 
 
 def chosen(table, **where):

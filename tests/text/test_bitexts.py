@@ -151,6 +151,24 @@ def test_without_a_header_the_caller_tells(tmp_path):
         read_bitext(path, languages=("en", "nl", "de"))
 
 
+def test_columns_too_many_are_told_how_to_pass_them_over(tmp_path):
+    path = put(tmp_path / "pairs.tsv", "One.\tEen.\t0.5\n")
+    told = r"put a header such as en<TAB>nl<TAB>#3 on line 1 \(columns that begin with # are not read\)"
+    with pytest.raises(InputError, match=told):
+        read_bitext(path, languages=("en", "nl"))
+    put(path, "en\tnl\t#3\nOne.\tEen.\t0.5\n")
+    assert sentences(read_bitext(path, languages=("en", "nl"))) == [["One."], ["Een."]]
+
+
+def test_files_that_are_called_by_each_other_s_language_are_refused(tmp_path):
+    files = [put(tmp_path / name, f"{name}\n") for name in ("talk.en.txt", "talk.nl.txt", "sides.txt")]
+    told = "by their names these are en, nl, and they were given as nl, en; change the order"
+    with pytest.raises(InputError, match=told):
+        read_bitext(*files[:2], languages=("nl", "en"))
+    assert read_bitext(*files[:2], languages=("en", "de")).languages == ("en", "de")
+    assert read_bitext(files[0], files[2], languages=("nl", "en")).languages == ("nl", "en")
+
+
 def test_one_language_is_no_bitext(tmp_path):
     with pytest.raises(InputError, match="needs two languages"):
         read_bitext(put(tmp_path / "t.tsv", "en\tnl\none\teen\n"), languages=("en",))

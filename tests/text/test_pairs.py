@@ -72,6 +72,13 @@ def test_mistakes_are_sentences(tmp_path):
         find_pairs([])
 
 
+def test_files_given_in_the_other_order_are_refused(tmp_path):
+    en, nl = write(tmp_path / "x.en", ["one"]), write(tmp_path / "x.nl", ["een"])
+    with pytest.raises(InputError, match="by their names these are nl, en, and they were given as en, nl; change"):
+        find_pairs(f"en-nl={nl},{en}")
+    assert find_pairs(f"nl-en={nl},{en}")[0].title == "nl-en"
+
+
 def test_borders_are_what_the_tokenizer_puts_there():
     borders = borders_of(tiny_tokenizer())
     assert (borders.before, borders.after) == ((2,), (3,))

@@ -19,7 +19,14 @@ from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least, half_precision, model_name, one_of, share_of
 from isogloss.recipes.recipe import Job, execute
-from isogloss.recipes.steps.aligning import BestRetrieval, align_card, align_row, make_probes, variant_of
+from isogloss.recipes.steps.aligning import (
+    BestRetrieval,
+    align_card,
+    align_row,
+    best_note,
+    make_probes,
+    variant_of,
+)
 from isogloss.recipes.steps.aligntext import languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
@@ -174,7 +181,8 @@ def align_job(
         clear_leftovers(checkpoints.folder)
         if (last := kept.latest(checkpoints.folder)) is not None:
             training.restore(last)
-        choice = cast(Choice, BestRetrieval(how.layer)) if best else None
+        by = BestRetrieval(how.layer)
+        choice = cast(Choice, by) if best else None
         where = {"model": name, "variant": called, "seed": seed}
         training_steps = train_loop(
             training, probes=probes, checkpoints=checkpoints, selection=choice, progress=progress
@@ -182,6 +190,8 @@ def align_job(
         for readings in training_steps:
             yield [found for one in readings if (found := align_row(one, where)) is not None]
         chosen = training.best_step if best and training.best_step is not None else training.step
+        if chosen < training.step:
+            run.note(best_note(by, chosen, training.step))
         with whole_folder(run.folder / "model") as beside:
             if best and (checkpoints.folder / "best").is_dir():
                 shutil.copytree(checkpoints.folder / "best", beside, dirs_exist_ok=True)

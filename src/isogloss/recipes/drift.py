@@ -30,7 +30,7 @@ from isogloss.recipes.steps.drifting import (
 from isogloss.recipes.steps.effects import effect_rows
 from isogloss.recipes.steps.legacy import DEFECTS, legacy_notes, parse_legacy, variant_of
 from isogloss.recipes.steps.probing import parallel_texts
-from isogloss.recipes.steps.tunedtext import read_corpora
+from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
 from isogloss.recipes.steps.tuning import Tuning, tune
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
@@ -142,7 +142,7 @@ def drift_job(
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
-        for sentence in watch.text.notes:
+        for sentence in (*watch.text.notes, *overlap_notes(corpora, parallel)):
             run.note(sentence)
         before = {"model": names[0], "variant": UNTUNED, "seed": seed}
         # Read now and given last: until the first rows are there, a mistake leaves no folder behind.

@@ -95,6 +95,7 @@ def parts(path: Path) -> list[Path]:
 
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
+    _check_there(path)
     record = _record(path / "run.json")
     arguments = record.get("arguments")
     recipe = arguments.get("recipe") if isinstance(arguments, dict) else None
@@ -106,9 +107,13 @@ def parts(path: Path) -> list[Path]:
 
 def read_run(path: Path) -> RunFolder:
     """The run in a folder; raises `InputError` when it is not one."""
+    _check_there(path)
+    return RunFolder(path, path.name, _record(path / "run.json"), _rows(path), _points(path / "points.parquet"))
+
+
+def _check_there(path: Path) -> None:
     if not path.is_dir():
         raise InputError(f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
-    return RunFolder(path, path.name, _record(path / "run.json"), _rows(path), _points(path / "points.parquet"))
 
 
 def _record(path: Path) -> Mapping[str, Any]:

@@ -101,7 +101,8 @@ MEANINGS = {
     "loss of pairs": Meaning(
         "Training loss of sentences",
         "How surprised the model is that a sentence belongs to its translation and to none of the others it is "
-        "compared with, on the text it learns from: the mean since the reading before.",
+        "compared with, on the text it learns from: the mean since the reading before. A queue begins with random "
+        "directions, which are easy to tell apart, so the loss rises until the queue is full.",
         better=LOWER,
     ),
     "loss of a task": Meaning(

@@ -22,6 +22,7 @@ from isogloss.report.phrases import (
 )
 from isogloss.report.plans import without_plan
 from isogloss.report.stepcurves import StepCurve, apart
+from isogloss.report.steplabels import about
 from isogloss.report.steps import Line, Panel, at_step, best_panel, panels
 from isogloss.report.summary import (
     LEADING,
@@ -35,6 +36,7 @@ from isogloss.report.summary import (
 from isogloss.report.summary import average as average_layers
 
 MOST_SENTENCES = 8
+SAME = ", not clearly different from"
 
 
 def step_verdict(rows: pd.DataFrame) -> list[str]:
@@ -87,7 +89,7 @@ def _span(rows: pd.DataFrame, measure: str, variant: str) -> tuple[int, int]:
 def _loss(found: Sequence[Panel]) -> list[str]:
     return [
         _moved(
-            "The training loss",
+            f"The {about(panel).title[:1].lower()}{about(panel).title[1:]}",
             line.curve,
             unit=f"nats a {panel.unit}" if panel.unit else "",
             items=f"{panel.unit or 'item'}s",
@@ -162,7 +164,12 @@ def _meeting(rows: pd.DataFrame) -> list[str]:
         opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
     began = layer_curve(at_step(rows, first), *lead) if first < last else None
     since = "" if began is None or best not in began.layers else _since(began, curve, best, step=first)
-    return [f"{opening}{since}; {_basis(rows, curve)}.", *name_partners(at_step(rows, last), curve)]
+    sentences = [f"{opening}{since}; {_basis(rows, curve)}."]
+    if began is not None and since.startswith(SAME) and best < curve.layers[-1] in began.layers:
+        end = curve.layers[-1]
+        change = _since(began, curve, end, step=first)
+        sentences.append(f"At layer {end}, the last one read, it is {say_value(curve, end, floor=False)}{change}.")
+    return [*sentences, *name_partners(at_step(rows, last), curve)]
 
 
 def layer_curve(rows: pd.DataFrame, measure: str, variant: str) -> Curve | None:
@@ -180,7 +187,7 @@ def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
     before, after = began.value[one], ended.value[two]
     overlap = began.low[one] <= ended.high[two] and ended.low[two] <= began.high[one]
     if overlap or before == after:
-        return f", not clearly different from {say_value(began, layer, floor=False)} at step {step:,}"
+        return f"{SAME} {say_value(began, layer, floor=False)} at step {step:,}"
     return f", {'up' if after > before else 'down'} from {say_value(began, layer, floor=False)} at step {step:,}"
 
 

@@ -157,6 +157,8 @@ def locate(name: str | Path) -> str:
         if not (folder / "config.json").is_file():
             inside = [one for depth in ("*", "*/*", "*/*/*") for one in sorted(folder.glob(f"{depth}/config.json"))]
             sides = [one.parent.relative_to(folder).as_posix() for one in inside]
+            if len(sides) == 1:
+                raise InputError(f"{folder} is no model, but {folder / sides[0]} is one: give that")
             if sides:
                 raise InputError(f"{folder} is no model, but the folders {_few(sides)} in it are: name one of these")
             raise InputError(f"{folder} is no model: it has no config.json")

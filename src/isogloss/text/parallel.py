@@ -21,7 +21,7 @@ from isogloss.text.corpora import Bitext
 from isogloss.text.languages import code
 from isogloss.text.readers.folders import aligned_sets, aligned_texts, headed_tables, pair_tables, tatoeba_files
 from isogloss.text.readers.lines import file_path, first_line, stream_lines
-from isogloss.text.readers.names import languages_of, pick
+from isogloss.text.readers.names import check_order, languages_of, pick
 from isogloss.text.readers.tables import BARS, stream_bars, stream_table, table_columns
 
 Pair = tuple[str, str]
@@ -99,6 +99,8 @@ def _read(entry: Any, option: str) -> Iterator[Pairs]:
     if named[0] == named[1]:
         raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
     both = (named[0], named[1])
+    if len(paths) == 2:
+        check_order(paths, both)
     yield from _aligned(paths[0], paths[1], both) if len(paths) == 2 else _table(paths[0], both, option)
 
 

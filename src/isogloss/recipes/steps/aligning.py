@@ -129,9 +129,23 @@ def align_card(run: Run, training: Training, aligned: Aligned, *, step: int, bat
     lines += ["## Training", "", *markdown_table(("", ""), list(facts.items()))]
     text = [(title, f"{len(one):,}", f"{len(one.ids):,}") for title, one in aligned.pairs.items()]
     lines += ["", "## Text", "", *markdown_table(("languages", "pairs", "tokens"), text)]
-    lines += ["", "## Held-out text", "", *_retrieval(run.rows, how.layer), *perplexity_lines(run.rows)]
+    until = [one for one in run.rows if int(one["step"]) <= step]  # of the model that is left, not of what came after
+    lines += ["", "## Held-out text", "", *_retrieval(until, how.layer), *perplexity_lines(until)]
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     return "\n".join([*front, *lines, "", "## Made with", "", f"{versions}.", ""])
+
+
+def best_note(choice: BestRetrieval, step: int, steps: int) -> str:
+    """Which model `--best` has left, where it is not the last one.
+
+    >>> best_note(BestRetrieval(12), 0, 400)
+    '--best: the model is the one it began with, before any update: mean P@1 at layer 12 was never higher after it'
+    >>> best_note(BestRetrieval(12), 100, 400)
+    '--best: the model is that of step 100 of 400, where mean P@1 at layer 12 was highest'
+    """
+    if step:
+        return f"--best: the model is that of step {step:,} of {steps:,}, where {choice.title} was highest"
+    return f"--best: the model is the one it began with, before any update: {choice.title} was never higher after it"
 
 
 def _retrieval(rows: Sequence[Row], layer: int) -> list[str]:

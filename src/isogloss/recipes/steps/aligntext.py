@@ -107,10 +107,11 @@ def pack_aligned(
             how: dict[str, Any] = {"languages": some[0].languages, "longest": longest, "progress": progress}
             stream = pack_pairs(stack.tokenizer, pairs, folder / f"{title}.npy", **how)
             if not len(stream):
+                same = sift.measured > sift.aside
                 raise InputError(
                     f"--train {title}: no pair is left to train on: {stream.left_out:,} have an empty side, "
                     f"{sift.aside:,} a sentence that is held out, {sift.measured:,} one of the text given to measure "
-                    "on; give more text or a smaller --held-out"
+                    f"on; give {'--bitext or --evaluate other text' if same else 'more text or a smaller --held-out'}"
                 )
             facts[title] = {"held": aside[title], "measured": sift.measured}
         write_text(done, json.dumps(facts, ensure_ascii=False))

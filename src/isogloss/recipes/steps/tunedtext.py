@@ -16,7 +16,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.stack.stack import Stack
-from isogloss.text.corpora import Corpus
+from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import read_corpus
 from isogloss.text.split import place
 from isogloss.training.sentences import Sentences, masking_of, tokenise
@@ -69,6 +69,20 @@ class Tokenised:
             for one in texts
             if one.shortened
         ]
+
+
+def overlap_notes(corpora: Corpora, parallel: Sequence[Bitext]) -> list[str]:
+    """Which parallel texts have sentences that are tuned on: their retrieval is not of new text."""
+    tuned, told = set(corpora.train.sentences), []
+    for text in parallel:
+        if corpora.language in text.languages:
+            side = text[corpora.language].sentences
+            if same := sum(one in tuned for one in side):
+                told.append(
+                    f"{same:,} of {len(side):,} sentences of {text.name} ({corpora.language}) are tuned on, too: "
+                    "retrieval there is not of new text"
+                )
+    return told
 
 
 def read_corpora(

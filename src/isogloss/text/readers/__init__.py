@@ -29,7 +29,7 @@ from isogloss.text.readers.hub import PREFIX, read_hub
 from isogloss.text.readers.lines import Source, file_path, first_line, plain_name, read_lines
 from isogloss.text.readers.linked import embedded, embedded_lexicon, read_linked
 from isogloss.text.readers.links import WordLinks, attach_links, read_links
-from isogloss.text.readers.names import chosen, language_of
+from isogloss.text.readers.names import check_order, chosen, language_of
 from isogloss.text.readers.pairs import NLI, SentencePair, read_pairs
 from isogloss.text.readers.questions import Question, read_questions
 from isogloss.text.readers.tables import BARS, header, read_bars, read_table
@@ -143,7 +143,9 @@ def _one_each(files: list[Path], wanted: tuple[str, ...] | None) -> list[str]:
         raise InputError(
             f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
         )
-    return [each for each in told if each is not None]
+    known = [each for each in told if each is not None]
+    check_order(files, known)
+    return known
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: Links | None = None) -> Bitext:

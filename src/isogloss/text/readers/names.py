@@ -37,6 +37,17 @@ def languages_of(source: Source) -> tuple[str, ...] | None:
     return None
 
 
+def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
+    """Refuse languages that the files' names have in another order: each text would be taken for the other's."""
+    told = [language_of(one) for one in files]
+    if None in told or told == list(languages) or {*told} != {*languages}:
+        return
+    raise InputError(
+        f"{', '.join(str(one) for one in files)}: by their names these are {', '.join(map(str, told))}, and they were "
+        f"given as {', '.join(languages)}; change the order of the files or of the languages"
+    )
+
+
 def chosen(languages: Sequence[str] | None) -> tuple[str, ...] | None:
     """The user's languages as canonical codes, checked: no unknown code, none twice."""
     if languages is None:

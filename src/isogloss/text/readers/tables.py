@@ -77,9 +77,12 @@ def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None
             "header of languages such as en<TAB>nl"
         )
     told = "no languages were given" if languages is None else f"{len(languages)} languages were given"
+    known = languages or ("en", "nl")
+    rest = [f"#{number}" for number in range(len(known) + 1, len(cells) + 1)]
     return (
         f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {told}; "
-        "put a header such as en<TAB>nl on line 1, name the file like x.en-nl.tsv, or give one language a column"
+        f"put a header such as {'<TAB>'.join([*known, *rest])} on line 1 (columns that begin with # are not "
+        "read), name the file like x.en-nl.tsv, or give one language a column"
     )
 
 
