@@ -27,11 +27,12 @@ from isogloss.recipes.steps.aligning import (
     make_probes,
     variant_of,
 )
-from isogloss.recipes.steps.aligntext import languages_of, pack_aligned, pack_shared, pair_facts
+from isogloss.recipes.steps.aligntext import first_sentences, languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.recipes.steps.tunedtext import joined_corpus
+from isogloss.recipes.steps.unknown import READ, unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
 from isogloss.stack.load import choose_device, load_masked_lm, quietly
@@ -152,7 +153,7 @@ def align_job(
             text = pack_aligned(sources, run.scratch / "pairs", progress=progress, **fits)
         else:
             text = pack_shared(sources, Path(packed), progress=progress, **fits)
-        for sentence in text.notes:
+        for sentence in (*text.notes, *unknown_notes(stack.tokenizer, first_sentences(sources, READ))):
             run.note(sentence)
         if not dropout:
             without_dropout(source)

@@ -32,6 +32,7 @@ from isogloss.recipes.steps.legacy import DEFECTS, legacy_notes, parse_legacy, v
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
 from isogloss.recipes.steps.tuning import Tuning, tune
+from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import choose_device, load_masked_lm
@@ -142,7 +143,8 @@ def drift_job(
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
-        for sentence in (*watch.text.notes, *overlap_notes(corpora, parallel)):
+        unknown = unknown_notes(stack.tokenizer, (corpora.train, *corpora.others))
+        for sentence in (*watch.text.notes, *unknown, *overlap_notes(corpora, parallel)):
             run.note(sentence)
         before = {"model": names[0], "variant": UNTUNED, "seed": seed}
         # Read now and given last: until the first rows are there, a mistake leaves no folder behind.

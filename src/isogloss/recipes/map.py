@@ -26,6 +26,7 @@ from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.layers import LayerMean, compared, layer_list
 from isogloss.recipes.steps.reading import read_once
 from isogloss.recipes.steps.store import Store
+from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
 from isogloss.recipes.steps.wordmap import draw
 from isogloss.runs.run import Run
@@ -120,6 +121,7 @@ def map_job(
         for name, text in zip(names, texts, strict=True)
         if text.dropped
     ]
+    notes += [one for text in texts for one in unknown_notes(stack.tokenizer, text)]
     name = model_name(stack.name)
     return Job(name, steps, hashes, notes, depth=stack.cuts[-1])
 

@@ -10,6 +10,7 @@ import heapq
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,14 @@ class Aligned:
 def languages_of(sources: Sequence[Pairs]) -> list[str]:
     """Every language of the pairs, in order of appearance."""
     return list(dict.fromkeys(language for one in sources for language in one.languages))
+
+
+def first_sentences(sources: Sequence[Pairs], most: int) -> Iterator[Corpus]:
+    """Both sides of the first pairs of each source."""
+    for one in sources:
+        pairs = list(islice(one.open(), most))
+        for number, language in enumerate(one.languages):
+            yield Corpus(language, [pair[number] for pair in pairs], name=one.name)
 
 
 def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[str, Any]:
