@@ -158,10 +158,10 @@ def sweep_command(name: str) -> Callable[..., None]:
                 if not len(table):
                     raise
             page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        from isogloss.report import parts, verdict
+        from isogloss.report import parts, sweep_verdict, verdict
 
         single = [f"{one.name}: {verdict(rows_there(one))[0]}" for one in parts(folder) if one != folder]
-        _tell(single or verdict(table), table, folder, page)
+        _tell([*single, *sweep_verdict(table)] if single else verdict(table), table, folder, page)
         if failed:
             raise failed
 
