@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
+import tiny_alignment
 from isogloss.recipes.registry import RECIPES
 from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
@@ -21,6 +22,7 @@ from isogloss.runs.run import start
 from isogloss.runs.table import row
 from isogloss.training import prefixes
 from tiny_commands import command_line
+from tiny_drift import write_model
 from tiny_tasks import SMALL, write_sets
 
 TRANSFER = RECIPES["transfer"]
@@ -246,6 +248,16 @@ def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys)
     assert code == 2 and told.startswith("isogloss: the plan freeze:9") and told.count("\n") == 1
     code, _, told = run("sweep", "chess")
     assert code == 2 and "No such command 'chess'; there is map, pretrain, " in told
+
+
+def test_a_sweep_of_trainings_ends_with_what_its_jobs_have_moved(tmp_path, monkeypatch, capsys):
+    model, train = write_model(tmp_path / "tiny"), tiny_alignment.write_pairs(tmp_path)
+    words = tiny_alignment.words(model, train, out=tmp_path / "run")
+    code, shown, told = command_line(monkeypatch, capsys)("sweep", "align", *words, "--grid", "seed=0..1", "--quiet")
+    assert code == 0, told
+    lines = [line for line in shown.splitlines() if line]
+    assert lines[0].startswith("seed-0: ") and lines[1].startswith("seed-1: ")
+    assert lines[2].startswith("Mean P@1 at layer ") and "tlm+queue from " in lines[2] and "2 seeds" in lines[2]
 
 
 def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_path):
