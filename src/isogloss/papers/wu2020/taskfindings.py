@@ -57,8 +57,9 @@ def below_bilingual(found: Results) -> Finding:
 
     def judge(task: str, targets: Sequence[str]) -> Contrast | None:
         apart = _between(found, task, targets, (BILINGUAL, UNMAPPED), (MONOLINGUAL, STITCHED))
-        words = "" if apart is None else f"bilingual above stitched by {apart.told} in layers 3 to 5"
-        return None if apart is None else Contrast(words, apart.judged(above))
+        if apart is None:
+            return None
+        return Contrast(f"bilingual above stitched by {apart.told} in layers 3 to 5", apart.judged(above))
 
     return _of_stitching(found, "below bilingual", claim, judge)
 
@@ -69,8 +70,10 @@ def mapped_bilingual(found: Results) -> Finding:
 
     def judge(task: str, targets: Sequence[str]) -> Contrast | None:
         apart = _between(found, task, targets, (BILINGUAL, STITCHED), (BILINGUAL, UNMAPPED))
-        words = "" if apart is None else f"mapped above unmapped by {apart.told} in layers 3 to 5"
-        return None if apart is None else Contrast(words, apart.judged(above if task == "parsing" else below))
+        if apart is None:
+            return None
+        side = above if task == "parsing" else below
+        return Contrast(f"mapped above unmapped by {apart.told} in layers 3 to 5", apart.judged(side))
 
     return _of_stitching(found, "mapped bilingual", claim, judge)
 
