@@ -25,7 +25,7 @@ from isogloss.recipes.steps.aligning import (
     align_row,
     best_note,
     make_probes,
-    variant_of,
+    objective_name,
 )
 from isogloss.recipes.steps.aligntext import first_sentences, languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
@@ -144,7 +144,7 @@ def align_job(
     share, every = share_of("held_out", held_out), at_least("probe", probe, 1)
     at_least("checkpoint", checkpoint, 1), at_least("exponent", exponent, 0)
     given = parallel_texts(bitext, languages_of(sources)) if bitext else []
-    name, called = model_name(model), variant_of(how)
+    name, called = model_name(model), objective_name(how)
     known = [one for text in (*(side for each in given for side in each), *texts) for one in text]
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -184,7 +184,7 @@ def align_job(
             training.restore(last)
         by = BestRetrieval(how.layer)
         choice = cast(Choice, by) if best else None
-        where = {"model": name, "variant": called, "seed": seed}
+        where = {"model": name, "plan": called, "seed": seed}
         training_steps = train_loop(
             training, probes=probes, checkpoints=checkpoints, selection=choice, progress=progress
         )

@@ -28,13 +28,13 @@ from isogloss.recipes.steps.drifting import (
     with_defects,
 )
 from isogloss.recipes.steps.effects import effect_rows
-from isogloss.recipes.steps.legacy import DEFECTS, legacy_notes, parse_legacy, variant_of
+from isogloss.recipes.steps.legacy import DEFECTS, legacy_condition, legacy_notes, parse_legacy
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
 from isogloss.recipes.steps.tuning import Tuning, tune
 from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import choose_device, load_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
@@ -146,12 +146,12 @@ def drift_job(
         unknown = unknown_notes(stack.tokenizer, (corpora.train, *corpora.others))
         for sentence in (*watch.text.notes, *unknown, *overlap_notes(corpora, parallel)):
             run.note(sentence)
-        before = {"model": names[0], "variant": UNTUNED, "seed": seed}
+        before = {"model": names[0], "plan": UNTUNED, "seed": seed}
         # Read now and given last: until the first rows are there, a mistake leaves no folder behind.
         untuned = [row(**{**before, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
         for number, (plan, defects, each) in enumerate(trainings, 1):
-            place = {"model": names[0], "variant": variant_of(plan, defects), "seed": each}
-            stage = f"tuning {place['variant']}, seed {each} ({number} of {len(trainings)})"
+            place = {"model": names[0], "plan": str(plan), "condition": legacy_condition(defects), "seed": each}
+            stage = f"tuning {training_name(place)}, seed {each} ({number} of {len(trainings)})"
             if defects != watch.how.defects:
                 watch = with_defects(watch, defects, native=beside)
             yield from tune(run, tuning, watch, plan=plan, place=place, progress=named(progress, stage))

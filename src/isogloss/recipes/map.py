@@ -195,7 +195,7 @@ def _pool_rows(
         for method, (there, back) in zip(METHODS, judged, strict=True):
             hits[method] += [(one.ranks == 1).double() for one in (there, back)]
             for one, way in ((there, (source, target)), (back, (target, source))):
-                place = {**base, "layer": layer, "unit": "sentence", "variant": method, "n": one.n}
+                place = {**base, "layer": layer, "unit": "sentence", "method": method, "n": one.n}
                 place |= {"source": way[0], "target": way[1]}
                 for k in KS:
                     low, high = one.p_interval[k]
@@ -220,7 +220,7 @@ def _hit_means(run: Run, store: Store, method: str, base: Mapping[str, Any]) -> 
     found = {}
     for layer in store.layers:
         hits = store.hits(method, layer)
-        floors = [one["floor"] for one in here if one["layer"] == layer and one["variant"] == method]
+        floors = [one["floor"] for one in here if one["layer"] == layer and one["method"] == method]
         without = (hits.sum() - hits) / (len(hits) - 1)
         found[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
     return found
@@ -237,7 +237,7 @@ def _word_rows(
         return
     for one, way in zip(retrieve(sides[0], sides[1], method="centred", ks=(1,)), (pair, pair[::-1]), strict=True):
         low, high = one.p_interval[1]
-        place = {**base, "layer": layer, "unit": "word", "variant": "centred", "source": way[0], "target": way[1]}
+        place = {**base, "layer": layer, "unit": "word", "method": "centred", "source": way[0], "target": way[1]}
         yield row("word_agreement", one.p[1], low=low, high=high, floor=one.floor[1], n=one.n, **place)
 
 

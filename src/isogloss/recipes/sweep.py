@@ -3,7 +3,7 @@
 Every combination of the grid's values is a job with a run folder of its own in `OUT/jobs`. Jobs run one after the
 other, several at a time spread over this machine's GPUs, or on the machines of a Ray cluster; one that fails stops none
 of the others. The rows of all finished jobs are in one table, in which each can be told from the others: an argument
-whose value the rows do not carry in a column of their own stands in `variant`.
+whose value the rows do not carry in a column of their own stands in `settings`.
 """
 
 import shutil

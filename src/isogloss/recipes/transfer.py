@@ -30,7 +30,7 @@ from isogloss.recipes.steps.tasksimilarity import DEFECTS, comparing, tokenise_p
 from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
 from isogloss.recipes.steps.translations import with_translated
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, row, settings_text, training_name
 from isogloss.stack.load import choose_device, load
 from isogloss.tasks import TASKS, find_task
 from isogloss.text.corpora import Bitext, Corpus
@@ -149,19 +149,18 @@ def transfer_job(
         ]
         done, total = 0, len(chosen) * len(numbers) * len(grid)
         for plan in chosen:
-            called = f"{plan} {switching.variant}".strip()
+            about = {**where, "plan": str(plan), "condition": switching.condition}
             results: list[Row] = []
             for each in numbers:
                 models = []
                 for rate in grid:
                     done += 1
-                    variant = f"{called} rate:{rate:g}" if len(grid) > 1 else called
-                    at = {**where, "variant": variant, "seed": each}
-                    told = named(progress, f"training {variant}, seed {each} ({done} of {total})")
+                    at = {**about, "seed": each, "settings": settings_text({"rate": rate} if len(grid) > 1 else {})}
+                    told = named(progress, f"training {training_name(at)}, seed {each} ({done} of {total})")
                     after = None if alike is None else partial(alike.now, place=at, progress=told)
                     yield from fit(run, fitting, text, plan=plan, rate=rate, place=at, progress=told, at_end=after)
                     models += scored_models(training_folder(run, at), rate)
-                rows = result_rows(models, sets, kind, place={**where, "variant": called, "seed": each})
+                rows = result_rows(models, sets, kind, place={**about, "seed": each})
                 results += rows
                 yield rows
             yield mean_rows(results)

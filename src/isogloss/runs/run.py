@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
-from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, Row, frame, key, typed
+from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, SCHEMA, Row, frame, key, records, typed, upgrade
 
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
@@ -71,6 +71,7 @@ class Run:
         self.rows, self._keys, self.finished = [], set(), False
         self.facts |= {"finished": None, "status": "running", "notes": []}
         write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
+        (self.folder / "rows.parquet").unlink(missing_ok=True)  # of the rows before
         self._save()
 
     def finish(self) -> pd.DataFrame:
@@ -115,7 +116,8 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     facts: command, arguments, seed, model, hashes. To resume, arguments and hashes must be those of the first time.
     """
     path = Path(folder)
-    run = Run(path, {**facts, **_surroundings(), "started": _now(), "finished": None, "status": "running", "notes": []})
+    beginning = {"started": _now(), "finished": None, "status": "running", "notes": []}
+    run = Run(path, {"schema": SCHEMA, **facts, **_surroundings(), **beginning})
     check_folder(path, resume=resume)
     if (path / "run.json").is_file():
         _go_on(run)
@@ -151,14 +153,17 @@ def check_folder(path: Path, *, resume: bool) -> None:
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
-    """The table of a run folder, finished or not; published results may have `rows.parquet` alone."""
+    """The table of a run folder, finished or not, in today's columns whatever schema it was written in.
+
+    `rows.csv` is what the run wrote row by row; published results may have `rows.parquet` alone.
+    """
     path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
     if path.is_file():
-        return frame(_read_csv(path))
+        return _read_csv(path)
     if not packed.is_file():
         raise InputError(f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
     try:
-        return typed(pd.read_parquet(packed))
+        return typed(upgrade(pd.read_parquet(packed)))
     except (OSError, ValueError) as error:
         raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
 
@@ -176,6 +181,11 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
 
 def _go_on(run: Run) -> None:
     before = read_facts(run.folder)
+    if before.get("schema", 1) != SCHEMA:
+        raise InputError(
+            f"{run.folder} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, not "
+            f"{SCHEMA}); it can be reported, not resumed: choose another --out"
+        )
     now = json.loads(json.dumps(run.facts, default=str))
     for name in ("command", "arguments", "seed", "model", "hashes"):
         if before.get(name) != now.get(name):
@@ -186,14 +196,14 @@ def _go_on(run: Run) -> None:
     run.new = False
     run.finished = before.get("status") == "finished"
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
-    path = run.folder / "rows.csv"
-    rows = _read_csv(path) if path.is_file() else []
+    kept = any((run.folder / name).is_file() for name in ("rows.csv", "rows.parquet"))
+    rows = records(read_rows(run.folder)) if kept else []
     run._remember(rows)
     # A kill may have left half a line behind; what was read back is written again, whole.
-    with whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with whole(run.folder / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows([_text(name, one.get(name)) for name in COLUMNS] for one in rows)
+        writer.writerows([_text(name, entry.get(name)) for name in COLUMNS] for entry in rows)
 
 
 def _difference(before: Any, now: Any, name: str) -> str:
@@ -204,20 +214,19 @@ def _difference(before: Any, now: Any, name: str) -> str:
     return f"{name}: {before!r} then, {now!r} now"
 
 
-def _read_csv(path: Path) -> list[dict[str, Any]]:
-    """Rows of a file of ours; an incomplete last line is left out."""
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Rows of a file of ours; an incomplete last line, which a kill leaves, is left out."""
     text = path.read_text(encoding="utf-8")
-    lines = text[: text.rfind("\n") + 1]
-    found = []
-    for number, cells in enumerate(csv.reader(io.StringIO(lines)), 1):
-        if number == 1:
-            if tuple(cells) != COLUMNS:
-                raise InputError(f"{path}:1: the columns are not those of a run")
-            continue
-        if len(cells) != len(COLUMNS):
-            raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(COLUMNS)}")
-        found.append({name: _value(name, cell) for name, cell in zip(COLUMNS, cells, strict=True) if cell != ""})
-    return found
+    lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))
+    columns = tuple(next(lines, ()))
+    if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
+        raise InputError(f"{path}:1: the columns are not those of a run")
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        if len(cells) != len(columns):
+            raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
+        rows.append({name: _value(name, cell) for name, cell in zip(columns, cells, strict=True) if cell != ""})
+    return typed(upgrade(pd.DataFrame(rows, columns=list(columns))))
 
 
 def _text(name: str, value: Any) -> str:

@@ -1,17 +1,36 @@
 """The one table: every answer of the toolkit is a row with the same columns.
 
-`measure, value, low, high, floor, n` say what was measured; the coordinates say of what. Absent coordinates are
-empty. Rows are written as text with full precision, so a table read back equals the table written.
+The answer: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both), the
+chance `floor`, the number `n` of items, and the `published` value where a paper has one. The coordinates say of what:
+
+    model, other_model    what was measured, and what it was compared with
+    layer, other_layer    cuts: 0 is the embedding output, k the output of block k
+    task, data            what was learned or asked, and on which text
+    source, target        languages
+    unit                  sentence, word, token, character, ...
+    pooling               how a sentence's vector is made, where a run has several ways
+    plan                  what was trained: `freeze:8`, `tlm+queue`, `untuned`
+    method                how it was measured: `centred`, `csls`, `debiased`, `attention`, ...
+    selection             which checkpoint of a training: empty where its own development set chose, or `oracle`
+    condition             the situation or ablation: a mapping, code-switching, a defect of the original code, ...
+    settings              a JSON object of arguments that differ between trainings or jobs of one table
+    step, seed
+
+Absent coordinates are empty, and nothing is ever parsed out of a string. Rows are written as text with full precision,
+so a table read back equals the table written. Rows of schema 1 had `plan`, `method`, `selection`, `condition` and
+`settings` in one text, `variant`; `upgrade` takes it apart, here and nowhere else.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
+SCHEMA = 2
 NUMBERS = ("value", "low", "high", "floor", "published")
 COUNTS = ("n", "layer", "other_layer", "step", "seed")
-ANSWER = ("measure", "value", "low", "high", "floor", "n")
+ANSWER = ("measure", "value", "low", "high", "over", "floor", "n", "published")
 COORDINATES = (
     "model",
     "other_model",
@@ -22,23 +41,58 @@ COORDINATES = (
     "source",
     "target",
     "unit",
-    "variant",
+    "pooling",
+    "plan",
+    "method",
+    "selection",
+    "condition",
+    "settings",
     "step",
     "seed",
-    "published",
 )
 COLUMNS = ANSWER + COORDINATES
-KEY = ("measure", *(name for name in COORDINATES if name != "published"))
+KEY = ("measure", *COORDINATES)
 
 Row = Mapping[str, Any]
 
 
 def row(measure: str, value: float, **rest: Any) -> dict[str, Any]:
-    """One row; unknown column names are refused."""
+    """Make one row; unknown column names are refused.
+
+    An interval is over items unless `over` says otherwise. `settings` may be given as a mapping.
+
+    >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
+    {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
+    """
     unknown = set(rest) - set(COLUMNS)
     if unknown:
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
+    if isinstance(settings := rest.get("settings"), Mapping):
+        rest["settings"] = settings_text(settings)
+    if is_given(rest.get("low")) and not rest.get("over"):
+        rest["over"] = "items"
     return {"measure": measure, "value": float(value), **rest}
+
+
+def settings_text(settings: Mapping[str, Any]) -> str:
+    """Settings as they stand in a row: a JSON object in order of its names, empty where there are none."""
+    return json.dumps(dict(sorted(settings.items())), ensure_ascii=False, default=str) if settings else ""
+
+
+def settings_of(entry: Row) -> dict[str, Any]:
+    """The settings of a row as a dictionary."""
+    text = entry.get("settings")
+    return dict(json.loads(text)) if is_given(text) else {}
+
+
+def training_name(coordinates: Row) -> str:
+    """What a training of a run is called: its plan, its condition and the settings of its own.
+
+    >>> training_name({"plan": "freeze:8", "condition": "switch:0.5", "settings": '{"rate": 5e-05}'})
+    'freeze:8 switch:0.5 rate:5e-05'
+    """
+    own = (f"{name}:{value}" for name, value in settings_of(coordinates).items())
+    return " ".join(filter(None, (coordinates.get("plan"), coordinates.get("condition"), *own)))
 
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
@@ -61,18 +115,82 @@ def typed(data: pd.DataFrame) -> pd.DataFrame:
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of a data frame, without their empty cells."""
-    return [{str(name): value for name, value in one.items() if there(value)} for one in table.to_dict("records")]
+    return [
+        {str(name): value for name, value in entry.items() if is_given(value)} for entry in table.to_dict("records")
+    ]
 
 
 def key(entry: Row) -> tuple[str, ...]:
     """What identifies a row: its measure and coordinates, as text."""
-    return tuple(str(value) if there(value := entry.get(name)) else "" for name in KEY)
+    return tuple(str(value) if is_given(value := entry.get(name)) else "" for name in KEY)
 
 
-def there(value: Any) -> bool:
+def is_given(value: Any) -> bool:
     """Whether a cell is filled: not None, an empty text, or any of the ways a number can be absent.
 
-    >>> there(0), there(""), there(None), there(float("nan")), there(pd.NA)
+    >>> is_given(0), is_given(""), is_given(None), is_given(float("nan")), is_given(pd.NA)
     (True, False, False, False, False)
     """
     return not (value is None or value is pd.NA or value != value or value == "")
+
+
+def upgrade(table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of an older schema with today's columns; rows of today's schema stay as they are."""
+    if "variant" not in table.columns:
+        return table
+    variants = table["variant"].fillna("").astype("str")
+    columns = {variant: _columns_of(variant) for variant in variants.unique()}
+    table = table.drop(columns="variant")
+    for name in ("plan", "method", "selection", "condition", "settings"):
+        table[name] = variants.map({variant: cells.get(name, "") for variant, cells in columns.items()})
+    return table
+
+
+_METHODS = {"cosine", "centred", "csls", "debiased", "itermax", "statistical", "attention"}
+_PLANS = {"freeze", "last", "train", "reinit", "unfreeze"}
+_TRAININGS = {"untuned", "before", "both", "tlm", "contrastive", "search", "unshuffled", "10%", "30%"}
+_ALIGNMENTS = {"tlm", "queue", "batch", "pull", "reset", "unshuffled"}
+
+
+def _columns_of(variant: str) -> dict[str, str]:
+    """The columns that a `variant` of schema 1 stood for.
+
+    >>> _columns_of("last:12+legacy:no-mask centred")
+    {'plan': 'last:12', 'method': 'centred', 'condition': 'legacy:no-mask'}
+    >>> _columns_of("epochs:3 freeze:8 switch:0.5 rate:5e-05 oracle")
+    {'plan': 'freeze:8', 'selection': 'oracle', 'condition': 'switch:0.5', 'settings': '{"epochs": 3, "rate": 5e-05}'}
+    """
+    words, plans, method, selection = variant.split(" "), list[str](), "", ""
+    settings: dict[str, Any] = {}
+    if words[-1] == "oracle":
+        selection = words.pop()
+    elif words[-1] in _METHODS:
+        method = words.pop()
+    conditions = []
+    for word in words:
+        plan, _, defects = word.partition("+legacy:")
+        name, colon, value = plan.partition(":")
+        if plan in _TRAININGS or name in _PLANS and colon or set(plan.split("+")) <= _ALIGNMENTS:
+            plans.append(plan)
+            conditions += [f"legacy:{defects}"] if defects else []
+        elif colon and not name.startswith("switch"):
+            settings[name.replace("-", "_")] = _number(value)
+        elif word:
+            conditions.append(word)
+    cells = {
+        "plan": plans[-1] if plans else "",
+        "method": method,
+        "selection": selection,
+        "condition": " ".join([*plans[:-1], *conditions]),
+        "settings": settings_text(settings),
+    }
+    return {name: cell for name, cell in cells.items() if cell}
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -106,7 +106,7 @@ def distance_probe(
 
     Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
     `l2_drift` and `cosine_drift`, means with a jackknife interval over sentences; `cka`, debiased, with its jackknife
-    interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `variant` is "attention"
+    interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is "attention"
     where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
     chosen = tuple(stack.cuts_of(part) if layers is None else layers)
@@ -125,7 +125,7 @@ def distance_probe(
         raise InputError(f"the vectors kept of {other} are of layers {list(kept.layers)}, not {sorted(missing)}")
     names, notes = _comparable(measures, stack, kept.values.shape[2], other)
     place = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
-    place |= {"variant": "attention"} if part == "attention" else {}
+    place |= {"method": "attention"} if part == "attention" else {}
 
     def take() -> Iterator[Reading]:
         found = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)

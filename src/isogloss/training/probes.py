@@ -247,7 +247,7 @@ def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Readi
     device = stacks(first).device
     device = device if device.type == "cuda" else torch.device("cpu")
     for layer in range(len(found[first])):
-        place = {"layer": layer, "unit": "sentence", "variant": "centred", "data": _name(bitext)}
+        place = {"layer": layer, "unit": "sentence", "method": "centred", "data": _name(bitext)}
         hits, floors = [], []
         for other in (language for language in bitext.languages if language != first):
             x, y = found[first][layer].to(device), found[other][layer].to(device)

@@ -80,20 +80,19 @@ def make_probes(
 
 
 def align_row(reading: Reading, place: Mapping[str, Any]) -> Row | None:
-    """A reading as a row: its own variant comes after that of the run; the joint loss is the sum of others, no row."""
+    """A reading as a row; the joint loss is the sum of others, no row."""
     if reading["measure"] == "loss" and "task" not in reading:
         return None
-    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
     data = {"data": "train"} if reading["measure"] == "loss" else {}
     target = reading.get("target")
     pooled = {"target": POOLED[target]} if target in POOLED else {}
-    return row(**{**reading, **place, **own, **data, **pooled})
+    return row(**{**reading, **place, **data, **pooled})
 
 
-def variant_of(how: Alignment) -> str:
+def objective_name(how: Alignment) -> str:
     """What is learned, in a word for the rows.
 
-    >>> variant_of(Alignment(12)), variant_of(Alignment(12, tlm=0, negatives="batch", shuffle=False))
+    >>> objective_name(Alignment(12)), objective_name(Alignment(12, tlm=0, negatives="batch", shuffle=False))
     ('tlm+queue', 'batch+unshuffled')
     """
     parts = {
@@ -117,7 +116,7 @@ def align_card(run: Run, training: Training, aligned: Aligned, *, step: int, bat
     way = training.settings.optimisation
     pooled = "first token" if how.pool == "first" else "mean of content tokens"
     facts = {
-        "learned": variant_of(how),
+        "learned": objective_name(how),
         "weights of the terms": f"TLM {how.tlm:g}, contrastive {how.contrastive:g}, pull {how.pull:g}",
         "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
         "negatives": f"a queue of {how.size:,}, momentum {how.momentum:g}" if how.queued else "the batch",

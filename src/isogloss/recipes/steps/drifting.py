@@ -16,7 +16,7 @@ from isogloss.measures.curves import OverSeeds, balance_interval, crossing_inter
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.tunedtext import Corpora, Tokenised, tokenise_corpora
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, row, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
@@ -140,26 +140,29 @@ def curve_rows(run: Run, corpora: Corpora, *, model: str) -> Iterator[list[Row]]
     Curves that do not cross have no row; a note of the run says so.
     """
     read = [one for one in run.rows if one["measure"] == "perplexity" and "step" in one]
-    for variant in dict.fromkeys(one["variant"] for one in read):
+    for plan, condition in dict.fromkeys((one["plan"], one.get("condition", "")) for one in read):
+        name = training_name({"plan": plan, "condition": condition})
         for unit in ("token", "character"):
-            own = [one for one in read if (one["variant"], one["unit"]) == (variant, unit)]
+            own = [
+                one for one in read if (one["plan"], one.get("condition", ""), one["unit"]) == (plan, condition, unit)
+            ]
             here = [one for one in own if (one["target"], one["data"]) == (corpora.language, "validation")]
             there = [one for one in own if one["target"] == "others"]
             if not there:
                 continue
             steps, target, others = _table(here, there)
             crossed, balanced = crossing_interval(steps, target, others), balance_interval(steps, target, others)
-            place = {"model": model, "variant": variant, "unit": unit, "target": corpora.language}
+            place = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": corpora.language}
             if crossed is None or crossed.share < 1:
                 which = "" if crossed is None else f" in {_missing(crossed)} of {crossed.seeds} seeds"
-                run.note(f"{variant}: the curves of {corpora.language} and the others per {unit} do not cross{which}")
+                run.note(f"{name}: the curves of {corpora.language} and the others per {unit} do not cross{which}")
             found = {"crossing_step": crossed, "balance_step": balanced}
             yield [_step_row(name, one) | place for name, one in found.items() if one is not None]
 
 
 def _step_row(measure: str, found: OverSeeds) -> dict[str, Any]:
     ends = {"low": found.low, "high": found.high} if found.low == found.low else {}
-    return row(measure, found.value, n=found.seeds - _missing(found), **ends)
+    return row(measure, found.value, n=found.seeds - _missing(found), over="seeds", **ends)
 
 
 def _missing(found: OverSeeds) -> int:

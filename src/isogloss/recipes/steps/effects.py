@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from isogloss.measures.curves import band
-from isogloss.recipes.steps.legacy import plan_and_defects
 from isogloss.runs.table import Row, row
 
 SHIFT, STRAY = "legacy_shift", "legacy_stray"
@@ -24,20 +23,21 @@ COMPARED = ("perplexity", "l2_drift")
 
 
 def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """`legacy_shift` and `legacy_stray` of every variant with defects whose plan was run without them, too.
+    """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
 
     Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
     distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
     """
     read = [one for one in rows if one["measure"] in COMPARED and "step" in one and _counts(one)]
-    variants = dict.fromkeys(str(one["variant"]) for one in read)
-    for variant in variants:
-        plan, defects = plan_and_defects(variant)
-        if not defects or plan not in variants:
+    trainings = dict.fromkeys((str(one["plan"]), str(one.get("condition", ""))) for one in read)
+    for plan, condition in trainings:
+        if not condition or (plan, "") not in trainings:
             continue
-        honest, spoilt = ([one for one in read if one["variant"] == name] for name in (plan, variant))
+        honest, spoilt = (
+            [one for one in read if (one["plan"], one.get("condition", "")) == (plan, each)] for each in ("", condition)
+        )
         found = [row for measure in COMPARED for row in _compare(measure, honest, spoilt)]
-        yield [{**one, "variant": variant, "model": spoilt[0]["model"]} for one in found]
+        yield [{**one, "plan": plan, "condition": condition, "model": spoilt[0]["model"]} for one in found]
 
 
 def _counts(one: Row) -> bool:
@@ -92,4 +92,4 @@ def _over_seeds(found: Sequence[np.ndarray], about: dict[str, Any]) -> Iterator[
             continue
         over = band(np.array(values)[:, None])
         ends = {"low": float(over.low[0]), "high": float(over.high[0])} if len(values) > 1 else {}
-        yield row(measure, float(over.mean[0]), n=len(values), **ends, **about)
+        yield row(measure, float(over.mean[0]), n=len(values), over="seeds", **ends, **about)

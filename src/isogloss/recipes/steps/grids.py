@@ -99,8 +99,15 @@ def spread(grid: Grid) -> list[int]:
     return sorted(found)
 
 
+def as_settings(place: Mapping[str, Any], names: Sequence[str], grid: Grid) -> dict[str, Any]:
+    """Coordinates as rows have them in `settings`: numbers as they are, a file by its name where that will do."""
+    return {
+        name: place[name] if isinstance(place[name], int | float) else _label(place[name], grid[name]) for name in names
+    }
+
+
 def in_words(place: Mapping[str, Any], names: Sequence[str], grid: Grid) -> str:
-    """Coordinates as they stand in `variant` and folders: `epochs:3 batch:16`; a file by its name where that will do.
+    """Coordinates as they stand in the names of folders: `epochs:3 batch:16`; a file by its name where that will do.
 
     >>> in_words({"epochs": 3, "seed": 1}, ["epochs"], {"epochs": [3, 5], "seed": [0, 1]})
     'epochs:3'

@@ -31,10 +31,10 @@ class Fits:
 
 @dataclass
 class Found:
-    """What one space gives besides rows: which queries each variant got right (queries,), with the floor; and notes."""
+    """What one space gives besides rows: which queries each map and method got right (queries,), with the floor; and notes."""
 
     hits: dict[str, Tensor] = field(default_factory=dict)
-    floors: dict[str, float] = field(default_factory=dict)
+    floors: dict[tuple[str, str], float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -80,11 +80,20 @@ def space_rows(
         mapped, goal = mapping(x), mapping.target(y)
         for method in INDUCTION:
             one = induction(mapped, goal, test, method=method, ks=KS)
-            variant = f"{way.name} {method}"
-            found.hits[variant], found.floors[variant] = (one.ranks == 1).double(), one.floor[1]
+            found.hits[way.name, method], found.floors[way.name, method] = (one.ranks == 1).double(), one.floor[1]
             for k in KS:
                 low, high = one.p_interval[k]
-                yield row(f"p@{k}", one.p[k], low=low, high=high, floor=one.floor[k], n=one.n, variant=variant, **place)
+                yield row(
+                    f"p@{k}",
+                    one.p[k],
+                    low=low,
+                    high=high,
+                    floor=one.floor[k],
+                    n=one.n,
+                    condition=way.name,
+                    method=method,
+                    **place,
+                )
 
 
 def underdetermined_note(way: str, pairs: int, width: int, what: str) -> str:
@@ -96,16 +105,16 @@ def underdetermined_note(way: str, pairs: int, width: int, what: str) -> str:
 
 
 def behind_rows(found: Mapping[int, Found], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
-    """How far each layer is behind the best, on the same queries, for every variant."""
+    """How far each layer is behind the best, on the same queries, for every map and method."""
     if len(found) < 2:
         return
-    for variant in next(iter(found.values())).hits:
+    for way, method in next(iter(found.values())).hits:
         means = {}
         for layer, one in found.items():
-            hits = one.hits[variant]
+            hits = one.hits[way, method]
             without = (hits.sum() - hits) / max(1, len(hits) - 1)
-            means[layer] = LayerMean(float(hits.mean()), without, one.floors[variant])
-        rows = compared("p@1", variant, means, n=len(hits), base=base, unit=unit)
+            means[layer] = LayerMean(float(hits.mean()), without, one.floors[way, method])
+        rows = compared("p@1", method, means, n=len(hits), base={**base, "condition": way}, unit=unit)
         yield from (one for one in rows if one["measure"] == "p@1_behind")  # the mean over one direction is p@1
 
 
@@ -114,6 +123,6 @@ def coverage_rows(entries: Entries, *, base: Mapping[str, Any]) -> Iterator[Row]
     for split in ("train", "test"):
         if split in entries.words:
             n = entries.words[split]
-            yield row("coverage", entries.known[split] / n, n=n, variant=split, **base)
+            yield row("coverage", entries.known[split] / n, n=n, condition=split, **base)
     n = entries.known["test"]
-    yield row("identical", entries.alike / n, n=n, variant="test", **base)
+    yield row("identical", entries.alike / n, n=n, condition="test", **base)

@@ -30,7 +30,7 @@ class Kept:
     path: Path
     run: Path
     model: str
-    variant: str
+    plan: str
     seed: int
     step: int
 
@@ -66,7 +66,7 @@ def kept_models(run: Path) -> list[Kept]:
     ]
     for job in sorted(run.glob("jobs/*/run.json")):
         found += kept_models(job.parent)
-    return sorted(found, key=lambda one: (str(one.run), one.variant, one.seed, one.step))
+    return sorted(found, key=lambda one: (str(one.run), one.plan, one.seed, one.step))
 
 
 def with_kept(models: Sequence[Any]) -> list[str]:
@@ -92,7 +92,7 @@ def over_steps(rows: Sequence[Row], models: Sequence[str]) -> list[dict[str, Any
     """Rows of a sweep over models, with those of kept models as curves over the steps of the tuning they come from.
 
     models: the grid's. A row of a kept model gets the name of the model that was tuned, the tuning's step and seed, and
-    its plan before the variant; the model that was tuned is step 0 of every such curve. Of several seeds of one job
+    its plan (as the condition where a task was trained on top); the model that was tuned is step 0 of every such curve. Of several seeds of one job
     their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
     """
     kept = [one for one in map(_read, models) if one is not None]
@@ -120,7 +120,7 @@ def same_names(models: Sequence[str]) -> list[str]:
     return [path for path, name in zip(paths, names, strict=True) if names.count(name) > 1]
 
 
-_FIELDS = ("model", "variant", "seed", "step")
+_FIELDS = ("model", "plan", "seed", "step")
 
 
 def _read(model: str) -> Kept | None:
@@ -141,8 +141,8 @@ def _is_tuning(path: Path) -> bool:
 
 def _plan(one: Kept, kept: Sequence[Kept]) -> str:
     """The plan, with the run before it where another run has trained the same plan with the same seed."""
-    alike = {each.run for each in kept if (each.variant, each.seed) == (one.variant, one.seed)}
-    return one.variant if len(alike) == 1 else f"{one.run.name} {one.variant}"
+    alike = {each.run for each in kept if (each.plan, each.seed) == (one.plan, one.seed)}
+    return one.plan if len(alike) == 1 else f"{one.run.name} {one.plan}"
 
 
 def _one_a_model(rows: Sequence[Row]) -> Iterator[Row]:
@@ -154,5 +154,7 @@ def _one_a_model(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _at(one: Row, place: Mapping[str, Any]) -> dict[str, Any]:
-    variant = f"{place['plan']} {one.get('variant', '')}".strip()
-    return {**one, "model": place["model"], "variant": variant, "seed": place["seed"], "step": place["step"]}
+    own = {"plan": place["plan"]}
+    if one.get("plan"):  # of a training on top of the model that was kept
+        own = {"condition": " ".join(filter(None, (place["plan"], one.get("condition"))))}
+    return {**one, **own, "model": place["model"], "seed": place["seed"], "step": place["step"]}

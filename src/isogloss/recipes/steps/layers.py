@@ -31,7 +31,7 @@ class LayerMean:
 
 def compared(
     measure: str,
-    variant: str,
+    method: str,
     layers: Mapping[int, LayerMean],
     *,
     n: int,
@@ -46,7 +46,7 @@ def compared(
     known = [one for one in layers.values() if one.value == one.value]  # a side without variation has no value
     best = max(known or layers.values(), key=lambda one: one.value)
     for layer, one in layers.items():
-        place = {**base, "layer": layer, "unit": unit, "variant": variant, "n": n}
+        place = {**base, "layer": layer, "unit": unit, "method": method, "n": n}
         low, high = jackknife_interval(one.value, one.without)
         low, high = max(low, least), min(high, 1.0)
         yield row(f"{measure}_mean", one.value, low=low, high=high, floor=one.floor, **place)

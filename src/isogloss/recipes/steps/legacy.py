@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 
 from isogloss.errors import InputError
-from isogloss.training.plans import Plan
 from isogloss.training.probes import Reading
 from isogloss.training.stopping import Choice
 
@@ -24,7 +23,7 @@ DEFECTS = {
 }
 
 
-EACH, MARK = "each", "+legacy:"
+EACH, LEGACY = "each", "legacy:"
 
 
 def parse_legacy(text: str | None) -> list[frozenset[str]]:
@@ -49,25 +48,15 @@ def legacy_notes(sets: Sequence[frozenset[str]]) -> list[str]:
     return [f"as the original did: {DEFECTS[one]}" for one in DEFECTS if any(one in some for some in sets)]
 
 
-def variant_of(plan: Plan, defects: frozenset[str]) -> str:
-    """What rows say of a training: its plan, and the defects that are on.
+def legacy_condition(defects: frozenset[str]) -> str:
+    """What rows say of a training in `condition`: the defects that are on.
 
-    >>> variant_of(Plan(last=6), frozenset({"worst", "no-mask"}))
-    'last:6+legacy:no-mask,worst'
+    >>> legacy_condition(frozenset({"worst", "no-mask"})), legacy_condition(frozenset())
+    ('legacy:no-mask,worst', '')
     """
     named = [name for name in DEFECTS if name in defects]
     what = "all" if len(named) == len(DEFECTS) else ",".join(named)
-    return f"{plan}{MARK}{what}" if named else str(plan)
-
-
-def plan_and_defects(variant: str) -> tuple[str, str]:
-    """What `variant_of` made, taken apart: the plan, and the defects as they are written.
-
-    >>> plan_and_defects("last:6+legacy:no-mask,worst"), plan_and_defects("last:6")
-    (('last:6', 'no-mask,worst'), ('last:6', ''))
-    """
-    plan, _, defects = variant.partition(MARK)
-    return plan, defects
+    return f"{LEGACY}{what}" if named else ""
 
 
 @dataclass(frozen=True)
@@ -98,3 +87,17 @@ def without_dropout(model: torch.nn.Module) -> None:
         for name, value in list(vars(module).items()):
             if "dropout" in name and isinstance(value, float):
                 setattr(module, name, 0.0)
+
+
+MARK = "+legacy:"
+
+
+def variant_of(plan: object, defects: frozenset[str]) -> str:
+    """The plan and its defects in one text."""
+    return f"{plan}+{legacy_condition(defects)}" if defects else str(plan)
+
+
+def plan_and_defects(variant: str) -> tuple[str, str]:
+    """What `variant_of` made, taken apart: the plan, and the defects as they are written."""
+    plan, _, defects = variant.partition(MARK)
+    return plan, defects

@@ -128,7 +128,7 @@ def _pair_rows(plan: Plan, target: str, material: Material, run: Run, progress: 
         "task": "lexicon", "data": plan.lexicons["test", target].name, "seed": plan.seed, "source": plan.source,
         "target": target,
     }  # fmt: skip
-    if run.has(row("identical", 0, variant="test", unit=plan.levels[-1], **pair, **plan.model)):
+    if run.has(row("identical", 0, condition="test", unit=plan.levels[-1], **pair, **plan.model)):
         return
     last: list[Row] = []
     for level in plan.levels:
@@ -138,7 +138,7 @@ def _pair_rows(plan: Plan, target: str, material: Material, run: Run, progress: 
             known = plan.entries(target, words)
         except InputError as error:
             run.note(f"{level}s of {plan.source} and {target} are not judged: {error}")
-            last += [row(name, 0.0, n=0, variant="test", **place, **plan.model) for name in ("coverage", "identical")]
+            last += [row(name, 0.0, n=0, condition="test", **place, **plan.model) for name in ("coverage", "identical")]
             continue
         if known.shared:
             run.note(

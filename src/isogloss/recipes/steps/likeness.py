@@ -1,6 +1,6 @@
 """How alike two languages' spaces are before any map, as rows: CKA of the vectors a map is learned from and tried on.
 
-CKA needs no shared space, so the two may be of two models, of any widths. `variant` says of which text a row is, `test`
+CKA needs no shared space, so the two may be of two models, of any widths. `condition` says of which text a row is, `test`
 (looked up) or `train` (learned from), and `measure` of which form: `cka` is debiased, `cka_biased` the printed formula
 with centring and `cka_uncentred` without.
 """
@@ -33,23 +33,32 @@ def distinct_rows(texts: Mapping[str, Bitext]) -> dict[str, Tensor]:
 def relation_rows(
     rows: Sequence[Row], found: Mapping[Direction, Mapping[int, Found]], *, place: Mapping[str, Any]
 ) -> Iterator[Row]:
-    """Do layers whose spaces are more alike let more translations be found? `cka_retrieval`, one row a variant of P@1.
+    """Do layers whose spaces are more alike let more translations be found? `cka_retrieval`, one row a way of P@1.
 
     Pearson's correlation, over layers, of debiased CKA (rows: of the text learned from where there is one) and P@1,
     the mean of both directions. n counts layers; below four there is no interval, and no row below three or where a
     curve is level.
     """
-    texts = [one["variant"] for one in rows if one["measure"] == "cka"]
+    texts = [one["condition"] for one in rows if one["measure"] == "cka"]
     text = "train" if "train" in texts else "test"
     alike = {int(one["layer"]): float(one["value"]) for one in rows
-             if one["measure"] == "cka" and one["variant"] == text and isfinite(one["value"])}  # fmt: skip
+             if one["measure"] == "cka" and one["condition"] == text and isfinite(one["value"])}  # fmt: skip
     if len(alike) < 3:  # a line goes through any two points
         return
-    for variant in next(iter(next(iter(found.values())).values())).hits:
-        right = [sum(float(by[layer].hits[variant].mean()) for by in found.values()) / len(found) for layer in alike]
+    for way in next(iter(next(iter(found.values())).values())).hits:
+        right = [sum(float(by[layer].hits[way].mean()) for by in found.values()) / len(found) for layer in alike]
         one = correlation(list(alike.values()), right, kind="pearson")
         if isfinite(one.value):
-            yield row("cka_retrieval", one.value, low=one.low, high=one.high, n=one.n, variant=variant, **place)
+            yield row(
+                "cka_retrieval",
+                one.value,
+                low=one.low,
+                high=one.high,
+                n=one.n,
+                condition=way[0],
+                method=way[1],
+                **place,
+            )
 
 
 def likeness_rows(
@@ -60,4 +69,4 @@ def likeness_rows(
         x, y = (side[chosen.to(side.device)] for side in sides[name])
         for form, one in cka_forms(x, y, seed=seed).items():
             given = {"low": one.low, "high": one.high, "floor": one.floor, "n": one.n}
-            yield row(form, one.value, variant=name, **given, **place)
+            yield row(form, one.value, condition=name, **given, **place)

@@ -100,10 +100,10 @@ def _one_pass(
         for (source, target), one in estimates.items():
             place = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             given = {"low": max(one.low, -1.0), "high": min(one.high, 1.0), "floor": one.floor, "n": one.n}
-            yield row("cka", one.value, variant="debiased", **given, **place)
+            yield row("cka", one.value, method="debiased", **given, **place)
     for ((source, target), layer), judged in found.items():
         place = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged.value, n=judged.sure, variant="itermax", **place)
+        yield row("aer", judged.value, n=judged.sure, method="itermax", **place)
 
 
 def _doubled(chunk: Vectors, number: int) -> Tensor:
@@ -176,7 +176,7 @@ def _statistical(bitext: Bitext, pool: list[int], gold: Links, base: Mapping[str
         sides = [[words_of(bitext[language], number) for number in pool] for language in (source, target)]
         judged = alignment_error_rate(align(sides[0], sides[1]), given)
         place = {**base, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged.value, n=judged.sure, variant="statistical", **place)
+        yield row("aer", judged.value, n=judged.sure, method="statistical", **place)
 
 
 def _passes(layers: list[int], languages: int, pairs: int, width: int) -> Iterator[list[int]]:

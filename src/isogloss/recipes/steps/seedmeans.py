@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from isogloss.measures.registry import MEASURES
-from isogloss.runs.table import KEY, Row, row, there
+from isogloss.runs.table import KEY, Row, is_given, row
 
 ALIKE = tuple(name for name in KEY if name not in ("seed", "step"))
 
@@ -25,15 +25,15 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """
     grouped: dict[tuple[Any, ...], list[Row]] = {}
     for one in rows:
-        if there(one.get("seed")) and not there(one.get("step")):
-            known = tuple(one[name] if there(one.get(name)) else None for name in ALIKE)
+        if is_given(one.get("seed")) and not is_given(one.get("step")):
+            known = tuple(one[name] if is_given(one.get(name)) else None for name in ALIKE)
             grouped.setdefault(known, []).append(one)
     return [_mean(dict(zip(ALIKE, key, strict=True)), some) for key, some in grouped.items() if _has_mean(some)]
 
 
 def _has_mean(rows: Sequence[Row]) -> bool:
     chosen = str(rows[0]["measure"]).startswith("chosen_")
-    return len(rows) > 1 and not chosen and all(there(one.get("value")) for one in rows)
+    return len(rows) > 1 and not chosen and all(is_given(one.get("value")) for one in rows)
 
 
 def _mean(where: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
@@ -45,4 +45,6 @@ def _mean(where: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     place = {name: value for name, value in where.items() if value is not None}
     if not np.isnan(floors).any():
         place["floor"] = float(floors.mean())
-    return row(measure, mean, low=max(least, mean - reach), high=min(most, mean + reach), n=len(values), **place)
+    return row(
+        measure, mean, low=max(least, mean - reach), high=min(most, mean + reach), n=len(values), over="seeds", **place
+    )

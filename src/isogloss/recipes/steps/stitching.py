@@ -174,7 +174,7 @@ def stitched_folder(run: Run, place: Mapping[str, Any]) -> Path:
 def stitched_rows(
     run: Run, fitting: Fitting, text: Stitched, *, ways: Sequence[str], place: Mapping[str, Any]
 ) -> list[Row]:
-    """The rows of a finished training, of the epoch the source's dev set chooses: each way's scores in `variant`.
+    """The rows of a finished training, of the epoch the source's dev set chooses: each way's scores in `condition`.
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
@@ -188,7 +188,7 @@ def stitched_rows(
             Scored(one.rate, one.step, [*one.scores[:begin], *one.scores[first : first + count]]) for one in models
         ]
         sets = replace(text.sets, tests=[*here, *there])
-        for one in result_rows(taken, sets, fitting.task, place={**place, "variant": way}):
+        for one in result_rows(taken, sets, fitting.task, place={**place, "condition": way}):
             again = one["target"] == text.sets.source and way != STITCHED
             if one["target"] != OTHERS and one["measure"] != "chosen_rate" and not again:
                 found.append(one)

@@ -5,15 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from isogloss.recipes.arguments import model_name
-from isogloss.recipes.steps.grids import Grid, in_words
+from isogloss.recipes.steps.grids import Grid, as_settings
 from isogloss.recipes.steps.keptmodels import over_steps
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, key, there
+from isogloss.runs.table import Row, is_given, key, settings_of, settings_text
 
 CARRIED = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
-"""Arguments whose value the rows have in a column: plans and what is switched in `variant`, the others in their own."""
+"""Arguments whose value the rows have in a column: plans in `plan`, what is switched in `condition`, the others in their own."""
 
 
 def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
@@ -43,24 +43,24 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
 def joined(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
     """The rows of jobs one after the other, each told from the others' by its coordinates.
 
-    An argument that no column carries, or whose column does not tell its values apart, is put before the row's variant:
-    `epochs:3 freeze:8`. A row that is the same in several jobs is there once; where they have different values under
-    the same coordinates, all of the grid is put before its variant.
+    An argument that no column carries, or whose column does not tell its values apart, is put into the row's
+    settings. A row that is the same in several jobs is there once; where they have different values under the same
+    coordinates, all of the grid is put into its settings.
     """
     told = [name for name in grid if not _carried(name, jobs)]
     found: dict[tuple[str, ...], list[tuple[Job, dict[str, Any]]]] = {}
     for job in jobs:
-        words = in_words(job.place, told, grid)
+        own = as_settings(job.place, told, grid)
         for one in read_rows(job.folder).to_dict("records"):
-            entry = {str(name): value for name, value in one.items() if there(value)}
-            entry["variant"] = f"{words} {entry.get('variant', '')}".strip()
+            entry = {str(name): value for name, value in one.items() if is_given(value)}
+            entry["settings"] = settings_text({**settings_of(entry), **own})
             found.setdefault(key(entry), []).append((job, entry))
     rows = []
     for some in found.values():
         differ = len({str(entry.get("value")) for _, entry in some}) > 1
         for job, entry in some if differ else some[:1]:
-            rest = in_words(job.place, [name for name in grid if name not in told], grid) if differ else ""
-            rows.append({**entry, "variant": f"{rest} {entry['variant']}".strip()})
+            rest = as_settings(job.place, [name for name in grid if name not in told], grid) if differ else {}
+            rows.append({**entry, "settings": settings_text({**settings_of(entry), **rest})})
     return rows
 
 

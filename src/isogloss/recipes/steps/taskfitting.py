@@ -17,7 +17,7 @@ from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_
 from isogloss.recipes.steps.tasktexts import Set, Sets
 from isogloss.recipes.steps.tuning import FINISHED, folder_name
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks.chance import chance_floors
@@ -93,7 +93,7 @@ def fit(
 ) -> Iterator[Sequence[Row]]:
     """The rows of one training as they come; nothing where it is done.
 
-    place: its model, task, source, variant (which tells rates apart) and seed in the rows. at_end: more rows, of the
+    place: its model, task, source, plan, condition, settings (which tell rates apart) and seed in the rows. at_end: more rows, of the
     model as it is after the last update.
     """
     folder = training_folder(run, place)
@@ -138,7 +138,7 @@ def fit(
 
 def training_folder(run: Run, place: Mapping[str, Any]) -> Path:
     """Where a training leaves its checkpoints, counts and, if it is kept, its best model."""
-    return run.folder / "checkpoints" / f"{folder_name(place['variant']).replace(' ', '-')}-seed-{place['seed']}"
+    return run.folder / "checkpoints" / f"{folder_name(training_name(place))}-seed-{place['seed']}"
 
 
 def scored_models(folder: Path, rate: float) -> list[Scored]:

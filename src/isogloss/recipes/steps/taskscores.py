@@ -83,7 +83,7 @@ def choose(models: Sequence[Scored], number: int, task: Task) -> Scored:
 def result_rows(models: Sequence[Scored], sets: Sets, task: Task, *, place: Mapping[str, Any]) -> list[Row]:
     """The rows of one plan and seed: of the model that source dev chooses, then of the oracle's, if there is one.
 
-    place: model, variant, seed and the like.
+    place: model, plan, condition, seed and the like.
     """
     languages = list(sets.dev)
     best = choose(models, languages.index(sets.source), task)
@@ -93,7 +93,7 @@ def result_rows(models: Sequence[Scored], sets: Sets, task: Task, *, place: Mapp
             choose(models, languages.index(one.language), task) if one.language in languages else None
             for one in sets.tests
         ]
-        rows += _rows(chosen, sets, task, place={**place, "variant": f"{place['variant']} {ORACLE}"})
+        rows += _rows(chosen, sets, task, place={**place, "selection": ORACLE})
     return rows
 
 

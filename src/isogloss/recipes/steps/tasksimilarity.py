@@ -24,7 +24,7 @@ from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.measures.stream import Estimate
 from isogloss.progress import Progress
 from isogloss.recipes.steps.drifting import START
-from isogloss.recipes.steps.legacy import MARK
+from isogloss.recipes.steps.legacy import LEGACY
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, measuring
@@ -105,10 +105,10 @@ class Similarity:
     start: dict[str, Tensor] = field(default_factory=dict)
 
     def at_start(self, stack: Stack, place: Mapping[str, Any], progress: Progress) -> list[Row]:
-        """Read a model before any training, and keep its vectors; its rows have the variant `untuned`."""
+        """Read a model before any training, and keep its vectors; its rows have the plan `untuned`."""
         for kind, batches in self.batches.items():
             self.start[kind] = read_vectors(stack, batches, dtype=self.how.dtype, progress=progress)
-        return list(self._rows(self.start, {}, {**place, "variant": UNTUNED}))
+        return list(self._rows(self.start, {}, {**place, "plan": UNTUNED}))
 
     def now(self, stack: Stack, place: Mapping[str, Any], progress: Progress) -> list[Row]:
         """Read a model after a training."""
@@ -124,7 +124,7 @@ class Similarity:
         if self.how.legacy:
             kind = "specials" if "specials" in self.how.legacy else ""
             named = ",".join(one for one in DEFECTS if one in self.how.legacy)
-            spoilt = {**place, "variant": f"{place['variant']}{MARK}{named}"}
+            spoilt = {**place, "condition": f"{LEGACY}{named}"}
             yield from _compared(now[kind], start.get(kind), self.how, spoilt, legacy=True)
 
 

@@ -14,7 +14,7 @@ from isogloss.recipes.steps.drifting import Watch, evaluate, make_probes
 from isogloss.recipes.steps.keptmodels import FOLDER, keeping
 from isogloss.recipes.steps.legacy import Worst, without_dropout
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import load_masked_lm, quietly
 from isogloss.stack.stack import Stack
 from isogloss.training import checkpoints as kept
@@ -54,9 +54,9 @@ def tune(
 ) -> Iterator[list[Row]]:
     """The rows of one training, with the defects that `watch` is read with; nothing where it is done.
 
-    place: its model, variant and seed in the rows, by which its folder below `checkpoints` is called.
+    place: its model, plan, condition and seed in the rows, by which its folder below `checkpoints` is called.
     """
-    name = f"{folder_name(place['variant'])}-seed-{place['seed']}"
+    name = f"{folder_name(training_name(place))}-seed-{place['seed']}"
     folder = run.folder / "checkpoints" / name
     if not (folder / FINISHED).is_file():
         defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
@@ -85,7 +85,7 @@ def tune(
             stack.tokenizer.save_pretrained(at)
 
         if tuning.save is not None:
-            about = {"model": str(tuning.model), "variant": place["variant"], "seed": place["seed"]}
+            about = {"model": str(tuning.model), "plan": training_name(place), "seed": place["seed"]}
             kept_in, step = run.folder / FOLDER / name, lambda: training.step
             probes.append(keeping(kept_in, export, every=tuning.save, step=step, about=about))
         readings = train(
@@ -96,7 +96,9 @@ def tune(
         for some in readings:
             yield [_row(one, place) for one in some]
         if training.stopped:
-            run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
+            run.note(
+                f"{training_name(place)}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}"
+            )
         yield _tested(watch, tuning, folder, {**place, "step": training.best_step})
         (folder / FINISHED).touch()
     for old in folder.glob("step-*"):
@@ -118,12 +120,11 @@ def _tested(watch: Watch, tuning: Tuning, folder: Path, place: Mapping[str, Any]
 
 
 def _row(reading: Mapping[str, Any], place: Mapping[str, Any]) -> Row:
-    """A reading with its coordinates: a variant of its own (centred, attention) comes after the plan."""
-    own = {"variant": f"{place['variant']} {reading['variant']}"} if "variant" in reading else {}
+    """A reading with its coordinates."""
     data = {"data": "train"} if reading["measure"] == "loss" else {}
-    return row(**{**reading, **place, **own, **data})
+    return row(**{**reading, **place, **data})
 
 
-def folder_name(variant: str) -> str:
-    """A variant as the name of a folder."""
-    return variant.replace(":", "-").replace("/", "-").replace(",", "-")
+def folder_name(training: str) -> str:
+    """The name of a training as the name of a folder."""
+    return training.replace(":", "-").replace("/", "-").replace(",", "-").replace(" ", "-")

@@ -112,12 +112,12 @@ def turned_rows(
                 found[ways].notes.append(note)
             mapped, goal = mapping(asked[0]), mapping.target(asked[1])
             for method in METHODS:
-                variant = f"{name} {method}"
                 both = retrieve(mapped, goal, method=method, ks=KS, keys_x=keys[0], keys_y=keys[1])
                 for direction, one in zip(there_and_back, both, strict=True):
-                    where = {**place, "source": direction[0], "target": direction[1], "variant": variant, "n": one.n}
+                    where = {**place, "source": direction[0], "target": direction[1], "n": one.n}
+                    where |= {"condition": name, "method": method}
                     here = found[direction]
-                    here.hits[variant], here.floors[variant] = (one.ranks == 1).double(), one.floor[1]
+                    here.hits[name, method], here.floors[name, method] = (one.ranks == 1).double(), one.floor[1]
                     for k in KS:
                         low, high = one.p_interval[k]
                         yield row(f"p@{k}", one.p[k], low=low, high=high, floor=one.floor[k], **where)
