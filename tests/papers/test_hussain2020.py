@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isogloss.figure import Table, as_text
 from isogloss.papers import find, names
 from isogloss.papers.evidence import Contrast, Finding, over_seeds
 from isogloss.papers.hussain2020 import published as paper
 from isogloss.papers.hussain2020.forgetting import since_lowest
 from isogloss.papers.hussain2020.reading import Curves
 from isogloss.papers.hussain2020.texts import choose, premises, training_part, tuned_text
-from isogloss.papers.tables import Table, as_text
 from isogloss.recipes.steps.tunedtext import read_corpora
 from isogloss.runs.table import frame, row
 from isogloss.text.corpora import Corpus

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from isogloss.errors import InputError
+from isogloss.figure import as_text
 from isogloss.measures.correlation import correlation
 from isogloss.papers import find
 from isogloss.papers.muller2021 import published as paper
@@ -16,7 +17,6 @@ from isogloss.papers.muller2021.rows import change_rows, over_seeds_rows, target
 from isogloss.papers.muller2021.scales import SCALES, entity_sets, treebank_sets
 from isogloss.papers.muller2021.texts import Piece, Texts, choose, sentences
 from isogloss.papers.muller2021.treebanks import as_conllu, as_tags, invented_sets
-from isogloss.papers.tables import as_text
 from isogloss.runs.table import frame, row
 from isogloss.text.invented import grammar
 from isogloss.text.readers import read_tagged

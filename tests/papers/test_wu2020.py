@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isogloss.figure import as_text
 from isogloss.measures.correlation import correlation
 from isogloss.papers import find
-from isogloss.papers.tables import as_text
 from isogloss.papers.wu2020 import published as paper
 from isogloss.papers.wu2020 import relations
 from isogloss.papers.wu2020.relations import WAY, relation_rows

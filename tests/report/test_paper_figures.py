@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.figure import Figure, Line, Panel
 from isogloss.report import paperfigures
 from isogloss.report.languages import COLOURS
 from isogloss.report.look import DARK, drawing
 
 LINES = [Line(name, [-1, 0, 1], [0.3, 0.4, 0.5], hue=number) for number, name in enumerate("abcde")]
-PICTURE = Picture("p", "Title", "caption", [Panel("one", LINES, floor=0.1), Panel("two", LINES)], "y", xlabel="N")
+PICTURE = Figure("p", "Title", "caption", [Panel("one", LINES, floor=0.1), Panel("two", LINES)], "y", xlabel="N")
 
 
 @pytest.fixture

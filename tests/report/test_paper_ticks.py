@@ -1,6 +1,6 @@
 """Numbers below an axis are told apart, also where they are long."""
 
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.figure import Figure, Line, Panel
 from isogloss.report import paperfigures
 from isogloss.report.look import drawing
 
@@ -11,7 +11,7 @@ def test_numbers_of_steps_below_narrow_panels_do_not_run_into_each_other(monkeyp
     steps = list(range(0, 7_501, 750))
     panels = [Panel(name, [Line("a", steps, [1.0] * len(steps))]) for name in ("one", "two")]
     with drawing():
-        paperfigures.write_picture(Picture("p", "Title", "caption", panels, "y"), tmp_path)
+        paperfigures.write_picture(Figure("p", "Title", "caption", panels, "y"), tmp_path)
         figures[0].canvas.draw()
         for axes in figures[0].axes:
             left, right = axes.get_window_extent().x0, axes.get_window_extent().x1
@@ -27,7 +27,7 @@ def test_words_at_places_of_the_axis_stand_where_they_belong(monkeypatch, tmp_pa
     ticks = {first: f"{first}-{first + 1}" for first in range(1, 12, 2)}
     panels = [Panel(name, [Line("a", list(ticks), [1.0] * len(ticks))]) for name in ("one", "two", "three")]
     with drawing():
-        paperfigures.write_picture(Picture("p", "Title", "caption", panels, "y", ticks=ticks), tmp_path)
+        paperfigures.write_picture(Figure("p", "Title", "caption", panels, "y", ticks=ticks), tmp_path)
         figures[0].canvas.draw()
         for axes in figures[0].axes:
             labels = axes.get_xticklabels()

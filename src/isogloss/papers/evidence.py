@@ -13,8 +13,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isogloss.figure import number
 from isogloss.measures.curves import band
-from isogloss.papers.tables import number
 
 LEAST = 3  # seeds for an interval
 

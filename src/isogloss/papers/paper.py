@@ -14,9 +14,8 @@ from typing import Any
 
 import pandas as pd
 
+from isogloss.figure import Figure, Table
 from isogloss.papers.evidence import Finding
-from isogloss.papers.pictures import Picture
-from isogloss.papers.tables import Table
 from isogloss.progress import Progress
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run
@@ -83,4 +82,4 @@ class Paper:
     collect: Callable[[Run, Sequence[Job]], None]
     tables: Callable[[pd.DataFrame], Sequence[Table]]
     findings: Callable[[pd.DataFrame], Sequence[Finding]]
-    pictures: Callable[[pd.DataFrame], Sequence[Picture]]
+    pictures: Callable[[pd.DataFrame], Sequence[Figure]]

@@ -13,13 +13,13 @@ from typing import Annotated, Any
 import pandas as pd
 
 from isogloss.errors import InputError
+from isogloss.figure import as_text
 from isogloss.files import write_text
 from isogloss.papers.choosing import selected
 from isogloss.papers.evidence import finding_lines
 from isogloss.papers.options import taken
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.registry import find
-from isogloss.papers.tables import as_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.arguments import at_least
 from isogloss.recipes.jobs import Job, run_job, run_jobs

@@ -10,7 +10,7 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.report.languages import COLOURS, INK, mix
 from isogloss.report.look import PAPER, QUIET, new_figure
-from isogloss.report.wordfigure import Picture, draw_map
+from isogloss.report.wordfigure import Figure, draw_map
 from isogloss.report.writing import write_whole
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ REST, MOMENT, END = 900, 60, 1800  # milliseconds
 LONGEST_TITLE = 46
 
 
-def write_animation(shown: Picture, out: Path) -> Path:
+def write_animation(shown: Figure, out: Path) -> Path:
     """The animation; every second picture between the layers is left out until the file is below 3 MB."""
     layers = len(shown.points.layers)
     between = next((count for count in BETWEEN if (layers - 1) * (count + 1) <= MOST_FRAMES), 0)
@@ -37,7 +37,7 @@ def write_animation(shown: Picture, out: Path) -> Path:
     return write_whole(out / "layers.gif", content)
 
 
-def frames(shown: Picture, between: int) -> "Iterator[Image]":
+def frames(shown: Figure, between: int) -> "Iterator[Image]":
     """Every layer and `between` pictures on the way to the next."""
     try:
         from PIL import Image
@@ -65,7 +65,7 @@ def frames(shown: Picture, between: int) -> "Iterator[Image]":
         yield Image.fromarray(np.asarray(canvas.buffer_rgba())[:, :, :3])
 
 
-def _stage(shown: Picture) -> "tuple[Figure, Axes, list[Any]]":
+def _stage(shown: Figure) -> "tuple[Figure, Axes, list[Any]]":
     """The figure of the animation, its axes, and what moves in it: heading, lines, one cloud of points a language."""
     figure, axes = new_figure(6.6, 5.3)
     layout: Any = figure.get_layout_engine()

@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table
 from isogloss.measures import FORMS
-from isogloss.papers.pictures import Line, Panel, Picture
-from isogloss.papers.tables import NOTHING, Table
 from isogloss.report.languages import display_names
 from isogloss.report.look import file_name
 from isogloss.report.paperfigures import write_picture
@@ -120,14 +119,14 @@ def _cells(row: Record) -> tuple[str, str]:
     return _value(row), number(row["floor"])
 
 
-def _picture(one: Likeness) -> Picture:
+def _picture(one: Likeness) -> Figure:
     panels = [Panel(TITLES[form], list(_lines(rows))) for form, rows in one.forms.items()]
     n = max(int(row["n"]) for rows in one.forms.values() for row in rows)
     caption = (
         f"{one.models}, {one.data}: CKA of {n:,} sentences. Bands: 95% intervals. Layer 0 is the embedding output."
     )
     name = "-".join((NAME, *(file_name(part) for part in (one.source, one.target, one.data)), one.text))
-    return Picture(name, f"{one.title}, {TEXTS[one.text]}", caption, panels, "CKA", xlabel="layer")
+    return Figure(name, f"{one.title}, {TEXTS[one.text]}", caption, panels, "CKA", xlabel="layer")
 
 
 def _lines(rows: Sequence[Record]) -> Iterator[Line]:

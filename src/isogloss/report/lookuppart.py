@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from isogloss.papers.pictures import Line, Panel, Picture
-from isogloss.papers.tables import NOTHING, Table
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import display_names
 from isogloss.report.likeness import NAME as ALIKE
@@ -60,7 +59,7 @@ def _in_order(paths: Iterable[Path]) -> list[Path]:
     return sorted(paths, key=place)
 
 
-def _picture(one: Lookup) -> Picture:
+def _picture(one: Lookup) -> Figure:
     names = display_names([one.source, one.target])
     ends, best = [int(row["layer"]) for row in one.layered], one.way(one.best)
     curves = {way: one.curve(way) for way in one.ways if one.curve(way)}
@@ -76,7 +75,7 @@ def _picture(one: Lookup) -> Picture:
     )
     title = f"{names[one.source]} to {names[one.target]}"
     name = "-".join((NAME, file_name(one.source), file_name(one.target), file_name(one.data)))
-    return Picture(name, title, caption, [Panel("", lines, floor=floor)], "P@1", xlabel="layer")
+    return Figure(name, title, caption, [Panel("", lines, floor=floor)], "P@1", xlabel="layer")
 
 
 def _line(way: str, rows: list[Record], hue: int, *, band: bool) -> Line:

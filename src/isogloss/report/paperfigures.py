@@ -4,7 +4,7 @@ from math import ceil, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.figure import Figure, Line, Panel
 from isogloss.report.languages import COLOURS
 from isogloss.report.logaxis import dress_factors
 from isogloss.report.look import DARK, QUIET, RULE, caption, new_figure, printable, save
@@ -17,7 +17,7 @@ BESIDE = 2.4  # inches that the legend of a single panel takes
 MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
 
 
-def write_picture(picture: Picture, out: Path) -> list[Path]:
+def write_picture(picture: Figure, out: Path) -> list[Path]:
     """Draw one figure of a paper."""
     count = len(picture.panels)
     lines = 2 if count == 4 else ceil(count / MOST_COLUMNS)
@@ -48,7 +48,7 @@ def write_picture(picture: Picture, out: Path) -> list[Path]:
     return save(figure, out, picture.name)
 
 
-def _shared_labels(picture: Picture, *, small: bool = False) -> bool:
+def _shared_labels(picture: Figure, *, small: bool = False) -> bool:
     """Whether one legend beside the panels can stand for all of them: many curves, the same in each or the first ones.
 
     Colours go by the place of a curve in its panel, so one that is missing in the middle would change the others'.
@@ -62,7 +62,7 @@ def _ink(line: Line, place: int) -> str:
     return DARK if line.thick else COLOURS[(place if line.hue is None else line.hue) % len(COLOURS)]
 
 
-def _draw(axes: "Axes", panel: Panel, picture: Picture, *, small: bool, legend: bool) -> None:
+def _draw(axes: "Axes", panel: Panel, picture: Figure, *, small: bool, legend: bool) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     measured = [line for line in panel.lines if not line.dots]

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from isogloss.figure import Figure
 from isogloss.papers import Paper, find, names
-from isogloss.papers.pictures import Picture
 from isogloss.report.folder import RunFolder
 from isogloss.report.paperfigures import write_picture
 
@@ -57,7 +57,7 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
     }
 
 
-def _embedded(run: RunFolder, picture: Picture) -> list[dict[str, str]]:
+def _embedded(run: RunFolder, picture: Figure) -> list[dict[str, str]]:
     path = run.path / "figures" / f"{picture.name}.png"
     if not path.is_file():
         return []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from isogloss.papers.pictures import Line, Panel, Picture
+from isogloss.figure import Figure, Line, Panel
 from isogloss.report.folder import RunFolder
 from isogloss.report.look import file_name
 from isogloss.report.lookup import TASKS
@@ -37,7 +37,7 @@ def write_similarity_figures(run: RunFolder, *, out: Path) -> list[Path]:
             f"{some['target'].nunique()} languages and all seeds. Layer 0 is the embedding output."
         )
         end = "" if len(groups) == 1 else "-" + "-".join(map(file_name, (str(source), str(model))))
-        picture = Picture(
+        picture = Figure(
             f"languages-{file_name(str(task))}{end}", f"Languages by layer, {task}", caption,
             [panel for panel in panels if panel.lines], "CKA", xlabel="layer",
         )  # fmt: skip

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from isogloss.papers.pictures import Line, Panel, Picture
-from isogloss.papers.tables import NOTHING, Table
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table
 from isogloss.report.languages import display_names
 from isogloss.report.look import file_name
 from isogloss.report.meanings import meaning
@@ -131,7 +130,7 @@ def _sentences(one: Stitching) -> Sequence[str]:
     return [first, f"At that layer without the map: {'; '.join(said)}."] if said else [first]
 
 
-def _picture(one: Stitching) -> Picture:
+def _picture(one: Stitching) -> Figure:
     names = display_names([one.source, one.target])
     lines = []
     for hue, (way, rows) in enumerate(one.curves.items()):
@@ -147,7 +146,7 @@ def _picture(one: Stitching) -> Picture:
     title = f"{one.task}, {names[one.source]} to {names[one.target]}"
     name = "-".join((NAME, file_name(one.task), file_name(one.target), file_name(one.data)))
     panel = Panel("", lines, floor=None if floor != floor else floor)
-    return Picture(name, title, caption, [panel], meaning(one.measure).title, xlabel="layer")
+    return Figure(name, title, caption, [panel], meaning(one.measure).title, xlabel="layer")
 
 
 def _table(one: Stitching) -> Table:

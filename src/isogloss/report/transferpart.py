@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from isogloss.papers.tables import NOTHING, Table
+from isogloss.figure import NOTHING, Table
 from isogloss.report.folder import RunFolder
 from isogloss.report.languages import display_names
 from isogloss.report.meanings import meaning

@@ -24,7 +24,7 @@ Positions = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Picture:
+class Figure:
     """A word map and how it is drawn.
 
     `members` has, for each language, the places of its points, `looks` its colour and marker, `inks` the colour of its
@@ -43,7 +43,7 @@ class Picture:
     lines: npt.NDArray[np.int64]
 
 
-def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: str) -> Picture:
+def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: str) -> Figure:
     """Everything that the drawings of one word map share; `languages` in the order that gives them their colours."""
     codes = [*languages, *(code for code in dict.fromkeys(points.languages) if code not in languages)]
     used = [code for code in codes if code in set(points.languages)]
@@ -51,7 +51,7 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
     names = display_names(used)
     groups = groups_of(points, centre)
     joined = [(group[0], other) for group in groups for other in group[1:]]
-    return Picture(
+    return Figure(
         points=points,
         title=printable(title),
         fonts=choose_fonts([*map(printable, points.words), title, *names.values()]),
@@ -64,7 +64,7 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
     )
 
 
-def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float) -> list[Any]:
+def draw_map(axes: "Axes", shown: Figure, positions: Positions, *, size: float) -> list[Any]:
     """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
     from matplotlib.collections import LineCollection
 
@@ -83,7 +83,7 @@ def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float)
     return artists
 
 
-def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
+def write_map(shown: Figure, layer: int, out: Path) -> list[Path]:
     """`word-map`: one layer, with labels on some of the words."""
     figure, axes = new_figure(10.4, 6.8)
     positions = shown.points.at(layer)
@@ -96,7 +96,7 @@ def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
     return save(figure, out, "word-map")
 
 
-def _notes(shown: Picture) -> str:
+def _notes(shown: Figure) -> str:
     """What is not shown, in words."""
     points = shown.points
     thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
@@ -112,7 +112,7 @@ def _notes(shown: Picture) -> str:
     )
 
 
-def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
+def _label(axes: "Axes", shown: Figure, positions: Positions) -> None:
     """Write a word and one of its translations beside their points, wherever the text overlaps no other text."""
     taken: list[Any] = []
     count = len(shown.groups)
@@ -145,7 +145,7 @@ def _write_word(axes: "Axes", word: str, at: Positions, *, ink: str, taken: list
         text.remove()
 
 
-def write_sheet(shown: Picture, best: int, out: Path) -> list[Path]:
+def write_sheet(shown: Figure, best: int, out: Path) -> list[Path]:
     """`word-map-layers`: several layers side by side, the first, the best and the last among them."""
     layers = choose_layers(shown.points.layers, best, most=SHEET)
     columns = min(3, len(layers))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import number
 from isogloss.papers.evidence import (
     Contrast,
     Finding,
@@ -25,7 +26,6 @@ from isogloss.papers.evidence import (
 from isogloss.papers.hussain2020.forgetting import crossed, forgotten, from_to, missing, no_interval_of, unchanged, way
 from isogloss.papers.hussain2020.published import ALL, GRADUAL, LAST_1, LAST_3, LAST_6, PLANS, TABLE_2
 from isogloss.papers.hussain2020.reading import Curves, Floats, Results
-from isogloss.papers.tables import number
 
 REST, LITTLE, AWAY = 0.25, 0.01, 0.5
 

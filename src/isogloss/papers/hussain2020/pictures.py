@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.curves import band
 from isogloss.papers.evidence import LEAST
 from isogloss.papers.hussain2020.published import (
@@ -19,7 +20,6 @@ from isogloss.papers.hussain2020.published import (
     TABLE_1,
 )  # fmt: skip
 from isogloss.papers.hussain2020.reading import Curves, Results
-from isogloss.papers.pictures import Line, Panel, Picture
 
 SHOWN = 1500  # the last step of figure 2
 LAYERS = (
@@ -32,7 +32,7 @@ LAYERS = (
 )
 
 
-def pictures(rows: pd.DataFrame) -> list[Picture]:
+def pictures(rows: pd.DataFrame) -> list[Figure]:
     """Every figure the rows allow, in the paper's order."""
     found = Results(rows)
     made = [_distances(found, *one) for one in LAYERS]
@@ -40,7 +40,7 @@ def pictures(rows: pd.DataFrame) -> list[Picture]:
     return [one for one in made if one is not None]
 
 
-def _perplexities(found: Results) -> Picture | None:
+def _perplexities(found: Results) -> Figure | None:
     own, others = (found.perplexity(ALL, target=one) for one in (found.language, "others"))
     if own is None or others is None:
         return None
@@ -69,10 +69,10 @@ def _perplexities(found: Results) -> Picture | None:
             "drawn anew."
         )
     title = "Figure 2: perplexity of what is tuned on, and of the others"
-    return Picture("figure-2", title, caption, panels, "perplexity per token", log=True)
+    return Figure("figure-2", title, caption, panels, "perplexity per token", log=True)
 
 
-def _distances(found: Results, name: str, title: str, plan: str, blocks: Sequence[int] | None) -> Picture | None:
+def _distances(found: Results, name: str, title: str, plan: str, blocks: Sequence[int] | None) -> Figure | None:
     wanted = [block for block in found.blocks(plan) if blocks is None or block in blocks]
     curves = {block: found.distance(plan, block) for block in wanted}
     drawn = {block: one for block, one in curves.items() if one is not None}
@@ -92,7 +92,7 @@ def _distances(found: Results, name: str, title: str, plan: str, blocks: Sequenc
         "values are of wider models, by position rather than by word."
     )
     heading = f"{title}: distance to the native model, {PLANS[plan]}"
-    return Picture(name, heading, caption, panels, "L2 distance", reach=1.08 * reach)
+    return Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach)
 
 
 def _ends(panel: Panel) -> list[float]:

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import NOTHING, Table, number
 from isogloss.papers.evidence import LEAST, no_interval, over_seeds
 from isogloss.papers.hussain2020.forgetting import since_lowest
 from isogloss.papers.hussain2020.published import ALL, PLANS, TABLE_1, TABLE_2, UNTUNED
 from isogloss.papers.hussain2020.reading import Curves, Results
-from isogloss.papers.tables import NOTHING, Table, number
 from isogloss.text.languages import short_name
 
 SOURCE = (

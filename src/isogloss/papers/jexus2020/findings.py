@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import percent, signed
 from isogloss.papers.evidence import (
     LEAST,
     Contrast,
@@ -26,7 +27,6 @@ from isogloss.papers.evidence import (
 )
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, near_best
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
-from isogloss.papers.tables import percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 MARGIN = 0.02

@@ -4,23 +4,23 @@ from typing import Any
 
 import pandas as pd
 
+from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.curves import band
 from isogloss.papers.evidence import LEAST
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.recipes.steps.taskscores import OTHERS
 
 
-def pictures(rows: pd.DataFrame) -> list[Picture]:
+def pictures(rows: pd.DataFrame) -> list[Figure]:
     """Every figure the rows allow."""
     found = Results(rows)
     made = [_by_point(found), _by_layer(found), _against(found)]
     return [one for one in made if one is not None]
 
 
-def _by_point(found: Results) -> Picture | None:
+def _by_point(found: Results) -> Figure | None:
     if not found.seeds:
         return None
     shown = [*found.languages, *([OTHERS] if len(found.targets) > 1 else [])]
@@ -37,7 +37,7 @@ def _by_point(found: Results) -> Picture | None:
     if DUTCH in found.languages:
         caption += " Dutch is of other data, SICK-NL, and not in the mean."
     heading = "Accuracy by the number of frozen layers"
-    return Picture("accuracy-by-frozen-layers", heading, caption, panels, "accuracy", xlabel="N, frozen layers")
+    return Figure("accuracy-by-frozen-layers", heading, caption, panels, "accuracy", xlabel="N, frozen layers")
 
 
 def _line(found: Results, language: str, *, change: bool = False) -> Line:
@@ -56,7 +56,7 @@ def _line(found: Results, language: str, *, change: bool = False) -> Line:
     return Line(label, found.points, seen.mean.tolist(), seen.low.tolist(), seen.high.tolist(), **look)
 
 
-def _by_layer(found: Results) -> Picture | None:
+def _by_layer(found: Results) -> Figure | None:
     panels = []
     for name in ALIGNMENT:
         lines = []
@@ -76,10 +76,10 @@ def _by_layer(found: Results) -> Picture | None:
     if DUTCH in found.languages:
         caption += " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels."
     heading = "How well languages are aligned, by layer"
-    return Picture("alignment-by-layer", heading, caption, panels, "alignment", xlabel="layer")
+    return Figure("alignment-by-layer", heading, caption, panels, "alignment", xlabel="layer")
 
 
-def _against(found: Results) -> Picture | None:
+def _against(found: Results) -> Figure | None:
     panels = []
     for name in ALIGNMENT:
         lines = []
@@ -98,7 +98,7 @@ def _against(found: Results) -> Picture | None:
         "within languages, pooled over those of XNLI."
     )
     heading = "Accuracy with N layers frozen against the alignment of layer N"
-    return Picture(
+    return Figure(
         "accuracy-against-alignment",
         heading,
         caption,

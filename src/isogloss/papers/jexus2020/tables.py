@@ -2,11 +2,11 @@
 
 import pandas as pd
 
+from isogloss.figure import NOTHING, Table, percent
 from isogloss.papers.evidence import LEAST, Interval, no_interval, share_over_seeds
 from isogloss.papers.jexus2020.published import ANCHOR_SOURCE, ANCHORS, NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.papers.tables import NOTHING, Table, percent
 from isogloss.recipes.steps.taskscores import OTHERS
 
 POST = "The post's own table is an image whose numbers are not available."

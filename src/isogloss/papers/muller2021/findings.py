@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import signed
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Seeds, above, all_of, below, no_interval, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE
 from isogloss.papers.muller2021.reading import Results
-from isogloss.papers.tables import signed
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
 SMALL = 0.03  # a loss in the source language: the largest recalled one is 2.7 points

@@ -8,23 +8,24 @@ from typing import Any
 
 import pandas as pd
 
+from isogloss.figure import Figure, Line, Panel
 from isogloss.papers.evidence import Seeds, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE, SOURCE, TABLE_1
 from isogloss.papers.muller2021.reading import Results
-from isogloss.papers.pictures import Line, Panel, Picture, bands_over
+from isogloss.papers.pictures import bands_over
 from isogloss.recipes.steps.tasksimilarity import UNTUNED
 
 SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
 
 
-def pictures(rows: pd.DataFrame) -> list[Picture]:
+def pictures(rows: pd.DataFrame) -> list[Figure]:
     """Every figure the rows allow."""
     found = Results(rows)
     made = [_costs(found), _languages(found), _gaussian(found), _starts(found), _gaps(found)]
     return [one for one in made if one is not None]
 
 
-def _costs(found: Results) -> Picture | None:
+def _costs(found: Results) -> Figure | None:
     panels = []
     for task in found.tasks:
         lines = []
@@ -47,10 +48,10 @@ def _costs(found: Results) -> Picture | None:
         caption += " Circles: the paper's, of mBERT from English, recalled and approximate."
     ticks: dict[float, str] = {int(PLANS[plan].partition("-")[0]): PLANS[plan] for plan in PAIRS}
     title = "What re-initialised layers cost"
-    return Picture("figure-pairs", title, caption, panels, "difference in points", xlabel="layers anew", ticks=ticks)
+    return Figure("figure-pairs", title, caption, panels, "difference in points", xlabel="layers anew", ticks=ticks)
 
 
-def _languages(found: Results) -> Picture | None:
+def _languages(found: Results) -> Figure | None:
     variants = ((UNTUNED, "before training"), (REFERENCE, "after training"))
     panels = _panels(
         found,
@@ -62,10 +63,10 @@ def _languages(found: Results) -> Picture | None:
         f"{found.model}: CKA of the source's sentences with those of each target, mean over targets and sources, on "
         f"parallel text; debiased and linear, 0 for unrelated sentences{_bands(found)}"
     )
-    return Picture("figure-1", "Figure 1: source and target, layer by layer", caption, panels, "CKA", xlabel="layer")
+    return Figure("figure-1", "Figure 1: source and target, layer by layer", caption, panels, "CKA", xlabel="layer")
 
 
-def _gaussian(found: Results) -> Picture | None:
+def _gaussian(found: Results) -> Figure | None:
     how: dict[str, Any] = {"which": "target", "measure": "cka_rbf"}
 
     def lines_of(task: str) -> list[Line]:
@@ -87,10 +88,10 @@ def _gaussian(found: Results) -> Picture | None:
         "lies far above 0. As published: batches that are almost the same sentences, and smaller."
     )
     title = "Figure 1 with Gaussian kernels, and what chance gives"
-    return Picture("figure-1-gaussian", title, caption, panels, "CKA", xlabel="layer")
+    return Figure("figure-1-gaussian", title, caption, panels, "CKA", xlabel="layer")
 
 
-def _starts(found: Results) -> Picture | None:
+def _starts(found: Results) -> Figure | None:
     labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
     panels = _panels(
         found,
@@ -103,10 +104,10 @@ def _starts(found: Results) -> Picture | None:
         f"over languages and sources{_bands(found)}"
     )
     title = "Figure 2: what training changes, layer by layer"
-    return Picture("figure-2", title, caption, panels, "CKA with the start", xlabel="layer")
+    return Figure("figure-2", title, caption, panels, "CKA with the start", xlabel="layer")
 
 
-def _gaps(found: Results) -> Picture | None:
+def _gaps(found: Results) -> Figure | None:
     panels = []
     sources = list(dict.fromkeys(source for _, source in found.experiments))
     for task in found.tasks:
@@ -128,7 +129,7 @@ def _gaps(found: Results) -> Picture | None:
         "each panel, the rank correlation within sources, with an interval over targets."
     )
     title = "Figure 3: gap and similarity"
-    return Picture("figure-3", title, caption, panels, "gap in points", xlabel="CKA of source and target")
+    return Figure("figure-3", title, caption, panels, "gap in points", xlabel="CKA of source and target")
 
 
 def _panels(found: Results, lines_of: Callable[[str], list[Line]]) -> list[Panel]:

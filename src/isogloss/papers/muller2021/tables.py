@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from isogloss.figure import NOTHING, Table, percent, signed
 from isogloss.papers.evidence import LEAST, no_interval, over
 from isogloss.papers.muller2021.published import (
     DOMAINS,
@@ -17,7 +18,6 @@ from isogloss.papers.muller2021.published import (
     TASKS,
 )
 from isogloss.papers.muller2021.reading import Results
-from isogloss.papers.tables import NOTHING, Table, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 COLUMNS = ["", *PLANS.values(), "chance"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from isogloss.figure import percent, signed
 from isogloss.papers.evidence import (
     LEAST,
     Contrast,
@@ -35,7 +36,6 @@ from isogloss.papers.pan2021.published import (
     titled,
 )  # fmt: skip
 from isogloss.papers.pan2021.reading import Results, less, title
-from isogloss.papers.tables import percent, signed
 
 
 def findings(rows: pd.DataFrame) -> list[Finding]:

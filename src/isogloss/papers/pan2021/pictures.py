@@ -4,20 +4,21 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from isogloss.figure import Figure, Line, Panel
 from isogloss.papers.evidence import Seeds, share_over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, TITLES, titled
 from isogloss.papers.pan2021.reading import Results, amount
-from isogloss.papers.pictures import Line, Panel, Picture, bands_over
+from isogloss.papers.pictures import bands_over
 
 
-def pictures(rows: pd.DataFrame) -> list[Picture]:
+def pictures(rows: pd.DataFrame) -> list[Figure]:
     """Every figure the rows allow."""
     found = Results(rows)
     made = [_retrieval(found), _similarity(found), _amounts(found)]
     return [one for one in made if one is not None]
 
 
-def _retrieval(found: Results) -> Picture | None:
+def _retrieval(found: Results) -> Figure | None:
     panels = [Panel(", ".join(group), _lines(found, "p@1", "tatoeba", group)) for group in found.groups()]
     if not any(panel.lines for panel in panels):
         return None
@@ -25,10 +26,10 @@ def _retrieval(found: Results) -> Picture | None:
         f"{found.model}: how often the nearest sentence of the other language is the translation, among the Tatoeba "
         f"test of each language with {found.source}; centred, both directions, means over languages{_bands(found)}"
     )
-    return Picture("tatoeba-by-layer", "Retrieval before and after alignment", caption, panels, "P@1", xlabel="layer")
+    return Figure("tatoeba-by-layer", "Retrieval before and after alignment", caption, panels, "P@1", xlabel="layer")
 
 
-def _similarity(found: Results) -> Picture | None:
+def _similarity(found: Results) -> Figure | None:
     languages = found.languages("xnli")
     panels = [
         Panel("CKA", _lines(found, "cka", "xnli", languages)),
@@ -40,10 +41,10 @@ def _similarity(found: Results) -> Picture | None:
         f"{found.model}: sentences of XNLI in {found.source} and in {', '.join(languages)}, means over languages; CKA "
         f"is debiased{_bands(found)}"
     )
-    return Picture("xnli-by-layer", "The map before and after alignment", caption, panels, "", xlabel="layer")
+    return Figure("xnli-by-layer", "The map before and after alignment", caption, panels, "", xlabel="layer")
 
 
-def _amounts(found: Results) -> Picture | None:
+def _amounts(found: Results) -> Figure | None:
     """Both losses on ever more of the text; 0 is the model as it was."""
     some = [one for one in found.alignments if one not in TITLES]
     if not some or BOTH not in found.alignments:
@@ -65,7 +66,7 @@ def _amounts(found: Results) -> Picture | None:
         f"{found.model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
         f"each{_bands(found)}"
     )
-    return Picture("by-amount-of-text", "How much parallel text", caption, panels, "", xlabel="share of the text, %")
+    return Figure("by-amount-of-text", "How much parallel text", caption, panels, "", xlabel="share of the text, %")
 
 
 def _lines(found: Results, measure: str, data: str, languages: list[str]) -> list[Line]:

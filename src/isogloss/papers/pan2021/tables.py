@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from isogloss.figure import NOTHING, Table, number, percent, signed
 from isogloss.papers.evidence import LEAST, Seeds, no_interval, over, share_over_seeds
 from isogloss.papers.pan2021.published import (
     BEFORE,
@@ -16,7 +17,6 @@ from isogloss.papers.pan2021.published import (
     titled,
 )
 from isogloss.papers.pan2021.reading import Results, less, title
-from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.recipes.steps.taskscores import OTHERS
 
 NAMES = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}

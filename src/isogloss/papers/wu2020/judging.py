@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from isogloss.figure import signed
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval
-from isogloss.papers.tables import signed
 
 
 def finding_of(name: str, claim: str, contrasts: Sequence[Contrast], missing: str, few: str) -> Finding:

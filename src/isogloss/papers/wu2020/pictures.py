@@ -2,8 +2,8 @@
 
 import pandas as pd
 
+from isogloss.figure import Figure, Line, Panel
 from isogloss.papers.evidence import over
-from isogloss.papers.pictures import Line, Panel, Picture
 from isogloss.papers.wu2020.published import BILINGUAL, ENGLISH, FIGURE_7, KINDS, MONOLINGUAL, NAMES
 from isogloss.papers.wu2020.reading import Curves, Results, averaged, over_share
 from isogloss.papers.wu2020.relations import WAY
@@ -19,7 +19,7 @@ LOOKED_UP = {
 BANDS = "bands are t intervals over seeds, where there are three"
 
 
-def pictures(rows: pd.DataFrame) -> list[Picture]:
+def pictures(rows: pd.DataFrame) -> list[Figure]:
     """Every figure the rows allow."""
     found = Results(rows)
     made = [_figure_7(found), _figure_6(found), _together(found), *(_figure_5(found, one) for one in STITCHED_TASKS),
@@ -27,7 +27,7 @@ def pictures(rows: pd.DataFrame) -> list[Picture]:
     return [picture for picture in made if picture.panels]
 
 
-def _figure_7(found: Results) -> Picture:
+def _figure_7(found: Results) -> Figure:
     panels = []
     for target in found.targets("cka"):
         lines = [_line(found.cka(kind, target), kind, hue=place, shares=False) for place, kind in enumerate(KINDS)]
@@ -44,10 +44,10 @@ def _figure_7(found: Results) -> Picture:
     if found.source == ENGLISH:
         caption += " Circles: the paper's, biased, of models 768 wide."
     title = "Figure 7: how alike two languages are, layer by layer"
-    return Picture("figure-7", title, caption, _filled(panels), "CKA", xlabel="layer")
+    return Figure("figure-7", title, caption, _filled(panels), "CKA", xlabel="layer")
 
 
-def _figure_6(found: Results) -> Picture:
+def _figure_6(found: Results) -> Figure:
     panels = []
     for target in found.targets("retrieval"):
         lines = [_line(found.retrieval(MONOLINGUAL, target, way), label) for way, label in LOOKED_UP.items()]
@@ -57,10 +57,10 @@ def _figure_6(found: Results) -> Picture:
         panels.append(Panel(f"{found.source} to {target}", [line for line in lines if line.steps], floor=floor))
     caption = f"P@1 of sentences of a test set, two models unless said otherwise; {BANDS}. Dashed: chance."
     title = "Figure 6: sentences found after a rotation"
-    return Picture("figure-6", title, caption, _filled(panels), "P@1", xlabel="layer")
+    return Figure("figure-6", title, caption, _filled(panels), "P@1", xlabel="layer")
 
 
-def _together(found: Results) -> Picture:
+def _together(found: Results) -> Figure:
     lines = []
     for target in found.targets("retrieval"):
         near, right = averaged(found.cka(MONOLINGUAL, target)), averaged(found.retrieval(MONOLINGUAL, target))
@@ -69,10 +69,10 @@ def _together(found: Results) -> Picture:
     panels = [Panel("two models", [line for line in lines if line.steps])]
     caption = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
     title = "Similarity and retrieval, layer by layer"
-    return Picture("figure-6-and-7", title, caption, _filled(panels), "P@1", xlabel="CKA")
+    return Figure("figure-6-and-7", title, caption, _filled(panels), "P@1", xlabel="CKA")
 
 
-def _figure_5(found: Results, task: str) -> Picture:
+def _figure_5(found: Results, task: str) -> Figure:
     panels = []
     for target in found.targets(f"stitch {task}"):
         lines = [
@@ -88,10 +88,10 @@ def _figure_5(found: Results, task: str) -> Picture:
         "and stand on those of the target's; bands are t intervals over seeds of the fresh layers."
     )
     title = f"Figure 5: {NAMES[task]} on stitched layers, by the layer of the seam"
-    return Picture(f"figure-5-{task}", title, caption, _filled(panels), "points", xlabel="layer")
+    return Figure(f"figure-5-{task}", title, caption, _filled(panels), "points", xlabel="layer")
 
 
-def _figure_4(found: Results) -> Picture:
+def _figure_4(found: Results) -> Figure:
     panels = []
     for target in found.targets("lexicon"):
         words = {layer: one for layer, one in sorted(found.words(target).items()) if layer >= 0}
@@ -116,7 +116,7 @@ def _figure_4(found: Results) -> Picture:
         "Single pieces are other words than the layers', so compare them with the static line of their own."
     )
     title = "Figure 4: words found, layer by layer"
-    return Picture("figure-4", title, caption, _filled(panels), "P@1", xlabel="layer")
+    return Figure("figure-4", title, caption, _filled(panels), "P@1", xlabel="layer")
 
 
 def _filled(panels: list[Panel]) -> list[Panel]:

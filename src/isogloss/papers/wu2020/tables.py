@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import NOTHING, Table, number, percent, signed
 from isogloss.papers.evidence import LEAST, Seeds, over
-from isogloss.papers.tables import NOTHING, Table, number, percent, signed
 from isogloss.papers.wu2020.published import (
     BILINGUAL,
     DEFAULT,

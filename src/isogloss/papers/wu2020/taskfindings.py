@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isogloss.figure import signed
 from isogloss.papers.evidence import (
     LEAST,
     Contrast,
@@ -19,7 +20,6 @@ from isogloss.papers.evidence import (
     no_interval,
     over,
 )
-from isogloss.papers.tables import signed
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, points_told, too_few
 from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, NAMES, TASKS
 from isogloss.papers.wu2020.reading import Results, averaged, mean_over

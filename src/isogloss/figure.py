@@ -1,9 +1,63 @@
-"""Tables as a paper prints them, published beside measured: cells of text, which a terminal and a page both show."""
+"""The one figure spec and the one table spec: what is shown, as data.
 
-from collections.abc import Sequence
+Papers and the views of commands describe figures and tables with these records; `report` draws a figure twice, with
+matplotlib for PNG and SVG and as a chart on the page, and shows a table on the page and in a terminal.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve: steps (or whatever lies on the horizontal axis), values and the ends of its band, equally many each.
+
+    Ends are NaN where there is no band. dots: points that are not joined, such as published numbers. hue: the number
+    of its colour, its place in the panel where there is none. thick: a mean among its members.
+    """
+
+    label: str
+    steps: Sequence[float]
+    value: Sequence[float]
+    low: Sequence[float] = field(default_factory=tuple)
+    high: Sequence[float] = field(default_factory=tuple)
+    dots: bool = False
+    hue: int | None = None
+    thick: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves that share axes; `marks` are steps with a thin line, such as the ends of epochs.
+
+    floor: what chance gives, a dashed line.
+    """
+
+    title: str
+    lines: Sequence[Line]
+    marks: Sequence[float] = field(default_factory=tuple)
+    floor: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure: its file's name, its title, what it shows, its panels.
+
+    reach: the span of the vertical axis of every panel, 0 for each its own. log: that axis counts in factors. ticks:
+    what stands at places of the horizontal axis, where numbers would not say it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+    ylabel: str = ""
+    reach: float = 0.0
+    log: bool = False
+    xlabel: str = "step"
+    ticks: Mapping[float, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
