@@ -323,7 +323,7 @@ def test_data_list_and_check(isogloss, tmp_path):
 
 
 def test_a_node_without_opentsne_draws_everything_else(isogloss, sides, tiny, monkeypatch):
-    from isogloss.recipes.steps import wordmap
+    from isogloss.recipes import word_map as wordmap
 
     for module in (cli, wordmap):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "openTSNE" else object())

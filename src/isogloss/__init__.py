@@ -7,83 +7,84 @@
     x, y = ig.vectors(stack, en), ig.vectors(stack, nl)  # (layers + 1, sentences, width)
     ig.cka(x[8], y[8])
 
-Layer 0 is the embedding output, layer k the output of block k, everywhere.
+Layer 0 is the embedding output, layer k the output of block k, everywhere. Names are loaded when they are first used.
 """
 
-from isogloss.errors import InputError
-from isogloss.integrations.exporting import export
-from isogloss.mappings import Mapping, least_squares, load_mapping, procrustes, ridge, save
-from isogloss.measures import (
-    CkaStream,
-    anisotropy,
-    cka,
-    cka_floor,
-    cka_minibatch,
-    cka_rbf,
-    cosine_drift,
-    l2_drift,
-    nearest,
-    neighbourhood_overlap,
-    retrieval,
-    retrieve,
-)
-from isogloss.measures.aligner import align
-from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
-from isogloss.papers import reproduce
-from isogloss.progress import bar
-from isogloss.recipes import align_model, drift, lexicon, pretrain, rotate, stitch, sweep, transfer
-from isogloss.recipes import map_layers as map
-from isogloss.runs import read_rows
-from isogloss.stack import Chain, Stack, chain, freeze, load, reinitialise
-from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_bitexts, read_corpus, read_lexicon
-from isogloss.vectors import stream, vectors
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from isogloss.errors import InputError
+    from isogloss.integrations.exporting import export
+    from isogloss.mappings import Mapping, load_mapping, procrustes, save
+    from isogloss.measures import cka, retrieval
+    from isogloss.papers import reproduce
+    from isogloss.progress import bar
+    from isogloss.recipes.align import align
+    from isogloss.recipes.drift import drift
+    from isogloss.recipes.lexicon import lexicon
+    from isogloss.recipes.map import map
+    from isogloss.recipes.pretrain import pretrain
+    from isogloss.recipes.rotate import rotate
+    from isogloss.recipes.stitch import stitch
+    from isogloss.recipes.sweep import sweep
+    from isogloss.recipes.transfer import transfer
+    from isogloss.runs import read_rows
+    from isogloss.stack import Stack, chain, freeze, load, reinitialise
+    from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_corpus, read_lexicon
+    from isogloss.vectors import stream, vectors
+
+_HOMES = {
+    "errors": ("InputError",),
+    "integrations.exporting": ("export",),
+    "mappings": ("Mapping", "load_mapping", "procrustes", "save"),
+    "measures": ("cka", "retrieval"),
+    "papers": ("reproduce",),
+    "progress": ("bar",),
+    "recipes.align": ("align",),
+    "recipes.drift": ("drift",),
+    "recipes.lexicon": ("lexicon",),
+    "recipes.map": ("map",),
+    "recipes.pretrain": ("pretrain",),
+    "recipes.rotate": ("rotate",),
+    "recipes.stitch": ("stitch",),
+    "recipes.sweep": ("sweep",),
+    "recipes.transfer": ("transfer",),
+    "runs": ("read_rows",),
+    "stack": ("Stack", "chain", "freeze", "load", "reinitialise"),
+    "text": ("Bitext", "Corpus", "Lexicon", "embedded", "read_bitext", "read_corpus", "read_lexicon"),
+    "vectors": ("stream", "vectors"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Bitext",
-    "Chain",
-    "CkaStream",
     "Corpus",
     "InputError",
     "Lexicon",
     "Mapping",
     "Stack",
     "align",
-    "align_model",
-    "alignment_error_rate",
-    "anisotropy",
-    "argmax_links",
     "bar",
     "chain",
     "cka",
-    "cka_floor",
-    "cka_minibatch",
-    "cka_rbf",
-    "cosine_drift",
     "drift",
     "embedded",
     "export",
     "freeze",
-    "itermax_links",
-    "l2_drift",
-    "least_squares",
     "lexicon",
     "load",
     "load_mapping",
     "map",
-    "nearest",
-    "neighbourhood_overlap",
     "pretrain",
     "procrustes",
     "read_bitext",
-    "read_bitexts",
     "read_corpus",
     "read_lexicon",
     "read_rows",
     "reinitialise",
     "reproduce",
     "retrieval",
-    "retrieve",
-    "ridge",
     "rotate",
     "save",
     "stitch",
@@ -92,3 +93,24 @@ __all__ = [
     "transfer",
     "vectors",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name == "__version__":
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("isogloss")
+        except PackageNotFoundError:
+            return "(not installed)"
+    if name not in _HOME:
+        raise AttributeError(f"module 'isogloss' has no attribute {name!r}")
+    found = getattr(import_module(f"isogloss.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]

@@ -1,8 +1,7 @@
 """The command line: every recipe's signature is its command, and every mistake is one sentence.
 
-A parameter annotated Bitext is read from paths (`--bitext`, `--languages`, `--data`); the string beside an annotated
-type is its help. Exit codes: 0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130
-interrupted, 143 terminated.
+Nothing is imported before a command needs it, so `isogloss --help` and `isogloss --version` answer at once. Exit codes:
+0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130 interrupted, 143 terminated.
 """
 
 import errno
@@ -12,170 +11,288 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from isogloss import progress
-from isogloss.datacommands import DataFolder, data_app
 from isogloss.errors import InputError
-from isogloss.exportcommand import export_command
-from isogloss.papers import Request, every_option, find, outline_lines, outline_of, reproduce, selected, summary
-from isogloss.recipes import Job, execute, registry, sweep
-from isogloss.recipes.registry import TEXT, read_parallel
-from isogloss.runs import check_folder, read_facts
-from isogloss.sweepcommand import dry_lines, given_options, rows_there, sweep_app, sweep_help, sweep_parameters
-from isogloss.training.processes import launched
 
-app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown",
-    help="Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
-)  # fmt: skip
-app.add_typer(data_app, name="data")
-app.add_typer(sweep_app, name="sweep")
-
-RECIPES: dict[str, Callable[..., Job]] = {name: one.job for name, one in registry.RECIPES.items()}
 INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
 STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
-READ = {"bitext"}  # parameters that are read from paths
 ONLY = inspect.Parameter.KEYWORD_ONLY
-SHARED: list[tuple[str, Any, Any]] = [
-    ("out", Annotated[str | None, typer.Option(help="run folder; default runs/NAME")], None),
-    ("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
-    ("quiet", Annotated[bool, typer.Option("--quiet", help="no progress bars")], False),
-]
+RECIPES = {
+    "map": "Map a model: at every layer, how close are translations?",
+    "lexicon": "Look words up in another language by their vectors, at every layer.",
+    "rotate": "Learn a rotation from parallel sentences, and find the translations of others with it.",
+    "stitch": "Learn a task on one model's lower layers, and ask it of another's through a rotation.",
+    "drift": "Tune a model on one language and watch what happens to the others.",
+    "transfer": "Train a task in one language and test it in others.",
+    "align": "Train a model further on parallel text, so that translations meet.",
+    "pretrain": "Pretrain a masked language model on plain text of one or many languages.",
+}
+PAPERS = {
+    "hussain2020": "What does tuning on Dutch do to the other languages?",
+    "jexus2020": "Does freezing the lower layers help a task cross languages?",
+    "muller2021": "Which layers carry a task across languages?",
+    "pan2021": "Does parallel text after pretraining help?",
+    "wu2020": "How alike are models that never met?",
+}
+DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
 
 
-def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]:
-    """Make a command of a recipe: its keyword arguments become options, with the ones every recipe shares."""
-    texts = TEXT if READ & set(inspect.signature(recipe).parameters) else ()
-    own = set(inspect.signature(recipe).parameters) - READ
+# --- commands that are made when they are asked for ------------------------------------------------------------------
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are made when one is called; its help needs their names and first lines alone.
+
+    `entries` maps the name of a command to its first line and the function that makes it.
+    """
+
+    entries: Mapping[str, tuple[str, Callable[[], Any]]] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names in their order."""
+        return list(self.entries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What the help shows of a command: its name and its first line."""
+        return typer.core.TyperCommand(cmd_name, help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called."""
+        if args and args[0] in self.entries:
+            return args[0], self.entries[args[0]][1](), args[1:]
+        return super().resolve_command(ctx, args)
+
+
+def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, **options: Any) -> typer.Typer:
+    """A Typer application whose commands are `entries`."""
+    group = type("Group", (LazyGroup,), {"entries": entries})
+    return typer.Typer(
+        cls=group,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        help=text,
+        **options,
+    )
+
+
+def command_of(function: Callable[..., None], name: str) -> Any:
+    """A function with typer's annotations as a command."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+    single.command(name)(function)
+    return typer.main.get_command(single)
+
+
+def with_parameters(
+    run: Callable[..., None], parameters: Sequence[inspect.Parameter], name: str, text: str | None
+) -> Any:
+    """A command that calls `run(**given)` with these parameters."""
+    run.__signature__ = inspect.Signature(list(parameters))  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = inspect.cleandoc(text or "").partition("\n\n>>>")[0]
+    return command_of(run, name)
+
+
+def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A parameter that is given by its name."""
+    return inspect.Parameter(name, ONLY, default=default, annotation=annotation)
+
+
+def option_parameter(name: str, parameter: inspect.Parameter) -> inspect.Parameter:
+    """Typer's parameter for one of a function's: its type as the command line reads it, its help and its panel."""
+    from isogloss.recipes.recipe import command_type, option_of
+
+    if name == "data":
+        return keyword(name, DataFolder, parameter.default)
+    if name == "model" and parameter.default == "mini":
+        return keyword(name, Annotated[str, typer.Argument(help="mini, a folder, or a hub id")], "mini")
+    option, kind = option_of(parameter.annotation), command_type(parameter.annotation)
+    names = ["--resume"] if name == "resume" else []
+    return keyword(
+        name, Annotated[kind, typer.Option(*names, help=option.help, rich_help_panel=option.panel)], parameter.default
+    )
+
+
+# --- recipes, sweeps and reproductions -------------------------------------------------------------------------------
+
+
+def recipe_parameters(name: str) -> list[inspect.Parameter]:
+    """The parameters of a recipe's command: its own, those that name parallel text, and those of the run folder."""
+    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe
+
+    recipe = find_recipe(name)
+    every = inspect.signature(recipe.check).parameters
+    parameters = [option_parameter(each, parameter) for each, parameter in recipe.parameters.items()]
+    if recipe.takes_bitext:
+        text = [keyword(each, kind, None) for each, kind in TEXT_OPTIONS.items() if each not in recipe.parameters]
+        parameters += [option_parameter(parameter.name, parameter) for parameter in text]
+    return [
+        *parameters,
+        *(option_parameter(each, every[each]) for each in ("out", "resume")),
+        keyword("quiet", Quiet, False),
+    ]
+
+
+def recipe_command(name: str) -> Any:
+    """Make the command of a recipe from its signature."""
+    from isogloss.recipes.recipe import find_recipe, read_options
+
+    recipe = find_recipe(name)
 
     def run(**given: Any) -> None:
-        arguments = {key: value for key, value in given.items() if key not in ("out", "resume", "quiet")}
-        shared = {key: given.pop(key, None) for key in ("out", "resume", "quiet", *texts)}
-        model = [given.pop("model")] if "model" in given else []
-        folder = Path(shared["out"]) if shared["out"] else _default_folder(Path("runs") / name, resume=shared["resume"])
+        from isogloss.runs.run import check_folder
+        from isogloss.training.processes import launched
+
+        out, resume, quiet = (given.pop(each) for each in ("out", "resume", "quiet"))
+        folder = Path(out) if out else _default_folder(Path("runs") / name, resume=resume)
         first = launched()[0] == 0
         if first:
-            check_folder(folder, resume=shared["resume"])
-        bitexts = read_parallel(**{key: shared[key] for key in texts})
-        given |= {key: shared[key] for key in texts if key in own}
-        job = recipe(*model, *bitexts, **given)
-        with _bars(shared["quiet"] or not first) as bars:
-            table = execute(
-                job,
-                command=name,
-                arguments=arguments,
-                seed=given["seed"],
-                out=folder,
-                resume=shared["resume"],
-                progress=bars,
-            )
+            check_folder(folder, resume=resume)
+        texts, options = read_options(recipe, given)
+        with _bars(quiet or not first) as bars:
+            head = options.pop(recipe.first)
+            table = recipe.call(head, *texts, out=folder, resume=resume, progress=bars, **options)
             page = _report([folder], folder / "report.html", bars) if first and _can_draw() else None
         if first:
-            from isogloss.report import verdict
+            _tell(_verdict(folder, table), table, folder, page)
 
-            _tell(verdict(table), table, folder, page)
-
-    run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in _parameters(recipe)}
-    run.__doc__ = inspect.cleandoc(recipe.__doc__ or "")
-    run.__name__ = name
-    return run
+    return with_parameters(run, recipe_parameters(name), name, recipe.call.__doc__)
 
 
-def reproduce_command() -> Callable[..., None]:
-    """Make a command of `reproduce`: its keyword arguments and those of papers become options.
-
-    `--dry-run` tells what would be done.
-    """
-    own = [one for one in inspect.signature(reproduce).parameters.values() if get_origin(one.annotation) is Annotated]
-    special = every_option()
-
-    def run(**given: Any) -> None:
-        arguments = {one.name: given[one.name] for one in own}
-        options = {name: given[name] for name in special}
-        paper = find(given["paper"])
-        place = Path("runs") / f"{paper.name}-{given['scale']}"
-        if given["dry_run"]:
-            asked = {name: value for name, value in arguments.items() if name in Request.__dataclass_fields__}
-            _, outline = outline_of(paper.name, Request(out=Path(given["out"] or place), **asked), **options)
-            jobs = selected(outline.jobs, arguments["only"], arguments["only_seeds"])
-            typer.echo("\n".join(outline_lines(outline, jobs)))
-            return
-        folder = Path(given["out"]) if given["out"] else _default_folder(place, resume=given["resume"])
-        with _bars(given["quiet"]) as bars:
-            table = reproduce(paper.name, out=folder, resume=given["resume"], progress=bars, **arguments, **options)
-            draw = given["report"] and len(table) > 0 and _can_draw()
-            page = _report([folder], folder / "report.html", bars) if draw else None
-        _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
-
-    found = [inspect.Parameter("paper", ONLY, annotation=Annotated[str, typer.Argument(help="such as hussain2020")])]
-    for one in own:
-        kind, text = _parts(one.annotation)
-        option = DataFolder if one.name == "data" else Annotated[kind, typer.Option(help=text)]
-        found.append(one.replace(annotation=option, kind=ONLY))
-    found += [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in SHARED]
-    for name, mine in special.items():
-        panel = f"Options of {', '.join(mine.help)}"
-        shown = typer.Option(help="; ".join(dict.fromkeys(mine.help.values())), rich_help_panel=panel)
-        found.append(inspect.Parameter(name, ONLY, default=None, annotation=Annotated[mine.kind, shown]))
-    flags = {"dry_run": (False, "print what would be run and what it costs; run nothing"), "report": (True, "draw it")}
-    for name, (default, text) in flags.items():
-        spelt = f"--{name.replace('_', '-')}" if not default else f"--{name}/--no-{name}"
-        each = Annotated[bool, typer.Option(spelt, help=text)]
-        found.append(inspect.Parameter(name, ONLY, default=default, annotation=each))
-    run.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in found}
-    run.__doc__ = inspect.cleandoc(reproduce.__doc__ or "").partition("\n\n>>>")[0]
-    return run
+SWEEP_OPTIONS: dict[str, tuple[Any, str]] = {
+    "grid": (
+        list[str] | None,
+        "NAME=A,B,C: values of an argument, once each; A;B where they hold commas; 0..4 for 0 to 4",
+    ),
+    "parallel": (int | None, "jobs at a time; default: one a GPU, or one"),
+    "devices": (str | None, "GPUs that take turns, as in cuda:0,cuda:1; default: all there are"),
+    "cluster": (str | None, "run the jobs on a Ray cluster: auto, local, or HOST:PORT of its head"),
+    "gpus": (float | None, "GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any"),
+    "cpus": (float | None, "CPUs a job asks of the cluster; default: 1"),
+}
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
+RUN_ONLY = ("out", "resume", "quiet", "dry_run")
 
 
-def sweep_command(name: str) -> Callable[..., None]:
+def sweep_command(name: str) -> Any:
     """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
-    known = sweep_parameters(_parameters(RECIPES[name]))
+    from isogloss.recipes.recipe import find_recipe
+
+    parameters = [_optional(parameter) for parameter in recipe_parameters(name)]
+    panel = "Sweep"
+    for each, (kind, text) in SWEEP_OPTIONS.items():
+        parameters.append(keyword(each, Annotated[kind, typer.Option(help=text, rich_help_panel=panel)], None))
+    parameters.append(keyword("dry_run", DryRun, False))
 
     def run(**given: Any) -> None:
+        from isogloss.recipes.sweep import plan_sweep, sweep
+        from isogloss.runs.jobs import job_lines
+        from isogloss.runs.run import read_rows
+        from isogloss.runs.table import frame
+
         folder = Path(given["out"]) if given["out"] else _default_folder(Path("runs/sweep"), resume=given["resume"])
-        options = given_options(known, given)
+        own = [each for each in parameters if each.name not in (*SWEEP_OPTIONS, *RUN_ONLY)]
+        options = {each.name: given[each.name] for each in own if given[each.name] != each.default}
         if given["dry_run"]:
-            typer.echo("\n".join(dry_lines(name, given["grid"], folder, options)))
+            _, _, jobs = plan_sweep(name, given["grid"] or [], out=folder, options=options)
+            typer.echo("\n".join([f"{len(jobs)} job{'s' * (len(jobs) != 1)}:", *job_lines(jobs)]))
             return
-        how = {key: given[key] for key in ("grid", "parallel", "devices", "cluster", "gpus", "cpus", "resume")}
+        how = {each: given[each] for each in (*SWEEP_OPTIONS, "resume")}
         failed = None
         with _bars(given["quiet"]) as bars:
             try:
                 table = sweep(name, out=folder, progress=bars, **how, **options)
             except InputError as error:
-                failed, table = error, rows_there(folder)
+                failed, table = error, read_rows(folder) if (folder / "rows.csv").is_file() else frame([])
                 if not len(table):
                     raise
             page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        from isogloss.report import parts, sweep_verdict, verdict
-
-        single = [f"{one.name}: {verdict(rows_there(one))[0]}" for one in parts(folder) if one != folder]
-        _tell([*single, *sweep_verdict(table)] if single else verdict(table), table, folder, page)
+        _tell(_verdict(folder, table), table, folder, page)
         if failed:
             raise failed
 
-    run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in known}
-    run.__doc__ = sweep_help(name)
-    return run
+    example = re.search(r"Example: isogloss (.*)", find_recipe(name).call.__doc__ or "", re.DOTALL)
+    usual = example[1].strip() if example else name
+    text = f"Run {name} with every combination of the values in --grid."
+    text += f"\n\nExample: isogloss sweep {usual} --grid seed=0..4"
+    return with_parameters(run, parameters, name, text)
 
 
-@app.command("report")
+def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter, which may be left out: the grid may have it."""
+    if parameter.default is not parameter.empty:
+        return parameter
+    kind, *notes = parameter.annotation.__origin__, *parameter.annotation.__metadata__
+    return parameter.replace(default=None, annotation=Annotated[kind | None, *notes])
+
+
+def reproduce_command(name: str) -> Any:
+    """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
+    from isogloss.papers import find, reproduce
+
+    paper = find(name)
+    shared = {
+        each: parameter
+        for each, parameter in inspect.signature(reproduce).parameters.items()
+        if hasattr(parameter.annotation, "__metadata__")
+    }
+    special = {
+        each: parameter
+        for each, parameter in inspect.signature(paper.plan).parameters.items()
+        if parameter.kind is ONLY
+    }
+    parameters = [option_parameter(each, parameter) for each, parameter in shared.items()]
+    for each, parameter in special.items():
+        made = option_parameter(each, parameter)
+        parameters.append(made.replace(default=None))
+    parameters += [
+        keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
+        keyword("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
+        keyword("quiet", Quiet, False),
+        keyword("dry_run", DryRun, False),
+        keyword("report", Annotated[bool, typer.Option("--report/--no-report", help="draw it")], True),
+    ]
+
+    def run(**given: Any) -> None:
+        from isogloss.papers import Request, outline_lines, outline_of, selected, summary
+
+        arguments = {each: given[each] for each in shared}
+        options = {each: given[each] for each in special}
+        usual = Path("runs") / f"{name}-{given['scale']}"
+        if given["dry_run"]:
+            asked = {each: value for each, value in arguments.items() if each in Request.__dataclass_fields__}
+            _, outline = outline_of(name, Request(out=Path(given["out"] or usual), **asked), **options)
+            jobs = selected(outline.jobs, arguments["only"], arguments["only_seeds"])
+            typer.echo("\n".join(outline_lines(outline, jobs)))
+            return
+        folder = Path(given["out"]) if given["out"] else _default_folder(usual, resume=given["resume"])
+        with _bars(given["quiet"]) as bars:
+            table = reproduce(name, out=folder, resume=given["resume"], progress=bars, **arguments, **options)
+            draw = given["report"] and len(table) > 0 and _can_draw()
+            page = _report([folder], folder / "report.html", bars) if draw else None
+        _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
+
+    text = f"{paper.about}\n\nRun what the paper ran, and set its published numbers beside the measured ones.\n\n"
+    return with_parameters(run, parameters, name, f"{text}Example: isogloss reproduce {name} --scale smoke")
+
+
+# --- report, export and data -----------------------------------------------------------------------------------------
+
+
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="run folders", metavar="RUN...")],
     out: Annotated[Path | None, typer.Option(help="where the page goes; default: into the first run")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress bars")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Make the report of a run again, or one page over several runs.
 
@@ -186,14 +303,149 @@ def report_command(
     typer.echo(f"report: {page}")
 
 
+def export_command() -> Any:
+    """Make the command of `ig.export` from its signature."""
+    from isogloss.integrations.exporting import export
+
+    def run(**given: Any) -> None:
+        model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
+        with _bars(quiet) as bars:
+            done = export(model, folder, progress=bars, **given)
+        for name, value in done.facts.items():
+            if not name.startswith("hash"):
+                typer.echo(f"{name}: {value}")
+        if done.difference is None:
+            typer.echo("not checked against isogloss' vectors: the package that reads it is not installed here")
+        else:
+            typer.echo(f"checked: its vectors differ from isogloss' by {done.difference:.1g} at most")
+        typer.echo(f"folder: {Path(done.folder)}")
+
+    model = typer.Argument(help="mini, a folder, a hub id, or a run folder that holds model/")
+    parameters = [
+        keyword("model", Annotated[str, model]),
+        keyword("folder", Annotated[str, typer.Argument(help="folder to write")]),
+    ]
+    for name, parameter in inspect.signature(export).parameters.items():
+        if hasattr(parameter.annotation, "__metadata__"):
+            parameters.append(option_parameter(name, parameter))
+    return with_parameters(run, [*parameters, keyword("quiet", Quiet, False)], "export", export.__doc__)
+
+
+def data_list(data: DataFolder = None) -> None:
+    """What the data folder holds.
+
+    Example: isogloss data list --data ~/data
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from isogloss.text.catalog import data_dir, listing
+
+    table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
+    with progress.bar() as bars:
+        sets = listing(data_dir(data), bars)
+    for entry in sets:
+        languages = " ".join(entry.languages[:12])
+        languages += f" ... ({len(entry.languages)})" if len(entry.languages) > 12 else ""
+        sizes = f"{entry.rows:,}", f"{entry.bytes / 1e6:.1f}"
+        cells = (entry.name, ", ".join(entry.kinds), languages, *sizes, entry.about)
+        table.add_row(*(escape(cell) for cell in cells))
+    Console().print(table)
+
+
+def data_check(data: DataFolder = None) -> None:
+    """Read every file of the data folder and name what is wrong, by file and line; exits with 1 if anything is.
+
+    Example: isogloss data check --data ~/data
+    """
+    from isogloss.text.catalog import check, data_dir
+
+    with progress.bar() as bars:
+        checked = check(data_dir(data), bars)
+    for problem in checked.problems:
+        typer.echo(problem)
+    if checked.unchecked:
+        typer.echo("not checked: " + ", ".join(str(path) for path in checked.unchecked))
+    typer.echo(f"{len(checked.problems)} problems in {len(checked.checked)} files")
+    raise typer.Exit(1 if checked.problems else 0)
+
+
+def data_paraphrases(
+    text: Annotated[list[str], typer.Argument(help="parallel text: a folder, a table, or the name of a data set")],
+    out: Annotated[Path, typer.Option(help="the table to write")],
+    language: Annotated[str, typer.Option(help="the language whose sentences are paired")] = "en",
+    data: DataFolder = None,
+) -> None:
+    """Write pairs of different sentences of one language that share a translation, as a table of en and en2.
+
+    Example: isogloss data paraphrases tatoeba_train --out en-en2.tsv
+    """
+    from isogloss.files import write_text
+    from isogloss.text import read_bitexts, resolve
+    from isogloss.text.paraphrases import paraphrases
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")
+    pairs = paraphrases((bitext for name in text for bitext in read_bitexts(resolve(name, data))), language)
+    rows = zip(*(corpus.sentences for corpus in pairs), strict=True)
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (pairs.languages, *rows))
+    write_text(out, "".join(lines))
+    typer.echo(f"{pairs.rows:,} pairs in {out}")
+
+
+# --- the application -------------------------------------------------------------------------------------------------
+
+
+def _made(make: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    return lambda: make(*args)
+
+
+def _group(app: typer.Typer) -> Callable[[], Any]:
+    return lambda: typer.main.get_command(app)
+
+
+SWEEP = "Run a recipe with every combination of some arguments' values; one table at the end."
+REPRODUCE = "Run what a paper ran, and set its published numbers beside the measured ones."
+DATA = "Data sets in a folder (--data or ISOGLOSS_DATA)."
+sweep_app = lazy_group({name: (text, _made(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
+reproduce_app = lazy_group({name: (text, _made(reproduce_command, name)) for name, text in PAPERS.items()}, REPRODUCE)
+data_app = lazy_group(
+    {
+        "list": ("What the data folder holds.", _made(command_of, data_list, "list")),
+        "check": ("Read every file and name what is wrong.", _made(command_of, data_check, "check")),
+        "paraphrases": (
+            "Write pairs of sentences that share a translation.",
+            _made(command_of, data_paraphrases, "paraphrases"),
+        ),
+    },
+    DATA,
+)
+for _app in (sweep_app, reproduce_app, data_app):
+    _app.callback()(lambda: None)
+app = lazy_group(
+    {
+        **{name: (text, _made(recipe_command, name)) for name, text in RECIPES.items()},
+        "sweep": (SWEEP, _group(sweep_app)),
+        "reproduce": (REPRODUCE, _group(reproduce_app)),
+        "report": (
+            "Make the report of a run again, or one page over several runs.",
+            _made(command_of, report_command, "report"),
+        ),
+        "export": ("Write a model, cut at a layer, for other libraries to load.", export_command),
+        "data": (DATA, _group(data_app)),
+    },
+    "Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
+)
+
+
 @app.callback(invoke_without_command=True)
 def top(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
-    """Maps the languages inside a transformer."""
+    """Maps the languages inside a transformer: at which layer they meet, and how training moves them."""
     if version:
-        try:
-            typer.echo(f"isogloss {installed_version('isogloss')}")
-        except PackageNotFoundError:
-            typer.echo("isogloss, not installed (run from its source)")
+        from isogloss import __version__
+
+        typer.echo(f"isogloss {__version__}")
         raise typer.Exit
 
 
@@ -241,16 +493,16 @@ def _termination_is_an_exit() -> Iterator[None]:
 
 def _complaint(error: Any) -> str:
     """What the parser says, as about an unknown option; of an unknown command, with those there are."""
-    said, context = str(error.format_message()), getattr(error, "ctx", None)
-    if said.startswith("No such command") and context is not None:
-        return f"{said.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
-    return said
+    sentence, context = str(error.format_message()), getattr(error, "ctx", None)
+    if sentence.startswith("No such command") and context is not None:
+        return f"{sentence.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
+    return sentence
 
 
 def _afterwards(resumed: str) -> str:
     """What a stop leaves: a folder of an export appears whole or not at all, and some commands have no --resume."""
-    told = {"export": "; nothing was left behind", "report": "; the rows are as they were", "data": ""}
-    return told.get("".join(sys.argv[1:2]), f"; {resumed}")
+    endings = {"export": "; nothing was left behind", "report": "; the rows are as they were", "data": ""}
+    return endings.get("".join(sys.argv[1:2]), f"; {resumed}")
 
 
 def _reason(error: OSError) -> str:
@@ -265,72 +517,37 @@ def _fail(sentence: str, code: int) -> None:
     sys.exit(code)
 
 
-def _parameters(recipe: Callable[..., Job]) -> list[inspect.Parameter]:
-    """Typer's parameters for a recipe's: plain help strings become options, texts become paths."""
-    found = []
-    for parameter in inspect.signature(recipe).parameters.values():
-        if parameter.name in READ:
-            continue
-        kind, text = _parts(parameter.annotation)
-        annotation: Any = Annotated[kind, typer.Option(help=text or SHARED_HELP.get(parameter.name, ""))]
-        if parameter.name == "model":
-            annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
-        elif parameter.name == "data":
-            annotation = DataFolder
-        found.append(parameter.replace(annotation=annotation, kind=ONLY))
-    options: list[tuple[str, Any, Any]] = [
-        ("bitext", Annotated[list[str] | None, typer.Option(help="parallel text: once a language, or once for a table, "
-         "a Tatoeba folder, or the name of a data set")], None),
-        ("languages", Annotated[str | None, typer.Option(help="codes in order, as in en,nl")], None),
-        ("links", Annotated[str | None, typer.Option(help="word links of the two languages, a Pharaoh file")], None),
-        ("data", DataFolder, None),
-    ]  # fmt: skip
-    takes_text = READ & set(inspect.signature(recipe).parameters)
-    known = {one.name for one in found}
-    options = [one for one in options if takes_text and one[0] not in known] + SHARED
-    return found + [inspect.Parameter(name, ONLY, default=default, annotation=each) for name, each, default in options]
-
-
-SHARED_HELP = {
-    "seed": "draws the sample, the shuffles and the map",
-    "device": "auto, cpu, cuda or mps",
-    "dtype": "float32, bfloat16 or float16; default float32 on a CPU, bfloat16 on a GPU",
-}
-
-
-def _parts(annotation: Any) -> tuple[Any, str]:
-    """The type typer should parse, and the help beside it; a union with str is given as text."""
-    text = ""
-    if get_origin(annotation) is Annotated:
-        annotation, *notes = get_args(annotation)
-        text = next((note for note in notes if isinstance(note, str)), "")
-    kinds = get_args(annotation) if get_origin(annotation) is not list else ()
-    if str in kinds:
-        return (str | None if type(None) in kinds else str), text
-    return annotation, text
-
-
 def _default_folder(folder: Path, *, resume: bool) -> Path:
     """`folder`, or the first of folder-2, folder-3 ... that is not there yet; to resume, the last that is."""
     numbered = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 10_000))]
-    free = next(place for place, one in enumerate(numbered) if not one.exists())
+    free = next(number for number, path in enumerate(numbered) if not path.exists())
     if resume and free == 0:
         raise InputError(f"there is no run at {folder} to resume; name it with --out")
     return numbered[free - 1 if resume else free]
 
 
-def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
-    from isogloss.recipes.steps.wordmap import draw_later
+def _report(runs: Sequence[Path], page: Path, bars: progress.Progress) -> Path:
+    """Draw the figures of runs and write their page."""
+    from isogloss.recipes.map import draw_later
     from isogloss.report import parts, write_figures, write_report
 
-    runs = [part for folder in runs for part in parts(folder)]
-    for folder in runs:
+    folders = [part for folder in runs for part in parts(folder)]
+    for folder in folders:
         if find_spec("openTSNE") is not None:
             draw_later(folder, progress=bars)
-    for number, folder in enumerate(runs):
+    for number, folder in enumerate(folders):
         write_figures(folder, folder / "figures")
-        bars("drawing figures", number + 1, len(runs))
-    return write_report(runs, page)
+        bars("drawing figures", number + 1, len(folders))
+    return write_report(folders, page)
+
+
+def _verdict(folder: Path, table: Any) -> list[str]:
+    """What a run found, in sentences."""
+    from isogloss.report import parts, sweep_verdict, verdict
+    from isogloss.runs.run import read_rows
+
+    single = [f"{part.name}: {verdict(read_rows(part))[0]}" for part in parts(folder) if part != folder]
+    return [*single, *sweep_verdict(table)] if single else verdict(table)
 
 
 def _can_draw() -> bool:
@@ -339,6 +556,8 @@ def _can_draw() -> bool:
 
 
 def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None) -> None:
+    from isogloss.runs.run import read_facts
+
     missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
     for sentence in [*sentences, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
@@ -355,10 +574,3 @@ def _bars(quiet: bool) -> Iterator[progress.Progress]:
     else:
         with progress.bar() as show:
             yield show
-
-
-for name, recipe in RECIPES.items():
-    app.command(name)(recipe_command(name, recipe))
-    sweep_app.command(name)(sweep_command(name))
-app.command("reproduce")(reproduce_command())
-app.command("export")(export_command(_parts))

@@ -9,7 +9,7 @@ import typer
 import isogloss as ig
 from isogloss.cli import RECIPES, app
 from isogloss.recipes import execute
-from isogloss.recipes.registry import find_recipe
+from isogloss.recipes.recipe import find_recipe
 from isogloss.text.invented import invented
 from tiny_alignment import SMALL as SMALL_ALIGNMENT
 from tiny_drift import given, write_model, write_tuning

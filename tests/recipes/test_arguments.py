@@ -1,6 +1,6 @@
 """What tables call a model."""
 
-from isogloss.recipes.arguments import model_name
+from isogloss.recipes.recipe import model_name
 
 
 def test_models_are_called_by_their_folder_or_run(tmp_path):

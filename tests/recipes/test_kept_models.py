@@ -12,7 +12,7 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.recipes import drift
-from isogloss.recipes.arguments import model_name
+from isogloss.recipes.recipe import model_name
 from isogloss.recipes.steps import keptmodels
 from isogloss.recipes.steps.keptmodels import keeping, kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row

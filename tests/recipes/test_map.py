@@ -9,10 +9,10 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.recipes.steps import reading
-from isogloss.recipes.steps.layers import LayerMean, compared
-from isogloss.recipes.steps.vocabulary import vocabulary
 from isogloss.text.invented import invented
+from isogloss.text.vocabulary import vocabulary
 
 LANGUAGES = ("qaa", "qab", "qac")
 
@@ -215,7 +215,7 @@ def test_word_map_is_drawn_layer_after_layer(stack, bitext, tmp_path):
 
 
 def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tmp_path, monkeypatch):
-    from isogloss.recipes.steps import wordmap
+    from isogloss.recipes import word_map as wordmap
 
     ig.map(stack, bitext, out=tmp_path / "here", points=12)
     monkeypatch.setattr(wordmap, "find_spec", lambda name: None)
@@ -289,7 +289,7 @@ def test_a_layer_without_variation_hides_no_other(stack, bitext):
         1: LayerMean(0.6, without, 0.0),
         2: LayerMean(0.8, without + 0.2, 0.0),
     }
-    rows = [one for one in compared("cka", "debiased", means, n=9, base={}) if one["measure"] == "cka_behind"]
+    rows = [one for one in layer_rows("cka", "debiased", means, n=9, base={}) if one["measure"] == "cka_behind"]
     assert [one["value"] for one in rows][1:] == pytest.approx([0.2, 0.0])
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.recipes.steps.texts import describe, repeat_files
+from isogloss.recipes.recipe import describe_files
+from isogloss.recipes.steps.texts import repeat_files
 
 TEXTS = {"en": [Path("help.en.txt"), Path("books.en.txt")], "nl": [Path("help.nl.txt")]}
 
@@ -36,6 +37,6 @@ def test_mistakes_are_named(given, sentence):
 def test_a_run_records_a_file_once_with_how_often_it_is_taken(tmp_path):
     path = tmp_path / "help.en.txt"
     path.write_text("one\ntwo\n", encoding="utf-8")
-    (once,) = describe({"en": [path]})["en"]
-    (twice,) = describe({"en": [path, path]})["en"]
+    (once,) = describe_files({"en": [path]})["en"]
+    (twice,) = describe_files({"en": [path, path]})["en"]
     assert "times" not in once and twice == {**once, "times": 2}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from isogloss.recipes.steps.store import Store
-from isogloss.recipes.steps.vocabulary import Vocabulary
 from isogloss.text.corpora import Corpus
+from isogloss.text.vocabulary import Vocabulary
 from isogloss.vectors.extract import Vectors
 
 CORPUS = Corpus("en", ["The cat saw the dog", "a dog", "No one saw THE cat", "nothing"])

@@ -11,7 +11,7 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
-from isogloss.recipes.registry import RECIPES
+from isogloss.recipes.recipe import RECIPES
 from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
 from isogloss.recipes.steps.sweeptable import collect, joined

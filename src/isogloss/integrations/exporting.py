@@ -26,9 +26,7 @@ from isogloss.integrations.sentencetransformers import encode_with_sentence_tran
 from isogloss.mappings import Mapping as Fitted
 from isogloss.mappings import load_mapping
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import model_name, one_of
-from isogloss.recipes.steps.texts import read_texts
-from isogloss.recipes.steps.tunedtext import joined_corpus
+from isogloss.recipes.recipe import joined_corpus, language_files, model_name, one_of
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
@@ -162,7 +160,7 @@ def _encoder(stack: Stack, layer: int, pooling: Pooling, mapping: str | Path | F
 def _texts(centre: Any) -> list[Corpus]:
     if centre is None or isinstance(centre, Corpus | Bitext):
         return [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
-    return [joined_corpus(language, files) for language, files in read_texts(centre, option="centre").items()]
+    return [joined_corpus(language, files) for language, files in language_files(centre, option="centre").items()]
 
 
 def _mean(encoder: Encoder, texts: Sequence[Corpus], progress: Progress) -> Tensor:

@@ -21,8 +21,8 @@ from isogloss.papers.options import taken
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.registry import find
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least
 from isogloss.recipes.jobs import Job, run_job, run_jobs
+from isogloss.recipes.recipe import at_least
 from isogloss.runs.jobs import refuse_others
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame

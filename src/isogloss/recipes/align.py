@@ -11,14 +11,38 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import pandas as pd
 import torch
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, half_precision, model_name, one_of, share_of
-from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.recipe import (
+    OPTIMISER,
+    RARE,
+    CheckpointEvery,
+    Compiled,
+    Device,
+    LanguageFiles,
+    MicroBatch,
+    Option,
+    Out,
+    Resume,
+    Revision,
+    Seed,
+    TrainDtype,
+    Work,
+    at_least,
+    compiles,
+    half_precision,
+    joined_corpus,
+    language_files,
+    model_name,
+    one_of,
+    one_process,
+    optimisation,
+    recipe,
+    share_of,
+)
 from isogloss.recipes.steps.aligning import (
     BestRetrieval,
     align_card,
@@ -30,8 +54,6 @@ from isogloss.recipes.steps.aligning import (
 from isogloss.recipes.steps.aligntext import first_sentences, languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
-from isogloss.recipes.steps.texts import read_texts
-from isogloss.recipes.steps.tunedtext import joined_corpus
 from isogloss.recipes.steps.unknown import READ, unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
@@ -46,19 +68,24 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.loop import train as train_loop
-from isogloss.training.optimisation import Decay, Optimisation
-from isogloss.training.processes import join, launched
+from isogloss.training.processes import join
 from isogloss.training.sentences import masking_of
 from isogloss.training.stopping import Choice
 
 SHORTEST = 8  # tokens of a pair that are worth reading
 
 
-def align_job(
+@recipe
+def align(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
-    train: Annotated[list[str], "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder"],
-    evaluate: Annotated[list[str] | None, "text to measure perplexity on, LANG=FILE; default: what is held out"] = None,
+    train_bitext: Annotated[
+        LanguageFiles | Bitext | str | Path,
+        "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder",
+    ],
+    evaluate: Annotated[
+        LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: what is held out"
+    ] = None,
     held_out: Annotated[float, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
     tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights; default: equal ones)"] = 1.0,
     contrastive: Annotated[
@@ -72,7 +99,7 @@ def align_job(
     temperature: Annotated[float, "of the contrastive loss (default: MoCo's; Wu & Dredze 0.1)"] = 0.07,
     projection: Annotated[str, "between sentence and loss: none, linear or mlp (default: MoCo v2's)"] = "mlp",
     projection_width: Annotated[int, "width of the projection (default: MoCo's)"] = 128,
-    pool: Annotated[str, "a sentence is its first token, as in the paper, or the mean of its content"] = "first",
+    pooling: Annotated[str, "a sentence is its first token, as in the paper, or the mean of its content"] = "first",
     layer: Annotated[int | None, "layer sentences are compared at; default the last, as in the paper"] = None,
     shuffle: Annotated[bool, "a coin decides which side comes first and is the query, as in the paper"] = True,
     reset_positions: Annotated[bool, "positions of the second sentence begin anew, as in XLM"] = False,
@@ -83,34 +110,40 @@ def align_job(
     batch: Annotated[int, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
     steps: Annotated[int, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
     rate: Annotated[float, "highest learning rate (default: BERT's for tuning; InfoXLM 2e-4)"] = 5e-5,
-    warm_up: Annotated[int, "updates until the rate is highest (default: our choice, a tenth; InfoXLM 10,000)"] = 200,
+    warm_up: Annotated[
+        float, Option("share of the updates until the rate is highest (default: our choice; InfoXLM 0.05)", OPTIMISER)
+    ] = 0.1,
     decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant (default: BERT's)"] = "linear",
     weight_decay: Annotated[float, "AdamW's weight decay of matrices (default: InfoXLM's)"] = 0.01,
     clip: Annotated[float, "largest norm of the gradient; 0 for any (default: InfoXLM's)"] = 1.0,
     dropout: Annotated[
         bool, "the model's own dropout while it trains, in both encoders (the paper does not say)"
     ] = True,
-    piece: Annotated[int | None, "pairs in one forward pass, where the batch does not fit"] = None,
-    compiled: Annotated[bool, "compile the blocks on an NVIDIA GPU: slower to start, for long runs"] = False,
+    micro_batch: MicroBatch = None,
+    compiled: Compiled = "no",
     report: Annotated[int, "updates between readings of the losses"] = 50,
     probe: Annotated[int, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
-    packed: Annotated[str | None, "folder where runs share packed pairs; they stay there"] = None,
-    checkpoint: Annotated[int, "updates between checkpoints"] = 500,
-    revision: Annotated[str | None, "revision of a model on the hub"] = None,
-    seed: Annotated[int, "decides order, coins, masks, projection and dropout"] = 0,
-    device: str = "auto",
-    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
-) -> Job:
+    packed: Annotated[
+        str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
+    ] = None,
+    checkpoint: CheckpointEvery = 500,
+    revision: Revision = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: TrainDtype = None,
+    out: Out = None,
+    resume: Resume = False,
+    progress: Progress = silent,
+) -> Work:
     """Train a model further on parallel text, so that sentences and words meet their translations.
 
-    Example: isogloss align mini --train en-nl=en.txt,nl.txt --train en-de=pairs.tsv --out runs/aligned
+    Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
-    if launched()[1] > 1:
-        raise InputError("align trains in one process; start it without torchrun or accelerate")
+    one_process("align")
     place = choose_device(device)
-    sources = find_pairs(cast(Any, train))
-    texts = [joined_corpus(one, files) for one, files in read_texts(evaluate or [], option="evaluate").items()]
+    sources = find_pairs(cast(Any, train_bitext))
+    texts = [joined_corpus(one, files) for one, files in language_files(evaluate or [], option="evaluate").items()]
     source, stack = load_masked_lm(model, revision, device=place)
     head_of(source.config)
     how = Alignment(
@@ -124,19 +157,28 @@ def align_job(
         at_least("temperature", temperature, 1e-4),
         cast(Any, one_of("projection", projection, PROJECTIONS)),
         at_least("projection_width", projection_width, 1),
-        cast(Any, one_of("pool", pool, POOLS)),
+        cast(Any, one_of("pooling", pooling, POOLS)),
         shuffle,
         reset_positions,
         share_of("mask_share", mask_share, zero=False),
     )
-    _refuse_unfit(how, stack, at_least("batch", batch, 1), piece)
+    _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch)
     longest = _longest(length, stack)
     settings = Settings(
         at_least("steps", steps, 0),
         at_least("seed", seed, 0),
-        Optimisation(rate, min(warm_up, steps), cast(Decay, decay), weight_decay, (0.9, 0.98), 1e-6, clip),
+        optimisation(
+            steps=steps,
+            rate=rate,
+            warm_up=warm_up,
+            decay=decay,
+            weight_decay=weight_decay,
+            clip=clip,
+            betas=(0.9, 0.98),
+            epsilon=1e-6,
+        ),
         report=at_least("report", report, 1),
-        piece=None if piece is None else at_least("piece", piece, 1),
+        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
         half=half_precision(dtype, place),
     )
     if packed is not None and Path(packed).is_file():
@@ -163,7 +205,7 @@ def align_job(
             "batch": batch,
             "longest": longest,
             "exponent": exponent,
-            "compiled": compiled,
+            "compiled": compiles(compiled, place, auto=False),
         }
         masking = masking_of(stack.tokenizer)
         objective = align_pairs(aligner, text.pairs, seed=seed, device=place, half=settings.half, **feed, **masking)
@@ -206,39 +248,7 @@ def align_job(
         read |= {"evaluate": {one.language: one.fingerprint for one in texts}} if texts else {}
         return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **read}
 
-    return Job(name, work, hashes, depth=stack.cuts[-1])
-
-
-def align_model(
-    model: str | Path = "mini",
-    *bitext: Bitext | Corpus,
-    train: Any,
-    out: str | Path,
-    resume: bool = False,
-    progress: Progress = silent,
-    **options: Any,
-) -> pd.DataFrame:
-    """Align a model with parallel text, from Python: `align_job` says what the options are. Returns the rows.
-
-    train: files by languages, a `Bitext`, a table, a folder, or several of these. bitext: text to measure retrieval on.
-    The model is in `out/model`, ready for `load`.
-
-    >>> align_model("mini", train={"en-nl": ("en.txt", "nl.txt")}, out="runs/aligned")  # doctest: +SKIP
-    """
-    job = align_job(model, *bitext, train=train, **options)
-    arguments = {"model": str(model), "train": _told(train), **options}
-    arguments.pop("packed", None)  # where they lie changes no row
-    return execute(
-        job, command="align", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
-        progress=progress,
-    )  # fmt: skip
-
-
-def _told(train: Any) -> Any:
-    """What a run records as its `train`: text in memory by its hash, everything else as it was given."""
-    if isinstance(train, Bitext):
-        return train.fingerprint
-    return [_told(one) for one in train] if isinstance(train, list | tuple) else str(train)
+    return Work(name, work, hashes, depth=stack.cuts[-1])
 
 
 def _layer(layer: int | None, stack: Stack) -> int:
@@ -253,7 +263,7 @@ def _longest(length: int | None, stack: Stack) -> int:
     return length or stack.max_length
 
 
-def _refuse_unfit(how: Alignment, stack: Stack, batch: int, piece: int | None) -> None:
+def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | None) -> None:
     """Refuse options that do not go together, before any text is read."""
     if not how.tlm and not how.contrastive:
         raise InputError("--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight")
@@ -268,7 +278,9 @@ def _refuse_unfit(how: Alignment, stack: Stack, batch: int, piece: int | None) -
     if how.contrastive and how.negatives == "batch":
         if batch < 2:
             raise InputError("--negatives batch takes them from the batch, so --batch must be at least 2")
-        if piece is not None:
-            raise InputError("--piece splits the batch that --negatives batch compares; leave it out, or take a queue")
+        if micro_batch is not None:
+            raise InputError(
+                "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"
+            )
     if how.reset and not stack.family.packs:
         raise InputError(f"--reset-positions: {stack.name} works positions out by itself; leave it out")

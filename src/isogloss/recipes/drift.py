@@ -7,17 +7,42 @@ best model is tested, and the steps where the curves cross and where gain and lo
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-import pandas as pd
 import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, named, silent
-from isogloss.recipes.arguments import at_least, half_precision, one_of, plan_list, share_of
-from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.recipe import (
+    Batch,
+    CheckpointEvery,
+    Clip,
+    DecayName,
+    Device,
+    Epochs,
+    LanguageFile,
+    LanguageFiles,
+    Out,
+    Rate,
+    Resume,
+    Revision,
+    Seed,
+    Seeds,
+    TrainDtype,
+    WarmUp,
+    WeightDecay,
+    Work,
+    at_least,
+    half_precision,
+    one_of,
+    one_process,
+    optimisation,
+    plan_list,
+    recipe,
+    share_of,
+)
 from isogloss.recipes.steps.drifting import (
     Native,
     Readings,
@@ -40,30 +65,31 @@ from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings
-from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import frozen_at
-from isogloss.training.processes import launched
 from isogloss.training.stopping import Choice, at_balance, early_stopping
 
 UNTUNED = "untuned"
 
 
-def drift_job(
+@recipe
+def drift(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
-    target: Annotated[str, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
-    others: Annotated[list[str] | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"] = None,
+    target: Annotated[LanguageFile, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
+    others: Annotated[
+        LanguageFiles | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"
+    ] = None,
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
-    seeds: Annotated[int, "how many seeds each plan is run with"] = 1,
+    seeds: Seeds = 1,
     held_out: Annotated[float, "share of the target's sentences for the test, and as many for validation"] = 0.1,
-    epochs: Annotated[int, "times the training sentences are seen"] = 3,
-    batch: Annotated[int, "sentences in a batch"] = 8,
-    rate: Annotated[float, "highest learning rate"] = 5e-5,
-    warm_up: Annotated[int, "updates until the rate is highest"] = 0,
-    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
-    weight_decay: Annotated[float, "AdamW's weight decay of matrices"] = 0.0,
-    clip: Annotated[float, "largest norm of the gradient; 0 for any"] = 1.0,
+    epochs: Epochs = 3,
+    batch: Batch = 8,
+    rate: Rate = 5e-5,
+    warm_up: WarmUp = 0.0,
+    decay: DecayName = "linear",
+    weight_decay: WeightDecay = 0.0,
+    clip: Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
     probe: Annotated[int, "updates between readings of loss and perplexity"] = 50,
     distance: Annotated[int, "updates between readings of distances and retrieval"] = 250,
@@ -74,20 +100,22 @@ def drift_job(
     legacy: Annotated[
         str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
-    checkpoint: Annotated[int, "updates between checkpoints"] = 500,
-    save: Annotated[int | None, "updates between models that are kept, in RUN/models; default none"] = None,
-    revision: Annotated[str | None, "revision of a model on the hub"] = None,
-    seed: Annotated[int, "the first seed: decides order, masks and dropout"] = 0,
+    checkpoint: CheckpointEvery = 500,
+    save_every: Annotated[int | None, "updates between models that are kept, in RUN/models; default none"] = None,
+    revision: Revision = None,
+    seed: Seed = 0,
     sample_seed: Annotated[int | None, "seed of the masks and words that are measured on; default --seed"] = None,
-    device: str = "auto",
-    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
-) -> Job:
+    device: Device = "auto",
+    dtype: TrainDtype = None,
+    out: Out = None,
+    resume: Resume = False,
+    progress: Progress = silent,
+) -> Work:
     """Tune a model on one language and watch: perplexity there and elsewhere, and how far each layer moves.
 
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
-    if launched()[1] > 1:
-        raise InputError("drift trains in one process; start it without torchrun or accelerate")
+    one_process("drift")
     place = choose_device(device)
     chosen, sets = plan_list(plans), parse_legacy(legacy)
     share = share_of("held_out", held_out, zero=False)
@@ -114,7 +142,9 @@ def drift_job(
         Settings(
             at_least("epochs", epochs, 1) * epoch,
             at_least("seed", seed, 0),
-            Optimisation(rate, warm_up, cast(Decay, decay), weight_decay, (0.9, 0.999), 1e-8, clip),
+            optimisation(
+                steps=epochs * epoch, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip
+            ),
             report=at_least("probe", probe, 1),
             half=half,
         ),
@@ -124,7 +154,7 @@ def drift_job(
         at_least("checkpoint", checkpoint, 1),
         choice,
         rule,
-        None if save is None else at_least("save", save, 1),
+        None if save_every is None else at_least("save_every", save_every, 1),
     )
     how = Readings(
         probe,
@@ -162,31 +192,7 @@ def drift_job(
     hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
     hashes |= {} if beside is None else {"native": fingerprint(beside.model, beside.stack)}
     hashes |= {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
-    return Job(names[0], work, hashes, legacy_notes(sets), depth)
-
-
-def drift(
-    model: str | Path = "mini",
-    *bitext: Bitext | Corpus,
-    target: str | Mapping[str, Any],
-    others: Sequence[str] | Mapping[str, Any] | None = None,
-    out: str | Path,
-    resume: bool = False,
-    progress: Progress = silent,
-    **options: Any,
-) -> pd.DataFrame:
-    """Tune a model on one language and watch the others, from Python: `drift_job` says what the options are.
-
-    target, others: files by language. Returns the rows; the best model of each training is in `out/checkpoints`.
-
-    >>> drift("mini", target={"nl": "nl.txt"}, others={"en": "en.txt"}, out="runs/drift")  # doctest: +SKIP
-    """
-    job = drift_job(model, *bitext, target=cast(Any, target), others=cast(Any, others), **options)
-    arguments = {"model": str(model), "target": str(target), "others": others and str(others), **options}
-    return execute(
-        job, command="drift", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
-        progress=progress,
-    )  # fmt: skip
+    return Work(names[0], work, hashes, legacy_notes(sets), depth)
 
 
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:

@@ -10,7 +10,7 @@ read from paths.
 from collections.abc import Sequence
 
 from isogloss.progress import Progress, silent
-from isogloss.recipes.registry import find_recipe, read_options
+from isogloss.recipes.recipe import find_recipe, read_options
 from isogloss.runs.jobs import Executor, Job, finish_jobs, one_by_one, side_by_side
 
 __all__ = ["Job", "run_job", "run_jobs"]

@@ -1,278 +1,406 @@
 """`isogloss map`: where, layer by layer, the languages of a model meet.
 
 One pass over the text feeds everything (several where the sums of many languages would not fit). Sentences come in a
-seeded random order; the first of them, the pool, also give word vectors and are kept for retrieval, the rest only enter
-the sums CKA is made of. So memory does not grow with the text, and blocks of consecutive sentences are random samples,
-as the jackknife needs.
+seeded random order; the first of them, the sample, also give word vectors and are kept for retrieval, the rest only
+enter the sums CKA is made of. So memory does not grow with the text, and blocks of consecutive sentences are random
+samples, as the jackknife needs.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures import anisotropy, retrieve
+from isogloss.measures import CkaStream, anisotropy, retrieve
+from isogloss.measures.aligner import align
+from isogloss.measures.blocks import block_size
+from isogloss.measures.links import AER, alignment_error_rate, itermax_links
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, model_name, one_of
-from isogloss.recipes.recipe import Job, execute
-from isogloss.recipes.steps.layers import LayerMean, compared, layer_list
-from isogloss.recipes.steps.reading import read_once
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows
+from isogloss.recipes.recipe import (
+    Device,
+    Dtype,
+    Layers,
+    Model,
+    Option,
+    Out,
+    Resume,
+    Revision,
+    Seed,
+    Work,
+    at_least,
+    layer_list,
+    model_name,
+    one_of,
+    recipe,
+)
 from isogloss.recipes.steps.store import Store
 from isogloss.recipes.steps.unknown import unknown_notes
-from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
-from isogloss.recipes.steps.wordmap import draw
+from isogloss.recipes.word_map import draw, draw_later
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
-from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
 from isogloss.text.readers import embedded
+from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
+from isogloss.vectors.extract import Unit, Vectors, stream
+
+__all__ = ["draw_later", "map"]
 
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
+CHUNK_BYTES = 400_000_000  # what the vectors of one chunk may take
+SUMS_BYTES = 1_000_000_000  # what the d x d sums of CKA may take before layers are read in several passes
+WORD_MAP = "Word map"
+
+Links = dict[Pair, list[Sequence[Link]]]
 
 
-@dataclass(frozen=True)
-class Options:
-    """How much is measured, and how."""
-
-    pool: int | None
-    pairs: str
-    layers: tuple[int, ...] | None
-    words: int
-    points: int
-    centre: bool
-    perplexity: float
-    seed: int
-
-
-def map_job(
-    model: str | Path | Stack | Chain = "mini",
+@recipe
+def map(
+    model: Model = "mini",
     *bitext: Bitext | Corpus,
-    pool: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
+    sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
     pairs: Annotated[str, "'all' pairs of languages, or 'first': the first language with each other"] = "all",
-    layers: Annotated[str | None, "cuts to read, as in 0,4,8-12; default all"] = None,
+    layers: Layers = None,
     words: Annotated[int, "most word pairs a pair of languages to judge words by"] = 1000,
-    points: Annotated[int, "most words a language on the word map; 0 draws none"] = 120,
-    centre: Annotated[bool, "remove each language's mean before drawing the word map"] = True,
-    perplexity: Annotated[float, "t-SNE's perplexity, the same at every layer"] = 15.0,
-    revision: Annotated[str | None, "revision of a model on the hub"] = None,
-    seed: int = 0,
-    device: str = "auto",
-    dtype: str | None = None,
-) -> Job:
+    points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP)] = 120,
+    centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
+    tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP)] = 15.0,
+    revision: Revision = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    out: Out = None,
+    resume: Resume = False,
+    progress: Progress = silent,
+) -> Work:
     """Map a model: at every layer, how close are translations? CKA, retrieval, words, with floors and intervals.
 
-    With no bitext the embedded sentences in seven languages are used.
+    With no bitext the embedded sentences in seven languages are used. Returns the table of rows.
 
     Example: isogloss map ./my-encoder --bitext en.txt --bitext nl.txt --languages en,nl --out runs/mine
+
+    >>> table = map("mini", en, nl)  # doctest: +SKIP
     """
-    texts = _bitexts(bitext)
-    stack = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
-    options = Options(
-        pool=_pool(pool),
-        pairs=one_of("pairs", pairs, ("all", "first")),
-        layers=layer_list(layers, stack),
-        words=at_least("words", words, 1),
-        points=at_least("points", points, 0),
-        centre=centre,
-        perplexity=at_least("perplexity", perplexity, 1),
-        seed=at_least("seed", seed, 0),
-    )
+    texts = [_without_repeats(text) for text in bitexts_of(bitext)] or [embedded()]
+    stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
+    size, cuts = _sample_size(sample), layer_list(layers, stack) or tuple(stack.cuts)
+    one_of("pairs", pairs, ("all", "first")), at_least("words", words, 1), at_least("points", points, 0)
+    at_least("tsne_perplexity", tsne_perplexity, 1), at_least("seed", seed, 0)
     for text in texts:
-        if len(text.languages) < 2:
-            raise InputError(f"{text.name or 'the text'} has one language only ({text.languages[0]}); a map needs two")
-        if text.rows < 4:
-            raise InputError(
-                f"{text.name or 'the text'} has {text.rows} parallel sentences; debiased CKA needs at least 4"
-            )
-
-    def steps(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        stores = []
-        for number, text in enumerate(texts):
-            store = _store(stack, text, options, run.scratch / str(number))
-            yield from _map_one(stack, text, options, run, store, progress)
-            stores.append(store)
-        if options.points:
-            if len(texts) > 1:
-                run.note(f"the word map shows {names[0]}, the first of {len(texts)} texts")
-            draw(run, stores[0], points=options.points, centre=options.centre, perplexity=options.perplexity,
-                 seed=options.seed, progress=progress)  # fmt: skip
-
+        _refuse_unfit(text)
     names = [text.name or "-".join(text.languages) for text in texts]
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their rows could not be told apart")
-    hashes = {
-        "model": stack.fingerprint,
-        "data": {name: text.fingerprint for name, text in zip(names, texts, strict=True)},
-    }
+
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        stores = []
+        for number, (name, text) in enumerate(zip(names, texts, strict=True)):
+            kept = min(size or text.rows, text.rows)
+            store = Store(run.scratch / str(number), text.languages, list(cuts), kept, stack.width)
+            compared = list(combinations(text.languages, 2))
+            compared = compared if pairs == "all" else [pair for pair in compared if pair[0] == text.languages[0]]
+            base = {"model": run.facts["model"], "data": name, "seed": seed}
+            yield from _rows_of_text(Reading(stack, text, store, compared, words, base), run, progress)
+            stores.append(store)
+        if points and out is not None:  # a map nobody will see is not drawn
+            if len(texts) > 1:
+                run.note(f"the word map shows {names[0]}, the first of {len(texts)} texts")
+            draw(run, stores[0], points=points, centre=centre, perplexity=tsne_perplexity, seed=seed, progress=progress)
+
+    hashes = {name: text.fingerprint for name, text in zip(names, texts, strict=True)}
     notes = [
         f"{text.dropped} rows of {name} were left out: they have an empty side, or repeat an earlier row on every "
         "side, which CKA would take for agreement"
         for name, text in zip(names, texts, strict=True)
         if text.dropped
     ]
-    notes += [one for text in texts for one in unknown_notes(stack.tokenizer, text)]
-    name = model_name(stack.name)
-    return Job(name, steps, hashes, notes, depth=stack.cuts[-1])
+    notes += [note for text in texts for note in unknown_notes(stack.tokenizer, text)]
+    return Work(model_name(stack.name), rows, {"model": stack.fingerprint, "data": hashes}, notes, depth=stack.cuts[-1])
 
 
-def map_layers(
-    model: str | Path | Stack | Chain = "mini",
-    *bitext: Bitext | Corpus,
-    out: str | Path | None = None,
-    resume: bool = False,
-    progress: Progress = silent,
-    **options: Any,
-) -> pd.DataFrame:
-    """Map a model's languages, from Python: `map_job` says what the options are. Returns the table of rows.
+@dataclass(frozen=True)
+class Reading:
+    """What is read and where it goes.
 
-    >>> table = map_layers("mini", en, nl)  # doctest: +SKIP
+    Args:
+        stack: The model.
+        bitext: The text.
+        store: Takes the vectors of the sample, which are its first sentences in the seeded order.
+        pairs: Pairs of languages that are compared.
+        words: Most word pairs a pair of languages.
+        base: Coordinates that every row has: model, data and seed.
+
     """
-    if out is None:
-        options["points"] = 0  # a map nobody will see is not drawn
-    job = map_job(model, *bitext, **options)
-    return execute(
-        job, command="map", arguments=options, seed=options.get("seed", 0), out=out, resume=resume, progress=progress
-    )
+
+    stack: Stack | Chain
+    bitext: Bitext
+    store: Store
+    pairs: list[Pair]
+    words: int
+    base: Mapping[str, Any]
 
 
-def _map_one(
-    stack: Stack | Chain, bitext: Bitext, options: Options, run: Run, store: Store, progress: Progress
-) -> Iterator[Sequence[Row]]:
-    """All rows of one bitext: first those that need the pass over the text, then layer by layer those of the pool."""
-    base = {"model": run.facts["model"], "data": bitext.name or "-".join(bitext.languages), "seed": options.seed}
-    order = np.random.default_rng(options.seed).permutation(bitext.rows).tolist()
-    pool = order[: options.pool]
-    pairs = _pairs(bitext.languages, options.pairs)
+def _rows_of_text(reading: Reading, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    """All rows of one bitext: first those that need the pass over the text, then layer by layer those of the sample."""
+    bitext, store, base = reading.bitext, reading.store, reading.base
+    order = np.random.default_rng(base["seed"]).permutation(bitext.rows).tolist()
+    sample = order[: store.pool]
     if not store.complete:
         store.folder.mkdir(parents=True, exist_ok=True)
-        rows = list(
-            read_once(stack, bitext, order, store, pairs=pairs, words=options.words, base=base, progress=progress)
-        )
-        for one in rows:
-            if one["measure"] == "truncated" and one["value"]:
+        rows = list(_rows_of_pass(reading, order, progress))
+        for entry in rows:
+            if entry["measure"] == "truncated" and entry["value"]:
                 run.note(
-                    f"{one['value']:.0f} of {one['n']} sentences of {one['source']} in {base['data']} were longer than "
-                    f"{stack.max_length} tokens and were cut"
+                    f"{entry['value']:.0f} of {entry['n']} sentences of {entry['source']} in {base['data']} were "
+                    f"longer than {reading.stack.max_length} tokens and were cut"
                 )
         yield rows
         store.finish()  # only now: rows reach the disk before the store that makes reading again needless
-    words = store.words()
-    keys = {corpus.language: [corpus.sentences[i] for i in pool] for corpus in bitext}
+    vocabulary = store.words()
+    keys = {corpus.language: [corpus.sentences[i] for i in sample] for corpus in bitext}
     for done, layer in enumerate(store.layers):
         last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
         if not run.has(last):
-            yield list(_pool_rows(store, layer, pairs, words, keys, _fast(stack.device), base))
+            yield list(_rows_of_sample(reading, layer, vocabulary, keys))
         progress("comparing sentences and words", done + 1, len(store.layers))
     for method in METHODS:
-        yield list(compared("p@1", method, _hit_means(run, store, method, base), n=len(pool), base=base))
+        means = _mean_hits(run, store, method, str(base["data"]))
+        yield list(layer_rows("p@1", method, means, n=len(sample), base=base))
 
 
-def _pool_rows(
-    store: Store,
-    layer: int,
-    pairs: list[Pair],
-    words: Vocabulary,
-    keys: Mapping[str, list[str]],
-    device: torch.device,
-    base: Mapping[str, Any],
+# --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
+
+
+def _rows_of_pass(reading: Reading, order: list[int], progress: Progress) -> Iterator[Row]:
+    """Read the rows of the bitext in this order, the sample first; afterwards the store can be finished."""
+    bitext, store, base = reading.bitext, reading.store, reading.base
+    sample = order[: store.pool]
+    known, gold = _vocabulary(bitext, sample, reading.words, progress)
+    store.begin(known)
+    shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
+    means: dict[int, LayerMean] = {}
+    width = reading.stack.width
+    at_once = max(1, SUMS_BYTES // ((len(bitext.languages) + len(reading.pairs)) * width * width * 8))
+    for start in range(0, len(store.layers), at_once):
+        layers = store.layers[start : start + at_once]
+        yield from _one_pass(reading, order, layers, gold, shortened, means, progress)
+    yield from layer_rows("cka", "debiased", means, n=len(order), base=base)
+    for language, cut in shortened.items():
+        yield row("truncated", len(cut), n=len(order), source=language, unit="sentence", **base)
+    for (source, target), given in gold.items():  # how far the statistical aligner gets on the same sentences
+        sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
+        judged = alignment_error_rate(align(sides[0], sides[1]), given)
+        coordinates = {**base, "unit": "word", "source": source, "target": target}
+        yield row("aer", judged.value, n=judged.sure, method="statistical", **coordinates)
+
+
+def _one_pass(
+    reading: Reading,
+    order: list[int],
+    layers: list[int],
+    gold: Links,
+    shortened: dict[str, set[int]],
+    means: dict[int, LayerMean],
+    progress: Progress,
 ) -> Iterator[Row]:
+    """Rows of some layers, whose sums fit into memory together; adds to `shortened` and `means`."""
+    store, pairs, base = reading.store, reading.pairs, reading.base
+    block, shuffles = block_size(len(order))
+    sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
+    errors: dict[tuple[Pair, int], AER] = {}
+    sample, rest = order[: store.pool], order[store.pool :]
+    parts: list[tuple[list[int], tuple[Unit, ...]]] = [(sample, ("sentence", "word")), (rest, ("sentence",))]
+    for part, units in parts:
+        before = 0 if part is sample else len(sample)
+
+        def show(stage: str, done: int, _: int, before: int = before) -> None:
+            progress(stage, before + done, len(order))
+
+        for chunks in _chunks(reading, part, layers, units, show):
+            for number, layer in enumerate(layers):
+                sums[layer].update({language: _sentences(chunk, number) for language, chunk in chunks.items()})
+            for language, chunk in chunks.items():
+                shortened[language].update(chunk.shortened)
+                if "word" in units:
+                    store.put(language, layers, chunk, reading.bitext[language])
+            if "word" in units:
+                _judge_links(chunks, layers, gold, sample, errors)
+            del chunks, chunk  # else they are held while the next are computed
+    for layer in layers:
+        estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
+        without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
+        value, floor = (sum(getattr(each, name) for each in estimates.values()) for name in ("value", "floor"))
+        means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
+        for (source, target), cka in estimates.items():
+            coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
+            interval = {"low": max(cka.low, -1.0), "high": min(cka.high, 1.0)}
+            yield row("cka", cka.value, method="debiased", floor=cka.floor, n=cka.n, **interval, **coordinates)
+    for ((source, target), layer), judged in errors.items():
+        coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
+        yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
+
+
+def _chunks(
+    reading: Reading, rows: list[int], layers: list[int], units: Sequence[Unit], progress: Progress
+) -> Iterator[dict[str, Vectors]]:
+    """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
+    stack, bitext = reading.stack, reading.bitext
+    vectors = len(layers) * stack.width * 4 * len(bitext.languages)  # bytes for a sentence in every language
+    size = max(16, min(64 if "word" in units else 2048, CHUNK_BYTES // (vectors * (16 if "word" in units else 1))))
+    prepared = nullcontext  # weights laid out for a CPU's kernels took a quarter more memory here
+    streams = [
+        stream(stack, corpus, layers=layers, units=units, rows=rows, chunk=size, prepared=prepared, progress=progress)
+        for corpus in bitext
+    ]
+    for _ in range(0, len(rows), size):
+        yield {language: next(chunks) for language, chunks in zip(bitext.languages, streams, strict=True)}
+
+
+def _sentences(chunk: Vectors, number: int) -> Tensor:
+    """Sentence vectors of one layer where double precision can be computed: not on an Apple GPU."""
+    values = chunk.values["sentence"][number]
+    return values if values.device.type == "cuda" else values.cpu()
+
+
+def _judge_links(
+    chunks: Mapping[str, Vectors],
+    layers: list[int],
+    gold: Links,
+    sample: list[int],
+    errors: dict[tuple[Pair, int], AER],
+) -> None:
+    """Add to `errors` how well the vectors of a chunk find the links that came with the bitext."""
+    number_of = {row: number for number, row in enumerate(sample)} if gold else {}
+    for pair, links in gold.items():
+        source, target = (chunks[language] for language in pair)
+        for sentence in source.rows:
+            ours = [side.items["word"][:, 0] == sentence for side in (source, target)]
+            names = [side.items["word"][mine, 1].tolist() for side, mine in zip((source, target), ours, strict=True)]
+            x, y = (side.values["word"][:, mine].cpu() for side, mine in zip((source, target), ours, strict=True))
+            for number, layer in enumerate(layers):
+                linked = [(names[0][i], names[1][j]) for i, j in itermax_links(x[number], y[number])]
+                judged = alignment_error_rate([linked], [links[number_of[sentence]]])
+                errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
+
+
+def _vocabulary(bitext: Bitext, sample: list[int], limit: int, progress: Progress) -> tuple[Vocabulary, Links]:
+    """The vocabulary of the sample, and those of its links that came with the bitext.
+
+    Words are linked from the language most links were given with, else from the first.
+    """
+    links: Links = {}
+    gold: Links = {}
+    least: dict[Pair, int] = {}
+    ends = Counter(language for pair in bitext.links for language in pair)
+    first = max(bitext.languages, key=lambda language: ends[language])
+    for other in bitext.languages:
+        if other == first:
+            continue
+        links[first, other], given = links_of(bitext, (first, other), sample, progress=progress)
+        least[first, other] = 1 if given or len(sample) < 500 else 2
+        if given:
+            gold[first, other] = links[first, other]
+    return vocabulary(bitext, links, sample, limit=limit, at_least=least), gold
+
+
+# --- the sample: retrieval, words and anisotropy, one layer at a time ------------------------------------------------
+
+
+def _rows_of_sample(reading: Reading, layer: int, words: Vocabulary, keys: Mapping[str, list[str]]) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
+    store, base = reading.store, reading.base
+    # Measures run on an NVIDIA GPU where the model is on one, else on the CPU, which has double precision.
+    device = reading.stack.device if reading.stack.device.type == "cuda" else torch.device("cpu")
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
-    for source, target in pairs:
+    for source, target in reading.pairs:
         x, y = (store.sentences(language, layer).to(device) for language in (source, target))
         judged = retrieve_each(x, y, methods=METHODS, ks=KS, keys_x=keys[source], keys_y=keys[target])
-        for method, (there, back) in zip(METHODS, judged, strict=True):
-            hits[method] += [(one.ranks == 1).double() for one in (there, back)]
-            for one, way in ((there, (source, target)), (back, (target, source))):
-                place = {**base, "layer": layer, "unit": "sentence", "method": method, "n": one.n}
-                place |= {"source": way[0], "target": way[1]}
-                for k in KS:
-                    low, high = one.p_interval[k]
-                    yield row(f"p@{k}", one.p[k], low=low, high=high, floor=one.floor[k], **place)
-                low, high = one.mrr_interval
-                yield row("mrr", one.mrr, low=low, high=high, floor=one.mrr_floor, **place)
+        for method, both in zip(METHODS, judged, strict=True):
+            hits[method] += [(direction.ranks == 1).double() for direction in both]
+            for direction, (asked, answer) in zip(both, ((source, target), (target, source)), strict=True):
+                coordinates = {**base, "unit": "sentence", "source": asked, "target": answer}
                 if method == METHODS[0] and layer == store.layers[0]:
-                    known = {**base, "source": way[0], "target": way[1], "unit": "sentence"}
-                    yield row("duplicates", one.duplicates, n=one.m, **known)
-    for method, found in hits.items():
-        store.put_hits(method, layer, torch.stack(found).mean(dim=0))
-    for (source, target), right in words.pairs.items():
-        yield from _word_rows(store, layer, (source, target), right, base)
+                    yield row("duplicates", direction.duplicates, n=direction.m, **coordinates)
+                coordinates |= {"layer": layer, "method": method, "n": direction.n}
+                for k in KS:
+                    low, high = direction.p_interval[k]
+                    yield row(f"p@{k}", direction.p[k], low=low, high=high, floor=direction.floor[k], **coordinates)
+                low, high = direction.mrr_interval
+                yield row("mrr", direction.mrr, low=low, high=high, floor=direction.mrr_floor, **coordinates)
+    for method, each in hits.items():
+        store.put_hits(method, layer, torch.stack(each).mean(dim=0))
+    for pair, translations in words.pairs.items():
+        yield from _word_rows(store, layer, pair, translations, base)
     for language in store.languages:
         x = store.sentences(language, layer)
         yield row("anisotropy", anisotropy(x), n=len(x), layer=layer, unit="sentence", source=language, **base)
 
 
-def _hit_means(run: Run, store: Store, method: str, base: Mapping[str, Any]) -> dict[int, LayerMean]:
+def _mean_hits(run: Run, store: Store, method: str, data: str) -> dict[int, LayerMean]:
     """P@1 of each layer averaged over all directions, with the mean of the floors its rows carry."""
-    here = [one for one in run.rows if one["measure"] == "p@1" and one["data"] == base["data"]]
-    found = {}
+    mine = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", data)]
+    means = {}
     for layer in store.layers:
         hits = store.hits(method, layer)
-        floors = [one["floor"] for one in here if one["layer"] == layer and one["method"] == method]
+        floors = [entry["floor"] for entry in mine if (entry["layer"], entry["method"]) == (layer, method)]
         without = (hits.sum() - hits) / (len(hits) - 1)
-        found[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
-    return found
+        means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
+    return means
 
 
 def _word_rows(
-    store: Store, layer: int, pair: Pair, right: Sequence[tuple[int, int]], base: Mapping[str, Any]
+    store: Store, layer: int, pair: Pair, translations: Sequence[tuple[int, int]], base: Mapping[str, Any]
 ) -> Iterator[Row]:
     """Share of words whose nearest neighbour across languages is their translation, language means removed."""
-    sides = [store.types(language, layer)[[one[at] for one in right]] for at, language in enumerate(pair)]
+    sides = [store.types(name, layer)[[both[side] for both in translations]] for side, name in enumerate(pair)]
     whole = ~(sides[0].isnan().any(1) | sides[1].isnan().any(1))  # a word may have been lost to cutting
-    sides = [side[whole] for side in sides]
-    if len(sides[0]) < 2:
+    x, y = (side[whole] for side in sides)
+    if len(x) < 2:
         return
-    for one, way in zip(retrieve(sides[0], sides[1], method="centred", ks=(1,)), (pair, pair[::-1]), strict=True):
-        low, high = one.p_interval[1]
-        place = {**base, "layer": layer, "unit": "word", "method": "centred", "source": way[0], "target": way[1]}
-        yield row("word_agreement", one.p[1], low=low, high=high, floor=one.floor[1], n=one.n, **place)
+    both = retrieve(x, y, method="centred", ks=(1,))
+    for direction, (source, target) in zip(both, (pair, pair[::-1]), strict=True):
+        low, high = direction.p_interval[1]
+        coordinates = {**base, "layer": layer, "unit": "word", "method": "centred", "source": source, "target": target}
+        answer = {"low": low, "high": high, "floor": direction.floor[1], "n": direction.n}
+        yield row("word_agreement", direction.p[1], **answer, **coordinates)
 
 
-def _fast(device: torch.device) -> torch.device:
-    """Where measures run: on an NVIDIA GPU where the model is on one, else on the CPU, which has double precision."""
-    return device if device.type == "cuda" else torch.device("cpu")
+# --- what is given ---------------------------------------------------------------------------------------------------
 
 
-def _store(stack: Stack | Chain, bitext: Bitext, options: Options, folder: Path) -> Store:
-    layers = list(stack.cuts if options.layers is None else options.layers)
-    return Store(folder, bitext.languages, layers, min(options.pool or bitext.rows, bitext.rows), stack.width)
-
-
-def _pairs(languages: Sequence[str], which: str) -> list[Pair]:
-    return list(combinations(languages, 2)) if which == "all" else [(languages[0], other) for other in languages[1:]]
-
-
-def _bitexts(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
-    """Corpora given one by one are the sides of one bitext; with nothing given, the embedded sentences."""
-    return [_without_repeats(text) for text in bitexts_of(given)] or [embedded()]
+def _refuse_unfit(text: Bitext) -> None:
+    name = text.name or "the text"
+    if len(text.languages) < 2:
+        raise InputError(f"{name} has one language only ({text.languages[0]}); a map needs two")
+    if text.rows < 4:
+        raise InputError(f"{name} has {text.rows} parallel sentences; debiased CKA needs at least 4")
 
 
 def _without_repeats(bitext: Bitext) -> Bitext:
     """Rows that repeat an earlier one in every language are left out, and counted."""
-    kept = bitext.distinct_rows
-    repeats = bitext.rows - len(kept)
-    return replace(bitext.take(kept), dropped=bitext.dropped + repeats) if repeats else bitext
+    distinct = bitext.distinct_rows
+    repeats = bitext.rows - len(distinct)
+    return replace(bitext.take(distinct), dropped=bitext.dropped + repeats) if repeats else bitext
 
 
-def _pool(pool: int | str) -> int | None:
-    if pool == "all":
+def _sample_size(sample: int | str) -> int | None:
+    if sample == "all":
         return None
     try:
-        return at_least("pool", int(pool), 4)
+        return at_least("sample", int(sample), 4)
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"--pool takes a number of sentences or 'all', not {pool!r}") from error
+        raise InputError(f"--sample takes a number of sentences or 'all', not {sample!r}") from error

@@ -8,20 +8,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
-import pandas as pd
 import torch
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, half_precision, one_of, share_of
-from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.recipe import (
+    SCHEDULE,
+    CheckpointEvery,
+    Clip,
+    Compiled,
+    DecayName,
+    Device,
+    LanguageFiles,
+    MicroBatch,
+    Option,
+    Out,
+    Rate,
+    Resume,
+    Seed,
+    TrainDtype,
+    WarmUp,
+    WeightDecay,
+    Work,
+    at_least,
+    compiles,
+    half_precision,
+    language_files,
+    one_of,
+    optimisation,
+    recipe,
+    share_of,
+)
 from isogloss.recipes.steps.card import training_facts, write_cards
 from isogloss.recipes.steps.probing import make_probes, parallel_texts
 from isogloss.recipes.steps.sources import Source, piece_spaces, tokenizer_options
-from isogloss.recipes.steps.texts import Packed, masking_words, read_texts, repeat_files, word_starts
+from isogloss.recipes.steps.texts import Packed, masking_words, repeat_files, word_starts
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
@@ -32,7 +56,6 @@ from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.objectives import masked_lm
-from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.processes import join, together
 from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save
 
@@ -64,19 +87,24 @@ class Model:
         return build(configs, packed.languages, sharing=self.sharing, seed=seed)
 
 
-def pretrain_job(
+@recipe
+def pretrain(
+    text: Annotated[
+        LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"
+    ] = None,
     *bitext: Bitext | Corpus,
-    text: Annotated[list[str] | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"] = None,
-    repeat: Annotated[list[str] | None, "PATTERN=N: text of files named so is taken N times, 0 for not at all"] = None,
+    repeat: Annotated[
+        list[str] | str | None, "PATTERN=N: text of files named so is taken N times, 0 for not at all"
+    ] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
-    evaluate: Annotated[list[str] | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
+    evaluate: Annotated[LanguageFiles | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
     held_out: Annotated[float, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
     tokenizer: Annotated[str, "wordpiece, unigram, or the folder of a tokenizer"] = "wordpiece",
     vocabulary: Annotated[int, "pieces; of each language with --vocabularies separate"] = 32_000,
     vocabularies: Annotated[str, "joint, or separate: one tokenizer a language, equal pieces shared"] = "joint",
     lowercase: Annotated[bool, "fold upper and lower case"] = False,
     anchors: Annotated[str, "default; none: no piece is shared; extra: words replaced from --lexicon"] = "default",
-    lexicon: Annotated[list[str] | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
+    lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
     architecture: Annotated[str, "family of the encoder: modernbert, bert, roberta, ..."] = "modernbert",
     depth: Annotated[int, "number of layers"] = 12,
@@ -91,23 +119,26 @@ def pretrain_job(
     exponent: Annotated[float, "a language is drawn in proportion to its size to this power"] = 0.7,
     mask_share: Annotated[float, "share of the tokens to predict"] = 0.15,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
-    rate: Annotated[float, "highest learning rate"] = 1e-3,
-    warm_up: Annotated[int, "updates until the rate is highest"] = 500,
-    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant"] = "linear",
-    weight_decay: Annotated[float, "AdamW's weight decay of matrices"] = 0.01,
-    clip: Annotated[float, "largest norm of the gradient; 0 for any"] = 1.0,
-    piece: Annotated[int | None, "streams in one forward pass, where the batch does not fit"] = None,
+    rate: Rate = 1e-3,
+    warm_up: WarmUp = 0.05,
+    decay: DecayName = "linear",
+    weight_decay: WeightDecay = 0.01,
+    clip: Clip = 1.0,
+    micro_batch: MicroBatch = None,
     report: Annotated[int, "updates between readings of the training loss"] = 50,
     probe: Annotated[int, "updates between readings of perplexity and retrieval"] = 1000,
-    checkpoint: Annotated[int, "updates between checkpoints"] = 1000,
-    keep: Annotated[int, "checkpoints kept"] = 1,
-    compiled: Annotated[str, "auto, yes or no: compile the step (auto: on an NVIDIA GPU)"] = "auto",
-    store: Annotated[str, "numbers the finished model is stored in: float32 or float16"] = "float32",
+    checkpoint: CheckpointEvery = 1000,
+    keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE)] = 1,
+    compiled: Compiled = "auto",
+    save_dtype: Annotated[str, "numbers the finished model is stored in: float32 or float16"] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
-    seed: Annotated[int, "decides the first weights, the text of each step, its masks and dropout"] = 0,
-    device: str = "auto",
-    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
-) -> Job:
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: TrainDtype = None,
+    out: Out = None,
+    resume: Resume = False,
+    progress: Progress = silent,
+) -> Work:
     """Pretrain a masked language model on plain text of one or many languages.
 
     Perplexity on held-out text and retrieval on parallel sentences are measured while it trains.
@@ -118,12 +149,12 @@ def pretrain_job(
     sharing = parse(separate)
     spaces = piece_spaces(vocabularies, anchors, sharing)
     source = Source(
-        repeat_files(read_texts(text) if text else {}, repeat or []),
-        read_texts(evaluate, option="evaluate") if evaluate else {},
+        repeat_files(language_files(text) if text else {}, _several(repeat)),
+        language_files(evaluate, option="evaluate") if evaluate else {},
         Path(streams) if streams else None,
         share_of("held_out", held_out),
         tokenizer_options(tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length),
-        _dictionaries(lexicon or [], anchors),
+        _dictionaries(_several(lexicon), anchors),
         seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
@@ -136,14 +167,21 @@ def pretrain_job(
     settings = Settings(
         steps=at_least("steps", steps, 0),
         seed=at_least("seed", seed, 0),
-        optimisation=Optimisation(rate, min(warm_up, steps), cast(Decay, decay), weight_decay, clip=clip),
+        optimisation=optimisation(
+            steps=steps,
+            rate=rate,
+            warm_up=warm_up,
+            decay=decay,
+            weight_decay=weight_decay,
+            clip=clip,
+            betas=(0.9, 0.98),
+            epsilon=1e-6,
+        ),
         report=at_least("report", report, 1),
-        piece=None if piece is None else at_least("piece", piece, 1),
+        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
         half=half_precision(dtype, place),
     )
-    quick = {"auto": place.type == "cuda", "yes": True, "no": False}[
-        one_of("compiled", compiled, ("auto", "yes", "no"))
-    ]
+    quick = compiles(compiled, place, auto=True)
     objective = partial(
         masked_lm,
         batch=at_least("batch", batch, 1),
@@ -152,8 +190,8 @@ def pretrain_job(
         share=share_of("mask_share", mask_share, zero=False),
         seed=seed,
     )
-    half_stored = one_of("store", store, ("float32", "float16")) == "float16"
-    rhythm = {"every": at_least("checkpoint", checkpoint, 1), "keep": at_least("keep", keep, 1)}
+    half_stored = one_of("save_dtype", save_dtype, ("float32", "float16")) == "float16"
+    rhythm = {"every": at_least("checkpoint", checkpoint, 1), "keep": at_least("keep_checkpoints", keep_checkpoints, 1)}
     parallel = parallel_texts(bitext, source.languages)
     at_least("probe", probe, 1)
 
@@ -182,7 +220,7 @@ def pretrain_job(
             "every": probe,
             "seed": seed,
             "dtype": half,
-            "rows": min(piece or 256, 256),
+            "rows": min(micro_batch or 256, 256),
         }
         probes = make_probes(run, packed, models, parallel, **how, **words)
         for readings in train(training, probes=probes, checkpoints=checkpoints, progress=progress):
@@ -199,30 +237,7 @@ def pretrain_job(
         read = {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
         return {"data": source.facts(progress), **read}
 
-    return Job(model.name, work, hashes, depth=size[0])
-
-
-def pretrain(
-    text: str | Path | Sequence[str] | Mapping[str, Any] | None = None,
-    *bitext: Bitext | Corpus,
-    out: str | Path,
-    resume: bool = False,
-    progress: Progress = silent,
-    **options: Any,
-) -> pd.DataFrame:
-    """Pretrain a masked language model, from Python: `pretrain_job` says what the options are. Returns the rows.
-
-    text: files by language, or a folder of files named `*.LANG.txt`. The model is in `out/model`, ready for `load`.
-
-    >>> table = pretrain({"en": "en.txt", "nl": "nl.txt"}, out="runs/mine", steps=2_000)  # doctest: +SKIP
-    """
-    options |= {name: [options[name]] for name in ("repeat", "lexicon") if isinstance(options.get(name), str)}
-    job = pretrain_job(*bitext, text=cast(Any, text), **options)
-    arguments = {"text": text if text is None else str(text), **options}
-    return execute(
-        job, command="pretrain", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
-        progress=progress,
-    )  # fmt: skip
+    return Work(model.name, work, hashes, depth=size[0])
 
 
 def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
@@ -236,3 +251,7 @@ def _variant(spaces: str, anchors: str, separate: str) -> str:
     ways = {"vocabularies:separate": spaces == "union", f"anchors:{anchors}": anchors != "default",
             f"separate:{separate}": separate != "nothing"}  # fmt: skip
     return " ".join(name for name, differs in ways.items() if differs)
+
+
+def _several(given: list[str] | str | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or [])

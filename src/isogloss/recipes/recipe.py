@@ -1,45 +1,154 @@
-"""What a recipe is, and how one becomes a run.
+"""What a recipe is: ONE typed function that is a command, a Python call and the arguments a run records.
 
-A recipe is a function whose typed keyword arguments are its options, in Python and on the command line alike. It
-checks everything it was given and returns a `Job`: facts about what will be measured, and a generator of rows. The run
-appends rows as they come; a resumed job is told what is there and skips it.
+    @recipe
+    def map(model: Model = "mini", *bitext: Bitext | Corpus, sample: Annotated[int, "sentences ..."] = 2000,
+            seed: Seed = 0, out: Out = None, resume: Resume = False, progress: Progress = silent) -> Work:
+        '''Map a model ...'''
+        ...  # check every argument
+        return Work(name, rows, hashes)
+
+The function checks what it was given and returns `Work`: what will be measured, and a generator of rows. `@recipe`
+turns it into a function with the same parameters that does the work in a run folder and returns the table. The command
+line is made from the same signature, so `help(ig.map)`, `isogloss map --help` and `run.json` agree. A run that was begun by
+the command is resumed from Python and the other way round: arguments are recorded in one form, however they were given,
+and text in memory by its languages and its hash.
+
+The groups of options that several recipes share (optimiser, schedule, compute, run) are written once, here.
 """
 
+import hashlib
+import importlib
+import inspect
+import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import wraps
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin
 
 import pandas as pd
+import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame
+from isogloss.stack.chain import Chain
+from isogloss.stack.load import choose_dtype
+from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.languages import code
+from isogloss.text.readers import embedded, read_bitexts, read_corpus
+from isogloss.text.readers.names import language_of
+from isogloss.text.streams import paragraphs
+from isogloss.training.optimisation import Decay, Optimisation
+from isogloss.training.plans import Plan, parse_plan
 from isogloss.training.processes import launched
 
-Steps = Callable[[Run, Progress], Iterator[Sequence[Row]]]
+P = ParamSpec("P")
+Number = TypeVar("Number", int, float)
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
 Hashes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Job:
-    """Checked work: `steps(run, progress)` yields rows, a few at a time.
+class Work:
+    """Checked work of a recipe: `rows(run, progress)` yields rows, a few at a time.
 
-    hashes: of model and data, or where they take long a function `hashes(progress)` that makes them. depth: the
-    model's number of blocks.
+    Args:
+        model: What tables call the model.
+        rows: The work itself; the run appends what it yields, and a resumed run tells it what is there already.
+        hashes: Of model and data; a function `hashes(progress)` where they take long.
+        notes: Sentences that the reader of the run should see.
+        depth: The model's number of blocks.
+
     """
 
     model: str
-    steps: Steps
+    rows: Callable[[Run, Progress], Iterator[Sequence[Row]]]
     hashes: Hashes | Callable[[Progress], Hashes]
-    notes: Sequence[str] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
     depth: int | None = None
 
 
+@dataclass(frozen=True)
+class Option:
+    """What the command line says of a parameter beside its type: its help, the panel it stands in.
+
+    recorded: whether a run records it; where a shared folder lies, for instance, changes no row.
+    """
+
+    help: str
+    panel: str | None = None
+    recorded: bool = True
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work."""
+
+    name: str
+    check: Callable[..., Work]
+    call: Callable[..., pd.DataFrame]
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Its options by name, without parallel text and without those of the run folder."""
+        every = inspect.signature(self.check).parameters
+        return {name: parameter for name, parameter in every.items() if name not in ("bitext", *RUN_OPTIONS)}
+
+    @property
+    def takes_bitext(self) -> bool:
+        """Whether it reads parallel text."""
+        return "bitext" in inspect.signature(self.check).parameters
+
+    @property
+    def first(self) -> str:
+        """The parameter that stands before the others: the model, or the text that a model is made of."""
+        return next(iter(self.parameters))
+
+
+def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
+    """Make a function that checks arguments and returns `Work` into one that does the work and returns the table."""
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        how = {name: given[name] for name in RUN_OPTIONS}
+        return execute(
+            function(*args, **kwargs),
+            command=function.__name__,
+            arguments=recorded_arguments(signature, given),
+            seed=given.get("seed", 0),
+            **how,
+        )
+
+    call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
+    call.recipe = Recipe(function.__name__, function, call)  # type: ignore[attr-defined]
+    return call
+
+
+RECIPES = ("map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain")
+
+
+def find_recipe(name: str) -> Recipe:
+    """The recipe of this name, which is that of its module."""
+    if name not in RECIPES:
+        raise InputError(f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
+    module = importlib.import_module(f"isogloss.recipes.{name}")
+    return cast(Recipe, getattr(module, name).recipe)
+
+
 def execute(
-    job: Job,
+    work: Work,
     *,
     command: str,
     arguments: Mapping[str, Any],
@@ -48,29 +157,358 @@ def execute(
     resume: bool = False,
     progress: Progress = silent,
 ) -> pd.DataFrame:
-    """Run a job in the folder `out` (a passing one if none is named) and return its table.
+    """Do the work in the folder `out` (a passing one if none is named) and return its table.
 
     A mistake found before anything was measured leaves no folder behind; anything later leaves one that `resume`
     goes on with.
     """
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            return execute(
-                job, command=command, arguments=arguments, seed=seed, out=Path(folder) / "run", progress=progress
-            )
-    hashes = job.hashes(progress) if callable(job.hashes) else job.hashes
-    facts = {"command": command, "arguments": arguments, "seed": seed, "model": job.model, "hashes": hashes}
-    facts["depth"] = job.depth
+            there = Path(folder) / "run"
+            return execute(work, command=command, arguments=arguments, seed=seed, out=there, progress=progress)
+    hashes = work.hashes(progress) if callable(work.hashes) else work.hashes
+    facts = {"command": command, "arguments": arguments, "seed": seed, "model": work.model, "hashes": hashes}
+    facts["depth"] = work.depth
     rank, _ = launched()
-    run = start(out, facts, resume=resume) if rank == 0 else follow(out, facts)
-    if run.finished:
-        return frame(run.rows)
-    try:
-        for sentence in job.notes:
+    with start(out, facts, resume=resume) if rank == 0 else follow(out, facts) as run:
+        if run.finished:
+            return frame(run.rows)
+        for sentence in work.notes:
             run.note(sentence)
-        for rows in job.steps(run, progress):
+        for rows in work.rows(run, progress):
             run.append(rows)
         return run.finish()
-    except InputError:
-        run.discard()
-        raise
+
+
+# --- options that recipes share --------------------------------------------------------------------------------------
+
+OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
+RUN_OPTIONS = ("out", "resume", "progress")
+
+Model = str | Path | Stack | Chain
+LanguageFile = str | Mapping[str, Any]  # one language: LANG=FILE[,FILE], or its files by its code
+LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE] once a language, or files by language
+
+Revision = Annotated[str | None, Option("revision of a model on the hub", RARE)]
+Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; default all"]
+Seed = Annotated[int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE)]
+Seeds = Annotated[int, Option("how many seeds every training is run with", SCHEDULE)]
+Epochs = Annotated[int, Option("times the training text is seen", SCHEDULE)]
+Batch = Annotated[int, Option("sentences or examples in a batch", SCHEDULE)]
+MicroBatch = Annotated[
+    int | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE)
+]
+CheckpointEvery = Annotated[int, Option("updates between checkpoints", SCHEDULE)]
+Rate = Annotated[float, Option("highest learning rate", OPTIMISER)]
+WarmUp = Annotated[float, Option("share of the updates until the rate is highest", OPTIMISER)]
+DecayName = Annotated[str, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER)]
+WeightDecay = Annotated[float, Option("AdamW's weight decay of matrices", OPTIMISER)]
+Clip = Annotated[float, Option("largest norm of the gradient; 0 for any", OPTIMISER)]
+Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
+Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
+TrainDtype = Annotated[str | None, Option("float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU", COMPUTE)]
+Compiled = Annotated[str, Option("auto, yes or no: compile the step on an NVIDIA GPU (slower to start)", COMPUTE)]
+Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
+Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
+
+
+def option_of(annotation: Any) -> Option:
+    """What an annotation says to the command line."""
+    for note in annotation.__metadata__ if get_origin(annotation) is Annotated else ():
+        if isinstance(note, Option | str):
+            return note if isinstance(note, Option) else Option(note)
+    return Option("")
+
+
+def command_type(annotation: Any) -> Any:
+    """The type that the command line reads for an annotation: one value, a text, or a text given several times."""
+    if get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
+    members = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
+    if get_origin(annotation) is list:
+        members = [annotation]
+    optional = NoneType in get_args(annotation)
+    kind: Any = annotation
+    if any(get_origin(member) is list for member in members):
+        kind = list[str]
+    elif str in members:
+        kind = str
+    else:
+        return annotation
+    return kind | None if optional else kind
+
+
+def recorded_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call as `run.json` keeps them: the same whether they came from Python or the command line."""
+    arguments = {}
+    for name, value in given.items():
+        annotation = signature.parameters[name].annotation
+        if name not in RUN_OPTIONS and option_of(annotation).recorded:
+            arguments[name] = _recorded(value, command_type(annotation) if name != "bitext" else None)
+    return arguments
+
+
+def _recorded(value: Any, kind: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Bitext | Corpus):
+        languages = list(value.languages) if isinstance(value, Bitext) else [value.language]
+        return {"languages": languages, "hash": value.fingerprint}
+    if isinstance(value, Mapping):
+        entries = [
+            f"{key}={files if isinstance(files, str | Path) else ','.join(map(str, files))}"
+            for key, files in value.items()
+        ]
+        return entries if list[str] in (kind, *get_args(kind)) else ",".join(entries)
+    if isinstance(value, list | tuple | range | set):
+        parts = [_recorded(part, None) for part in value]
+        text = kind is not None and list[str] not in (kind, *get_args(kind))
+        return ",".join(map(str, parts)) if text else parts
+    text = str(getattr(value, "name", value) if isinstance(value, Stack | Chain) else value)
+    if list[str] in (kind, *get_args(kind)):
+        return [text]
+    try:
+        number = float(text)  # `--rate 5e-5` and `rate=5e-5`, `--sample 2000` and `sample=2000` are the same
+    except ValueError:
+        return text
+    return int(number) if number.is_integer() and text.lstrip("-").isdigit() else number
+
+
+# --- checks: an argument that cannot be used is named the way the command line spells it -----------------------------
+
+
+def plan_list(text: str) -> list[Plan]:
+    """The plans of --plans, separated by commas, none of them twice."""
+    plans = [parse_plan(part.strip()) for part in text.split(",")]
+    twice = [str(plan) for number, plan in enumerate(plans) if plan in plans[:number]]
+    if twice:
+        raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
+    return plans
+
+
+def one_of(name: str, value: str, choices: Sequence[str]) -> str:
+    """The value, if it is one of the choices."""
+    if value not in choices:
+        raise InputError(f"--{_dashed(name)} takes {' or '.join(choices)}, not {value!r}")
+    return value
+
+
+def at_least(name: str, value: Number, least: float) -> Number:
+    """The value, if it is finite and not below `least`."""
+    if not value >= least:
+        raise InputError(f"--{_dashed(name)} must be at least {least}, not {value}")
+    if value == math.inf:
+        raise InputError(f"--{_dashed(name)} must be a finite number, not {value}")
+    return value
+
+
+def share_of(name: str, value: float, *, zero: bool = True) -> float:
+    """The value, if it is a share of a whole: from 0, or with `zero=False` above it, to below 1."""
+    if not 0 <= value < 1 or (value == 0 and not zero):
+        raise InputError(f"--{_dashed(name)} must be {'from' if zero else 'above'} 0 to below 1, not {value}")
+    return value
+
+
+def one_process(command: str) -> None:
+    """Refuse to train in several processes, for a recipe that cannot."""
+    if launched()[1] > 1:
+        raise InputError(f"{command} trains in one process; start it without torchrun or accelerate")
+
+
+def half_precision(dtype: str | None, device: torch.device) -> bool:
+    """Whether training computes in bfloat16: as asked, by default on a GPU."""
+    chosen = choose_dtype(dtype, device)
+    if chosen == torch.float16:
+        raise InputError("--dtype float16 does not train stably; use bfloat16 or float32")
+    return chosen == torch.bfloat16
+
+
+def compiles(compiled: str, device: torch.device, *, auto: bool) -> bool:
+    """Whether --compiled asks for a compiled step; auto: what `auto` means on an NVIDIA GPU."""
+    choice = one_of("compiled", compiled, ("auto", "yes", "no"))
+    return choice == "yes" or (choice == "auto" and auto and device.type == "cuda")
+
+
+def optimisation(
+    *,
+    steps: int,
+    rate: float,
+    warm_up: float,
+    decay: str = "linear",
+    weight_decay: float = 0.0,
+    clip: float = 1.0,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+) -> Optimisation:
+    """The optimiser of a training of so many steps; warm_up is a share of them."""
+    warm = round(share_of("warm_up", warm_up) * steps)
+    return Optimisation(rate, warm, cast(Decay, decay), weight_decay, betas, epsilon, clip)
+
+
+def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:
+    """Cuts from `0,4,8-12`, each checked against the stack."""
+    if text is None:
+        return None
+    cuts: set[int] = set()
+    try:
+        for part in text.split(",") if isinstance(text, str) else [str(cut) for cut in text]:
+            first, _, last = part.partition("-")
+            if int(last or first) < int(first):
+                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
+            cuts.update(range(int(first), int(last or first) + 1))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
+    wrong = sorted(cuts - set(stack.cuts))
+    if wrong:
+        raise InputError(
+            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
+        )
+    return tuple(sorted(cuts))
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+KEPT_MODEL = "step.json"  # in the folder of a model that was kept while it was tuned: where it comes from
+
+
+def model_name(given: str | Path) -> str:
+    """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
+
+    One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`, and the
+    best of a plan, `RUN/checkpoints/last-6-seed-0/best`, is `RUN/last-6-seed-0/best`.
+
+    >>> model_name("bert-base-cased")
+    'bert-base-cased'
+    """
+    path = Path(given)
+    if not path.is_dir():
+        return str(given)
+    parts = path.resolve().parts
+    if "model" in parts[-2:]:
+        number = len(parts) - 1 - parts[::-1].index("model")
+        return "/".join((parts[number - 1], *parts[number + 1 :]))
+    best = parts[-3:-2] == ("checkpoints",) and parts[-1] == "best"
+    if (best or (path / KEPT_MODEL).is_file()) and len(parts) > 4:
+        return "/".join((parts[-4], *parts[-2:]))
+    return parts[-1]
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+TEXT_OPTIONS: dict[str, Any] = {
+    "bitext": Annotated[
+        list[str] | None,
+        "parallel text: once a language, or once for a table, a Tatoeba folder, or the name of a data set",
+    ],
+    "languages": Annotated[str | None, "codes in order, as in en,nl"],
+    "links": Annotated[str | None, "word links of the two languages, a Pharaoh file"],
+    "data": Annotated[str | None, "folder of data sets"],
+}
+
+
+def read_parallel(
+    bitext: str | list[str] | None = None,
+    languages: str | None = None,
+    links: str | None = None,
+    data: str | None = None,
+) -> list[Any]:
+    """The parallel text that the options of a command name; none where nothing is given."""
+    from isogloss.text.catalog import resolve
+
+    wanted = [language.strip() for language in languages.split(",")] if languages else None
+    if not bitext:
+        if links:
+            raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
+        return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
+    files = [bitext] if isinstance(bitext, str) else bitext
+    return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)
+
+
+def read_options(chosen: Recipe, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The parallel text that the options of a job name, and the options that are left for the recipe itself."""
+    if not chosen.takes_bitext:
+        return [], dict(options)
+    rest = {name: value for name, value in options.items() if name not in TEXT_OPTIONS or name in chosen.parameters}
+    return read_parallel(**{name: options.get(name) for name in TEXT_OPTIONS}), rest
+
+
+def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]]:
+    """The code and the files of each entry of `LANG=FILE[,FILE]`, a mapping, or a folder; languages may repeat."""
+    if isinstance(given, Mapping):
+        for language, files in given.items():
+            several = [files] if isinstance(files, str | Path) else list(files)
+            yield code(language), [Path(file) for file in several]
+        return
+    for entry in [str(given)] if isinstance(given, str | Path) else [str(part) for part in given]:
+        language, equals, files = entry.partition("=")
+        if equals:
+            yield code(language), [Path(file.strip()) for file in files.split(",") if file.strip()]
+        elif Path(entry).is_dir():
+            yield from _files_of_folder(Path(entry), option)
+        else:
+            raise InputError(f"--{option} takes LANG=FILE or a folder of files named *.LANG.txt, not {entry!r}")
+
+
+def _files_of_folder(folder: Path, option: str) -> Iterator[tuple[str, list[Path]]]:
+    """Files of a folder by the language in their names: europarl.nl.txt, nl.txt."""
+    groups: dict[str, list[Path]] = {}
+    for path in sorted(folder.glob("*.txt")):
+        if (language := language_of(path)) is not None:
+            groups.setdefault(language, []).append(path)
+    if not groups:
+        raise InputError(f"--{option}: {folder} has no files named *.LANG.txt, as in europarl.nl.txt")
+    yield from groups.items()
+
+
+def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]:
+    """Files of each language from `LANG=FILE[,FILE...]`, a mapping, or a folder of files named `*.LANG.txt`.
+
+    A language given twice, a file that is missing or empty, and a code that is none are refused.
+    """
+    texts: dict[str, list[Path]] = {}
+    for language, files in language_entries(given, option):
+        if language in texts:
+            raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
+        texts[language] = files
+    for language, files in texts.items():
+        if not files:
+            raise InputError(f"--{option} {language}: no file is named; give {language}=FILE")
+        for path in files:
+            if path.is_dir():
+                raise InputError(
+                    f"--{option} {language}: {path} is a folder; name files, or give a folder without LANG="
+                )
+            if not path.is_file():
+                raise InputError(f"--{option} {language}: there is no file {path}")
+            if not any(True for _ in islice(paragraphs([path]), 1)):
+                raise InputError(f"--{option} {language}: {path} is empty")
+    return texts
+
+
+def describe_files(texts: Mapping[str, Sequence[Path]], progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
+    """Name, size and hash of every file: what a run records of its text."""
+    total, done = sum(path.stat().st_size for files in texts.values() for path in set(files)), 0
+    facts: dict[str, list[dict[str, Any]]] = {}
+    for language, files in texts.items():
+        for path in dict.fromkeys(files):
+            digest = hashlib.sha256()
+            with path.open("rb") as file:
+                while block := file.read(2**22):
+                    digest.update(block)
+                    done += len(block)
+                    progress("hashing the text", done, total)
+            entry: dict[str, Any] = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+            entry |= {"times": times} if (times := list(files).count(path)) > 1 else {}
+            facts.setdefault(language, []).append(entry)
+    return facts
+
+
+def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
+    """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
+    read = [read_corpus(path, language) for path in files]
+    sentences = [sentence for corpus in read for sentence in corpus]
+    return Corpus(language, sentences, name=read[0].name if len(read) == 1 else language)

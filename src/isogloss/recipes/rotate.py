@@ -8,18 +8,31 @@ how alike the two spaces are before any map (5.2), from the same vectors.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, model_name
-from isogloss.recipes.recipe import Job, execute
+from isogloss.recipes.recipe import (
+    RARE,
+    Device,
+    Dtype,
+    Layers,
+    Model,
+    Option,
+    Out,
+    Resume,
+    Revision,
+    Seed,
+    Work,
+    at_least,
+    layer_list,
+    model_name,
+    recipe,
+)
 from isogloss.recipes.steps.inducing import Fits, Found, behind_rows, check_widths, shared_layers
-from isogloss.recipes.steps.layers import layer_list
 from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows, relation_rows
 from isogloss.recipes.steps.turning import layer_of, sentence_file, turned_rows
 from isogloss.recipes.steps.ways import Way, parse_ways
@@ -55,50 +68,64 @@ class Trial:
         return first, other
 
 
-def rotate_job(
-    model: str | Path | Stack = "mini",
+@recipe
+def rotate(
+    model: Model = "mini",
     *bitext: Bitext | Corpus,
-    train: Annotated[list[str] | None, "parallel text to learn from, named as --bitext is"] = None,
-    data: Annotated[str | None, "folder of data sets to find --train in"] = None,
+    train_bitext: Annotated[
+        list[str] | Bitext | Sequence[Bitext] | None, "parallel text to learn from, named as --bitext is"
+    ] = None,
+    data: Annotated[str | None, "folder of data sets to find --train-bitext in"] = None,
     other: Annotated[str | None, "a second model, which reads the other languages; default the same"] = None,
-    random: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
-    ways: Annotated[str, "maps to compare, with commas; 'none' for CKA alone"] = WAYS,
-    pairs: Annotated[int, "most parallel sentences to learn from, drawn by seed"] = 10_000,
-    pool: Annotated[int, "most sentences to look up, drawn by seed"] = 2000,
+    random_weights: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
+    mappings: Annotated[str, "maps to compare, with commas; 'none' for CKA alone"] = WAYS,
+    train_sample: Annotated[int, "most parallel sentences to learn from, drawn by seed"] = 10_000,
+    sample: Annotated[int, "most sentences to look up, drawn by seed"] = 2000,
     refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
-    strength: Annotated[float, "of ridge"] = 1.0,
-    layers: Annotated[str | None, "cuts to read, as in 0,4,8-12; default all"] = None,
-    keep: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
-    revision: Annotated[str | None, "revision of a model on the hub"] = None,
-    seed: Annotated[int, "draws the sentences"] = 0,
-    device: str = "auto",
-    dtype: str | None = None,
-) -> Job:
+    ridge_strength: Annotated[float, Option("strength of ridge", RARE)] = 1.0,
+    layers: Layers = None,
+    save_mappings: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
+    revision: Revision = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = None,
+    out: Out = None,
+    resume: Resume = False,
+    progress: Progress = silent,
+) -> Work:
     """Learn a rotation from parallel sentences at every layer, and find the translations of others with it.
 
-    Example: isogloss rotate mini --bitext tatoeba/ --languages nl,de --train europarl.tsv --out runs/rotated
+    Example: isogloss rotate mini --bitext tatoeba/ --languages nl,de --train-bitext europarl.tsv --out runs/rotated
     """
-    chosen = [] if ways == "none" else parse_ways(ways)
+    chosen = [] if mappings == "none" else parse_ways(mappings)
     texts = _asked(bitext)
-    for name, value in (("pairs", pairs), ("pool", pool)):
+    for name, value in (("train_sample", train_sample), ("sample", sample)):
         at_least(name, value, 2)
-    at_least("refine", refine, 0), at_least("strength", strength, 0), at_least("seed", seed, 0)
-    if train is None and any(one.learns for one in chosen):
+    at_least("refine", refine, 0), at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
+    if train_bitext is None and any(one.learns for one in chosen):
         needs = next(one.name for one in chosen if one.learns)
-        raise InputError(f"{needs} is learned from parallel text; give it with --train, or choose --ways raw,centred")
-    trials = [one for text in texts for one in _trials(text, train, data=data, most=pairs, pool=pool, seed=seed)]
-    first = load(model, revision, dtype=dtype, device=device) if isinstance(model, str | Path) else model
+        raise InputError(
+            f"{needs} is learned from parallel text; give it with --train-bitext, or choose --mappings raw,centred"
+        )
+    trials = [
+        one
+        for text in texts
+        for one in _trials(text, train_bitext, data=data, most=train_sample, pool=sample, seed=seed)
+    ]
+    first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
-    if random:
+    if random_weights:
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
     check_widths((first.name, second.name), (first.width, second.width), chosen)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
-    kept = [] if keep is None else _kept(keep, first, cuts, chosen, trials)
-    read = None if second is first else model_name(second.name) + (" random" if random else "")
+    if save_mappings is not None and out is None:
+        raise InputError("save_mappings leaves maps in the run's folder; give it as out")
+    kept = [] if save_mappings is None else _kept(save_mappings, first, cuts, chosen, trials)
+    read = None if second is first else model_name(second.name) + (" random" if random_weights else "")
     names = {"model": model_name(first.name), "other_model": read}
-    fits = Fits(chosen, refine, strength, first.device if first.device.type == "cuda" else torch.device("cpu"))
+    fits = Fits(chosen, refine, ridge_strength, first.device if first.device.type == "cuda" else torch.device("cpu"))
 
     def steps(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         for number, trial in enumerate(trials):
@@ -111,35 +138,7 @@ def rotate_job(
     for one in trials:
         known = {"test": one.asked.fingerprint, "train": None if one.learned is None else one.learned.fingerprint}
         hashes[f"{one.name} {'-'.join(one.languages)}"] = known
-    return Job(str(names["model"]), steps, hashes, depth=first.cuts[-1])
-
-
-def rotate(
-    model: str | Path | Stack = "mini",
-    *bitext: Bitext | Corpus,
-    train: Any = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    progress: Progress = silent,
-    **options: Any,
-) -> pd.DataFrame:
-    """Learn a rotation from parallel sentences and look others up, from Python: `rotate_job` says what the options are.
-
-    train: a bitext, several, or paths. Returns the table of rows.
-
-    >>> table = rotate("mini", tatoeba, train=europarl)  # doctest: +SKIP
-    """
-    if out is None and options.get("keep") is not None:
-        raise InputError("keep leaves maps in the run's folder; give it as out")
-    job = rotate_job(model, *bitext, train=train, **options)
-    plain = (
-        train if train is None or isinstance(train, list) and all(isinstance(one, str) for one in train) else "given"
-    )
-    arguments = {"model": str(getattr(model, "name", model)), "train": plain, **options}
-    return execute(
-        job, command="rotate", arguments=arguments, seed=options.get("seed", 0), out=out, resume=resume,
-        progress=progress,
-    )  # fmt: skip
+    return Work(str(names["model"]), steps, hashes, depth=first.cuts[-1])
 
 
 def _trial_rows(
@@ -204,12 +203,14 @@ def _kept(keep: str, stack: Stack, cuts: Sequence[int], ways: Sequence[Way], tri
     found = list(layer_list(keep, stack) or ())
     missing = [one for one in found if one not in cuts]
     if missing:
-        raise InputError(f"--keep {keep}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}")
+        raise InputError(
+            f"--save-mappings {keep}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
+        )
     if not any(way.learns for way in ways):
-        raise InputError("--keep keeps maps that are learned, and --ways has none; add procrustes")
+        raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
     pairs = [one.languages for one in trials]
     if len(set(pairs)) < len(pairs):
-        raise InputError("--keep goes with one --bitext: several ask for a map of the same two languages")
+        raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
     return found
 
 
@@ -241,7 +242,8 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, pool: int,
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
         if len(apart) < 2:
             raise InputError(
-                f"--train has {len(apart)} sentences of {first} and {other} that are not looked up in {name}; give more"
+                f"--train-bitext has {len(apart)} sentences of {first} and {other} that are not looked up in {name}; "
+                "give more"
             )
         learned = _drawn(whole.take(apart), most, seed, "learned")
         yield Trial(name, learned, asked, whole.rows - len(apart))
@@ -259,7 +261,7 @@ def _parallel(train: Any, first: str, other: str, *, data: str | None) -> Bitext
         if {first, other} <= set(text.languages):
             return text
     there = ", ".join("-".join(one.languages) for one in given)
-    raise InputError(f"--train has no parallel text of {first} and {other}; it has {there}")
+    raise InputError(f"--train-bitext has no parallel text of {first} and {other}; it has {there}")
 
 
 def _two(text: Bitext, first: str, other: str) -> Bitext:

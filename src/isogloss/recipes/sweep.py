@@ -19,9 +19,8 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import at_least, model_name
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.registry import Recipe, find_recipe, read_options
+from isogloss.recipes.recipe import Recipe, at_least, find_recipe, model_name, read_options
 from isogloss.recipes.steps.grids import Grid, grid_jobs, known_option, read_grid, spread
 from isogloss.recipes.steps.sweeptable import collect
 from isogloss.runs.cluster import Share, on_cluster
@@ -30,7 +29,7 @@ from isogloss.runs.run import Run, check_folder, start
 from isogloss.runs.table import frame
 
 LEAVE_STATES = (
-    "seed", "seeds", "epochs", "batch", "rates", "warm_up", "decay", "weight_decay", "clip", "probe", "keep",
+    "seed", "seeds", "epochs", "batch", "rate", "warm_up", "decay", "weight_decay", "clip", "probe", "save_models",
     "checkpoint", "switch", "switch_to", "switch_words",
 )  # fmt: skip
 """Arguments that change nothing in the states of frozen layers."""
@@ -151,7 +150,7 @@ def choose_cluster(
 
 def with_shared_states(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
     """The jobs, told where to share the states of frozen layers if others freeze the same layers over the same text."""
-    if "states" not in recipe.parameters:
+    if "frozen_cache" not in recipe.parameters:
         return list(jobs)
 
     def frozen(job: Job) -> str:
@@ -159,10 +158,11 @@ def with_shared_states(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> lis
 
     alike = Counter(map(frozen, jobs))
     shares = [
-        alike[frozen(job)] > 1 and job.options.get("cache", True) and not job.options.get("states") for job in jobs
+        alike[frozen(job)] > 1 and job.options.get("cache", True) and not job.options.get("frozen_cache")
+        for job in jobs
     ]
     return [
-        replace(job, options={**job.options, "states": str(folder)}) if shared else job
+        replace(job, options={**job.options, "frozen_cache": str(folder)}) if shared else job
         for job, shared in zip(jobs, shares, strict=True)
     ]
 
@@ -176,7 +176,7 @@ def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Pro
         before = (job.first, *texts) if recipe.first == "model" else texts
         named = {} if recipe.first == "model" else {recipe.first: job.first}
         try:
-            recipe.job(*before, **named, **options)
+            recipe.check(*before, **named, **options)
         except InputError as error:
             where = ", ".join(f"{name} {value}" for name, value in job.place.items())
             raise InputError(f"{error} (with {where}; no job was started)") from error

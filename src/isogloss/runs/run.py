@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
 from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, SCHEMA, Row, frame, key, records, typed, upgrade
 
+LOCK = ".lock"
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
 
@@ -38,6 +40,37 @@ class Run:
         self.finished = False
         self.rows: list[dict[str, Any]] = []
         self._keys: set[tuple[str, ...]] = set()
+        self._lock: FileLock | None = None
+
+    def __enter__(self) -> "Run":
+        """Work in the folder inside the block; afterwards other processes may."""
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """A mistake before the first row leaves no folder; an interruption is recorded as one."""
+        if isinstance(error, InputError):
+            self.discard()
+        elif isinstance(error, KeyboardInterrupt | SystemExit) and not self.finished:
+            self.facts["status"] = "interrupted"
+            self._save()
+        self.close()
+
+    def lock(self) -> None:
+        """Keep other processes out of the folder until `close`; the system opens it again if this one dies."""
+        self._lock = FileLock(self.folder / LOCK)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise InputError(
+                f"{self.folder} is in use: another process is writing to it; wait for it, or choose another --out"
+            ) from error
+
+    def close(self) -> None:
+        """Let other processes into the folder."""
+        if self._lock is not None:
+            (self.folder / LOCK).unlink(missing_ok=True)
+            self._lock.release()
+            self._lock = None
 
     @property
     def scratch(self) -> Path:
@@ -82,6 +115,7 @@ class Run:
         with whole(self.folder / "rows.parquet") as beside:
             table.to_parquet(beside, index=False)
         self.facts |= {"finished": _now(), "status": "finished"}
+        self.finished = True
         self._save()
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         return table
@@ -119,9 +153,14 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     beginning = {"started": _now(), "finished": None, "status": "running", "notes": []}
     run = Run(path, {"schema": SCHEMA, **facts, **_surroundings(), **beginning})
     check_folder(path, resume=resume)
-    if (path / "run.json").is_file():
-        _go_on(run)
     path.mkdir(parents=True, exist_ok=True)
+    run.lock()
+    try:
+        if (path / "run.json").is_file():
+            _go_on(run)
+    except InputError:
+        run.close()
+        raise
     clear_leftovers(path)
     if not run.finished:
         run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
@@ -144,7 +183,9 @@ def check_folder(path: Path, *, resume: bool) -> None:
         if not resume:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         return
-    if path.exists() and (not path.is_dir() or any(not is_leftover(one) for one in path.iterdir())):
+    if path.exists() and (
+        not path.is_dir() or any(not is_leftover(one) and one.name != LOCK for one in path.iterdir())
+    ):
         raise InputError(f"{path} exists and is no run folder; choose another --out")
     above = next(one for one in (path, *path.absolute().parents) if one.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):

@@ -1,7 +1,7 @@
 """The one table: every answer of the toolkit is a row with the same columns.
 
-The answer: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both), the
-chance `floor`, the number `n` of items, and the `published` value where a paper has one. The coordinates say of what:
+The answer: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both),
+the chance `floor`, the number `n` of items, and the `published` value where a paper has one. The coordinates:
 
     model, other_model    what was measured, and what it was compared with
     layer, other_layer    cuts: 0 is the embedding output, k the output of block k

@@ -19,8 +19,8 @@ from isogloss.papers.hussain2020.texts import (
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
 from isogloss.progress import Progress
-from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least, model_name, one_of
 from isogloss.stack.load import locate
 from isogloss.text.corpora import Corpus
 

@@ -33,8 +33,8 @@ from isogloss.papers.jexus2020.texts import (
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
 from isogloss.progress import Progress
-from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least, model_name, one_of
 from isogloss.stack.load import locate
 
 MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot

@@ -14,8 +14,8 @@ from isogloss.papers.muller2021.texts import Piece, Texts
 from isogloss.papers.muller2021.treebanks import as_conllu, as_tags, invented_sets
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
-from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least, model_name, one_of
 from isogloss.text.catalog import data_dir
 
 MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot

@@ -18,8 +18,8 @@ from isogloss.papers.pan2021.tasktexts import DUTCH
 from isogloss.papers.pan2021.texts import Texts
 from isogloss.papers.paper import SCALES as NAMES
 from isogloss.papers.paper import Cost, Outline, Request
-from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least, model_name, one_of
 
 MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot
 SEEDS = 3

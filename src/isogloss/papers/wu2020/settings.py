@@ -15,8 +15,8 @@ from isogloss.papers.wu2020.published import ABOUT, CRAWL, DEPTH
 from isogloss.papers.wu2020.scales import SCALES, Scale
 from isogloss.papers.wu2020.texts import Texts
 from isogloss.papers.wu2020.trials import STITCHED, Trials
-from isogloss.recipes.arguments import at_least, one_of
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least, one_of
 
 SEEDS = 3
 BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32

@@ -17,7 +17,7 @@ from typing import Any
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, one_at_a_time, write_text
 from isogloss.progress import Progress, silent
-from isogloss.recipes.steps.texts import describe
+from isogloss.recipes.recipe import describe_files
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.pairstreams import PairStream, open_pairs, pack_pairs
@@ -88,7 +88,7 @@ def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[st
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
     files = {title: [path for one in some for path in one.files] for title, some in _by_title(sources).items()}
     marks = [(one.title, one.mark) for one in sources if one.mark]
-    return {**describe(files, progress), **({"in memory": marks} if marks else {})}
+    return {**describe_files(files, progress), **({"in memory": marks} if marks else {})}
 
 
 def pack_aligned(

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from isogloss.errors import InputError
-from isogloss.recipes.arguments import model_name
-from isogloss.recipes.registry import TEXT, Recipe
+from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, model_name
 from isogloss.recipes.steps.keptmodels import same_names, with_kept
 from isogloss.runs.jobs import Job
 
@@ -52,7 +51,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
 
 def known_option(name: str, recipe: Recipe, where: str) -> str:
     """The argument of a recipe that is meant, in its Python spelling."""
-    known = [*recipe.parameters, *(TEXT if recipe.takes_bitext else ())]
+    known = [*recipe.parameters, *(TEXT_OPTIONS if recipe.takes_bitext else ())]
     plain = name.strip().replace("-", "_")
     if plain not in known:
         close = difflib.get_close_matches(plain, known, 1)

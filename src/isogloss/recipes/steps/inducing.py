@@ -10,7 +10,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures import induction
 from isogloss.measures.lexicon import INDUCTION
-from isogloss.recipes.steps.layers import LayerMean, compared
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.recipes.steps.lexicontext import Entries
 from isogloss.recipes.steps.ways import Way
 from isogloss.runs.table import Row, row
@@ -31,9 +31,9 @@ class Fits:
 
 @dataclass
 class Found:
-    """What one space gives besides rows: which queries each map and method got right (queries,), with the floor; and notes."""
+    """What one space gives besides rows: which queries each map and method got right (queries,), floors, and notes."""
 
-    hits: dict[str, Tensor] = field(default_factory=dict)
+    hits: dict[tuple[str, str], Tensor] = field(default_factory=dict)
     floors: dict[tuple[str, str], float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ def behind_rows(found: Mapping[int, Found], *, base: Mapping[str, Any], unit: st
             hits = one.hits[way, method]
             without = (hits.sum() - hits) / max(1, len(hits) - 1)
             means[layer] = LayerMean(float(hits.mean()), without, one.floors[way, method])
-        rows = compared("p@1", method, means, n=len(hits), base={**base, "condition": way}, unit=unit)
+        rows = layer_rows("p@1", method, means, n=len(hits), base={**base, "condition": way}, unit=unit)
         yield from (one for one in rows if one["measure"] == "p@1_behind")  # the mean over one direction is p@1
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
-from isogloss.recipes.arguments import KEPT, model_name
+from isogloss.recipes.recipe import KEPT_MODEL, model_name
 from isogloss.runs.run import read_facts
 from isogloss.runs.table import Row, key
 from isogloss.training.probes import Probe, Reading
@@ -52,7 +52,7 @@ def keeping(
             folder.mkdir(parents=True, exist_ok=True)
             with whole_folder(path) as beside:
                 export(beside)
-                write_text(beside / KEPT, json.dumps({**about, "step": now}, indent=2) + "\n")
+                write_text(beside / KEPT_MODEL, json.dumps({**about, "step": now}, indent=2) + "\n")
         return ()
 
     return Probe(every, take)
@@ -62,7 +62,7 @@ def kept_models(run: Path) -> list[Kept]:
     """The models a run of drift has kept, by training and step; of a sweep of such runs, those of all its jobs."""
     found = [
         Kept(path.parent, run, *(json.loads(path.read_text(encoding="utf-8"))[name] for name in _FIELDS))
-        for path in (run / FOLDER).glob(f"*/*/{KEPT}")
+        for path in (run / FOLDER).glob(f"*/*/{KEPT_MODEL}")
     ]
     for job in sorted(run.glob("jobs/*/run.json")):
         found += kept_models(job.parent)
@@ -92,8 +92,9 @@ def over_steps(rows: Sequence[Row], models: Sequence[str]) -> list[dict[str, Any
     """Rows of a sweep over models, with those of kept models as curves over the steps of the tuning they come from.
 
     models: the grid's. A row of a kept model gets the name of the model that was tuned, the tuning's step and seed, and
-    its plan (as the condition where a task was trained on top); the model that was tuned is step 0 of every such curve. Of several seeds of one job
-    their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
+    its plan (as the condition where a task was trained on top);
+    the model that was tuned is step 0 of every such curve. Of several seeds of one job their mean is taken, since
+    `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
     """
     kept = [one for one in map(_read, models) if one is not None]
     if not kept:
@@ -125,9 +126,9 @@ _FIELDS = ("model", "plan", "seed", "step")
 
 def _read(model: str) -> Kept | None:
     path = Path(model)
-    if not (path / KEPT).is_file():
+    if not (path / KEPT_MODEL).is_file():
         return None
-    record = json.loads((path / KEPT).read_text(encoding="utf-8"))
+    record = json.loads((path / KEPT_MODEL).read_text(encoding="utf-8"))
     return Kept(path, path.parent.parent.parent, *(record[name] for name in _FIELDS))
 
 

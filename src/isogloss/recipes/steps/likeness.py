@@ -1,8 +1,8 @@
 """How alike two languages' spaces are before any map, as rows: CKA of the vectors a map is learned from and tried on.
 
-CKA needs no shared space, so the two may be of two models, of any widths. `condition` says of which text a row is, `test`
-(looked up) or `train` (learned from), and `measure` of which form: `cka` is debiased, `cka_biased` the printed formula
-with centring and `cka_uncentred` without.
+CKA needs no shared space, so the two may be of two models, of any widths. `condition` says of which text a row is,
+`test` (looked up) or `train` (learned from), and `measure` of which form: `cka` is debiased, `cka_biased` the printed
+formula with centring and `cka_uncentred` without.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

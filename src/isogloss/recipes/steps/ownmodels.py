@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from isogloss.errors import InputError
+from isogloss.recipes.recipe import language_entries
 from isogloss.recipes.steps.tasktexts import Sets
-from isogloss.recipes.steps.texts import entries_of
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.training.plans import Plan, frozen_at
@@ -27,7 +27,7 @@ def read_own(
     half: whether they compute in bfloat16, so that a GPU runs their sentences end to end.
     """
     found: dict[str, Stack] = {}
-    for language, folders in entries_of(given or [], "own"):
+    for language, folders in language_entries(given or [], "own"):
         if language == sets.source or language not in [one.language for one in sets.tests]:
             raise InputError(f"--own {language}: it is for a language of --test other than {sets.source}")
         if language in [one.language for one in sets.translated]:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.arguments import one_of
-from isogloss.recipes.steps.texts import Packed, Texts, describe, open_packed, pack_texts, read_packed_facts
+from isogloss.recipes.recipe import describe_files, one_of
+from isogloss.recipes.steps.texts import Packed, Texts, open_packed, pack_texts, read_packed_facts
 from isogloss.text.anchors import Dictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small
 from isogloss.training.sharing import Sharing
@@ -81,8 +81,8 @@ class Source:
         """
         if not self.texts:
             return read_packed_facts(cast(Path, self.streams))
-        facts: dict[str, Any] = {"text": describe(self.texts, progress), "tokenizer": dict(self.tokenizer)}
-        facts["held out"] = describe(self.evaluate, progress) if self.evaluate else self.held
+        facts: dict[str, Any] = {"text": describe_files(self.texts, progress), "tokenizer": dict(self.tokenizer)}
+        facts["held out"] = describe_files(self.evaluate, progress) if self.evaluate else self.held
         if self.dictionaries:
             words = json.dumps(self.dictionaries, sort_keys=True, ensure_ascii=False).encode()
             facts["extra anchors"] = {"sha256": hashlib.sha256(words).hexdigest(), "seed": self.seed}

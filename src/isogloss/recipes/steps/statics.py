@@ -10,8 +10,8 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
+from isogloss.recipes.recipe import describe_files, language_files
 from isogloss.recipes.steps.lexicontext import Text
-from isogloss.recipes.steps.texts import describe, read_texts
 from isogloss.text.readers.wordvectors import read_word_vectors
 from isogloss.vectors.static import cooccurrences, ppmi_vectors
 
@@ -34,7 +34,7 @@ class Static:
 
     def hashes(self, progress: Progress) -> Any:
         """What a run records of it."""
-        return describe({language: [path] for language, path in self.files.items()}, progress) or TRAIN
+        return describe_files({language: [path] for language, path in self.files.items()}, progress) or TRAIN
 
 
 def read_static(given: Sequence[str] | Mapping[str, Any], languages: Sequence[str]) -> Static:
@@ -43,7 +43,7 @@ def read_static(given: Sequence[str] | Mapping[str, Any], languages: Sequence[st
         return Static({})
     if TRAIN in given:
         raise InputError("--static train stands alone; leave it out, or the files")
-    files = read_texts(given, option="static")
+    files = language_files(given, option="static")
     missing = [one for one in languages if one not in files]
     if missing:
         raise InputError(f"--static has no word vectors of {', '.join(missing)}; give LANG=FILE for each, or train")

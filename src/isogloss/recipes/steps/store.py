@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from isogloss.files import whole, write_text
-from isogloss.recipes.steps.vocabulary import Vocabulary, words_of
 from isogloss.text.corpora import Corpus
+from isogloss.text.vocabulary import Vocabulary, words_of
 from isogloss.vectors.extract import Vectors
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from isogloss.recipes.arguments import model_name
+from isogloss.recipes.recipe import model_name
 from isogloss.recipes.steps.grids import Grid, as_settings
 from isogloss.recipes.steps.keptmodels import over_steps
 from isogloss.recipes.steps.seedmeans import mean_rows
@@ -13,7 +13,7 @@ from isogloss.runs.run import Run, read_facts, read_rows
 from isogloss.runs.table import Row, is_given, key, settings_of, settings_text
 
 CARRIED = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
-"""Arguments whose value the rows have in a column: plans in `plan`, what is switched in `condition`, the others in their own."""
+"""Arguments whose value the rows have in a column: what is switched in `condition`, the others in their own."""
 
 
 def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:

@@ -12,11 +12,10 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import silent
-from isogloss.recipes.arguments import one_of
+from isogloss.recipes.recipe import language_files, one_of
 from isogloss.recipes.steps.lexicontext import fingerprint
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
-from isogloss.recipes.steps.texts import read_texts
 from isogloss.recipes.steps.translations import need_segments
 from isogloss.tasks.segments import Segments
 from isogloss.tasks.task import Example, Items, Task, chain_items
@@ -74,7 +73,7 @@ def read_switching(task: Task, sets: Sets, *, share: float, to: str, words: floa
         if not 0 <= value <= 1:
             raise InputError(f"--{name} is a probability, from 0 to 1, not {value}")
     one_of("switch_to", to, SWITCH_TO)
-    files = read_texts(lexicon or [], option="lexicon")
+    files = language_files(lexicon or [], option="lexicon")
     for name, given in (("switch", share), ("switch-words", words), ("lexicon", files)):
         if given:
             need_segments(task, f"--{name}")

@@ -93,8 +93,8 @@ def fit(
 ) -> Iterator[Sequence[Row]]:
     """The rows of one training as they come; nothing where it is done.
 
-    place: its model, task, source, plan, condition, settings (which tell rates apart) and seed in the rows. at_end: more rows, of the
-    model as it is after the last update.
+    place: its model, task, source, plan, condition, settings (which tell rates apart) and seed. at_end: more rows,
+    of the model as it is after the last update.
     """
     folder = training_folder(run, place)
     if not (folder / FINISHED).is_file():

@@ -8,7 +8,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
-from isogloss.recipes.steps.texts import entries_of
+from isogloss.recipes.recipe import language_entries
 from isogloss.tasks.task import Example, Item, Items, Labels, Task, join_items
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
 
@@ -103,12 +103,12 @@ def read_sets(task: Task, train: Any, dev: Any, tests: Any, *, skip_bad: bool = 
 
     Where a bad row is not to be skipped, the first one ends it with its sentence.
     """
-    trained = list(entries_of(train, "train"))
+    trained = list(language_entries(train, "train"))
     if len(trained) != 1:
         named = ", ".join(language for language, _ in trained)
         raise InputError(f"--train is one language, LANG=FILE[,FILE], not {len(trained)} ({named})")
     source = trained[0][0]
-    developed, tested = list(entries_of(dev, "dev")), list(entries_of(tests, "test"))
+    developed, tested = list(language_entries(dev, "dev")), list(language_entries(tests, "test"))
     _refuse_unclear(source, developed, tested)
     first = _read(task, *trained[0], labels=None, skip_bad=skip_bad)
     labels = task.labels(first.examples)

@@ -4,13 +4,11 @@ Packed text is a folder of its own: `streams.json` says what it was made from, `
 are all that training needs. So text can be packed on one machine and trained on another that never sees it.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,6 @@ from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.text.batches import marks
-from isogloss.text.languages import code
-from isogloss.text.readers.names import language_of
 from isogloss.text.split import held_out
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
 from isogloss.text.tokenizers import train_tokenizers
@@ -47,31 +43,6 @@ class Packed:
         return list(self.train)
 
 
-def read_texts(given: Given, *, option: str = "text") -> dict[str, list[Path]]:
-    """Files of each language from `LANG=FILE[,FILE...]`, or from a folder of files named `*.LANG.txt`.
-
-    A language given twice, a file that is missing or empty, and a code that is none are refused.
-    """
-    found: dict[str, list[Path]] = {}
-    for language, files in entries_of(given, option):
-        if language in found:
-            raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
-        found[language] = files
-    for language, files in found.items():
-        if not files:
-            raise InputError(f"--{option} {language}: no file is named; give {language}=FILE")
-        for path in files:
-            if path.is_dir():
-                raise InputError(
-                    f"--{option} {language}: {path} is a folder; name files, or give a folder without LANG="
-                )
-            if not path.is_file():
-                raise InputError(f"--{option} {language}: there is no file {path}")
-            if not any(True for _ in islice(paragraphs([path]), 1)):
-                raise InputError(f"--{option} {language}: {path} is empty")
-    return found
-
-
 def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
     """The same files, some of them several times or not at all: `PATTERN=N` for every file whose name fits.
 
@@ -92,24 +63,6 @@ def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
     if without:
         raise InputError(f"--repeat leaves no text of {', '.join(without)}")
     return repeated
-
-
-def describe(texts: Texts, progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
-    """Name, size and hash of every file: what a run records of its text."""
-    total, done = sum(path.stat().st_size for files in texts.values() for path in set(files)), 0
-    facts: dict[str, list[dict[str, Any]]] = {}
-    for language, files in texts.items():
-        for path in dict.fromkeys(files):
-            digest = hashlib.sha256()
-            with path.open("rb") as file:
-                while block := file.read(2**22):
-                    digest.update(block)
-                    done += len(block)
-                    progress("hashing the text", done, total)
-            one: dict[str, Any] = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
-            one |= {"times": times} if (times := list(files).count(path)) > 1 else {}
-            facts.setdefault(language, []).append(one)
-    return facts
 
 
 def pack_texts(
@@ -266,32 +219,3 @@ def _read_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error
-
-
-def entries_of(given: Given, option: str) -> Iterator[tuple[str, list[Path]]]:
-    """The code and the files of each entry; a language may have several."""
-    if isinstance(given, Mapping):
-        for language, files in given.items():
-            several = [files] if isinstance(files, str | Path) else list(files)
-            yield code(language), [Path(one) for one in several]
-        return
-    for entry in [str(given)] if isinstance(given, str | Path) else map(str, given):
-        language, equals, files = entry.partition("=")
-        if equals:
-            yield code(language), [Path(one.strip()) for one in files.split(",") if one.strip()]
-        elif Path(entry).is_dir():
-            yield from _folder(Path(entry), option)
-        else:
-            raise InputError(f"--{option} takes LANG=FILE or a folder of files named *.LANG.txt, not {entry!r}")
-
-
-def _folder(folder: Path, option: str) -> Iterator[tuple[str, list[Path]]]:
-    """Files of a folder by the language in their names: europarl.nl.txt, nl.txt."""
-    groups: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob("*.txt")):
-        language = language_of(path)
-        if language is not None:
-            groups.setdefault(language, []).append(path)
-    if not groups:
-        raise InputError(f"--{option}: {folder} has no files named *.LANG.txt, as in europarl.nl.txt")
-    yield from groups.items()

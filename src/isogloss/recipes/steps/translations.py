@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
+from isogloss.recipes.recipe import language_files
 from isogloss.recipes.steps.tasktexts import Set, Sets, set_name
-from isogloss.recipes.steps.texts import read_texts
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Task
 from isogloss.text.readers.lines import Problem, fail
@@ -26,7 +26,7 @@ def with_translated(task: Task, sets: Sets, given: Any, *, skip_bad: bool = Fals
     Where bad rows are skipped, so are questions that a language lacks; of sentence pairs, which have no names, there
     must be as many in every language.
     """
-    others = read_texts(given or [], option="translated")
+    others = language_files(given or [], option="translated")
     if not others:
         return sets
     segments = need_segments(task, "--translated")

@@ -7,17 +7,15 @@ neither the order of the file nor a seed changes it, and copies of a sentence ar
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.steps.texts import read_texts
+from isogloss.recipes.recipe import joined_corpus, language_files
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.readers import read_corpus
 from isogloss.text.split import place
 from isogloss.training.sentences import Sentences, masking_of, tokenise
 
@@ -92,10 +90,10 @@ def read_corpora(
 
     share: of the target's sentences, for the test, and as many for the validation. batch: the fewest to train on.
     """
-    read = read_texts([target] if isinstance(target, str) else target, option="target")
+    read = language_files([target] if isinstance(target, str) else target, option="target")
     if len(read) != 1:
         raise InputError(f"--target is one language, LANG=FILE, not {len(read)} ({', '.join(read)})")
-    elsewhere = read_texts(others, option="others")
+    elsewhere = language_files(others, option="others")
     (language, files), *_ = read.items()
     if language in elsewhere:
         raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
@@ -158,11 +156,3 @@ def _whole(order: Sequence[int], places: Sequence[float], count: int) -> int:
     while 0 < count < len(order) and places[order[count]] == places[order[count - 1]]:
         count += 1
     return count
-
-
-def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
-    """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
-    read = [read_corpus(path, language) for path in files]
-    return Corpus(
-        language, [one for corpus in read for one in corpus], name=read[0].name if len(read) == 1 else language
-    )

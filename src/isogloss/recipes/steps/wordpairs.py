@@ -21,11 +21,11 @@ from isogloss.mappings import Normalisation
 from isogloss.measures.links import one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.turning import layer_of
-from isogloss.recipes.steps.vocabulary import links_of, words_of
 from isogloss.recipes.steps.wordspaces import word_spaces
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus, Link
+from isogloss.text.vocabulary import links_of, words_of
 from isogloss.vectors.extract import Vectors
 
 
