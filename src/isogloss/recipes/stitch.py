@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 from isogloss.errors import InputError
 from isogloss.mappings.mapping import RESTORES
+from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.progress import Progress, named, silent
+from isogloss.recipes.layer_comparison import shared_layers
 from isogloss.recipes.recipe import (
     Batch,
     CheckpointEvery,
@@ -39,12 +41,10 @@ from isogloss.recipes.recipe import (
     optimisation,
     recipe,
 )
-from isogloss.recipes.steps.inducing import shared_layers, underdetermined_note
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.stitching import Stitched, fit_stitched, read_states, stitched_rows, ways_of
 from isogloss.recipes.steps.taskfitting import Fitting
 from isogloss.recipes.steps.tasktexts import Sets, lost_notes, read_sets, tokenise_set
-from isogloss.recipes.steps.ways import Way, parse_ways
 from isogloss.recipes.steps.wordpairs import pairs_at, read_words
 from isogloss.recipes.steps.wordpairs import word_pairs as choose_word_pairs
 from isogloss.recipes.steps.wordspaces import space_rows
@@ -148,7 +148,7 @@ def stitch(
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **at)]
             shapes = there[number], here[number]
-            fitted = mapped.fit(x, y, spaces=(x, y), shapes=shapes, refine=refine, strength=1.0).restored(denormalise)
+            fitted = mapped.fit(x, y, spaces=(x, y), normalisations=shapes, refine=refine).restored(denormalise)
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
             states = cache(partial(read_states, (source, second), text, fitted, cut=cut, dtype=fitting.dtype,
@@ -181,8 +181,8 @@ def stitch(
     return Work(str(where["model"]), work, hashes, sets.notes, source.last)
 
 
-def _way(text: str) -> Way:
-    found = parse_ways(text)
+def _way(text: str) -> MappingSpec:
+    found = parse_mappings(text)
     if len(found) > 1 or not found[0].learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {text!r}")
     return found[0]

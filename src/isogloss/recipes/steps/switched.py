@@ -12,8 +12,8 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import silent
+from isogloss.recipes.lexicon import fingerprint
 from isogloss.recipes.recipe import language_files, one_of
-from isogloss.recipes.steps.lexicontext import fingerprint
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
 from isogloss.recipes.steps.translations import need_segments
