@@ -52,7 +52,6 @@ PRETRAIN = (
     "pretrain " + TEXT + " --depth 2 --width 16 --heads 2 --vocabulary 150 --length 16 --batch 4 --steps 6 --warm-up 2"
     " --report 2 --probe 2 --checkpoint 2 --held-out 0.1"
 )
-MAP_SMALL = "--pool 60 --words 60 --points 12 --perplexity 5"
 
 
 def task(name: str, folder: str, suffix: str, dev: str = "qaa qab") -> str:
@@ -72,7 +71,7 @@ SWITCHED = (
 # Name of a run -> its command line, without --out and --quiet. A run may read an earlier one, as $OUT/NAME.
 RECIPES = {
     "map": "map mini --languages en,nl,zh --layers 0,6,12 --pool 60 --words 100 --points 20",
-    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre {MAP_SMALL}",
+    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --pool 60 --words 60 --points 12 --perplexity 5",
     "lexicon": f"lexicon $IN/multi {TEXT} --train $IN/long/train.txt --test $IN/long/test.txt"
     " --ways raw,centred,procrustes+iterative,least-squares,ridge --refine 1 --static train --least 1",
     "lexicon-other": f"lexicon $IN/multi --other $IN/own {TEXT} --train $IN/long/train.txt"
@@ -90,7 +89,7 @@ RECIPES = {
     " --warm-up 2 --no-dropout --weight-decay 0.01",
     "drift-legacy": f"{DRIFT} {OTHERS} {NATIVE} --plans last:1 --legacy each",
     "drift-save": f"{DRIFT} {OTHERS} --plans freeze:0,last:1 --seeds 2 --save 4",
-    "map-kept": f"sweep map --grid model=$OUT/drift-save {BITEXT} {MAP_SMALL}",
+    "map-kept": f"sweep map --grid model=$OUT/drift-save {BITEXT} --pool 60 --words 60 --points 0",
     "transfer-kept": f"sweep transfer --grid model=$OUT/drift-save {NLI} --epochs 1 --batch 4 --rates 1e-3 --seeds 2",
     "transfer-nli": f"transfer $IN/bert {NLI} {TRAIN} --plans freeze:-1,freeze:2 --rates 1e-3,1e-2 --seeds 2",
     "transfer-switch": f"transfer $IN/bert {NLI} {TRAIN} {SWITCHED} --plans freeze:0 --rates 1e-3 --keep",
@@ -107,7 +106,7 @@ RECIPES = {
     "pretrain-anchors": f"{PRETRAIN} --architecture bert --anchors extra --lexicon qaa-qab=$IN/long/all.txt",
     "pretrain-none": f"{PRETRAIN} --architecture bert --anchors none",
     "pretrain-separate": f"{PRETRAIN} {BITEXT} --architecture bert --vocabularies separate --separate embeddings+1-1",
-    "sweep-map": f"sweep map --grid model=$IN/gpt2,$IN/t5,$IN/modernbert --grid seed=0,1 {PLANTED} {MAP_SMALL}",
+    "sweep-map": f"sweep map --grid model=$IN/gpt2,$IN/t5 --grid seed=0,1 {PLANTED} --words 60 --points 0",
     "sweep-align": f"sweep {ALIGN} --queue 18 --projection-width 8 --grid tlm=0,1 --grid seed=0,1",
 }
 # These write a folder, which is given in place of --out; the vectors that it gives are compared instead of rows.
