@@ -220,17 +220,19 @@ def compare(before: Path, after: Path) -> int:
         if vectors[0].is_file():
             one, other = map(np.load, vectors)
             largest = _largest(one, other) if one.shape == other.shape else np.inf
-            same, text = (
-                largest <= TOLERANCE,
-                f"vectors {one.shape} and {other.shape}, largest difference {largest:.1e}",
-            )
+            same, text = largest <= TOLERANCE, f"vectors {one.shape}, largest relative difference {largest:.1e}"
         else:
             same, text = compare_rows(before / name, after / name)
         different += not same
         print(f"{'same     ' if same else 'DIFFERENT'}  {name}: {text}")
-    for root, missing in ((after, names[0] - names[1]), (before, names[1] - names[0])):
-        if missing:
-            print(f"not in {root}: {', '.join(sorted(missing))}")
+    failed = {path.stem for path in (after / "logs").glob("*.txt")} & (names[0] - names[1])
+    for name in sorted(failed):
+        print(f"DIFFERENT  {name}: it left no rows; see {after / 'logs' / name}.txt")
+    for root, missing in ((after, names[0] - names[1] - failed), (before, names[1] - names[0])):
+        shown = [name for name in sorted(missing) if name.split("/")[0] not in missing | failed or "/" not in name]
+        if shown:
+            print(f"not in {root}: {', '.join(shown)}")
+    different += len(failed)
     print(f"{len(names[0] & names[1])} runs compared, {different} differ")
     return different
 
@@ -245,7 +247,7 @@ def compare_rows(before: Path, after: Path) -> tuple[bool, str]:
     shared = one.index.intersection(other.index)
     missing, new = one.index.difference(other.index), other.index.difference(one.index)
     largest = {name: _largest(one.loc[shared, name], other.loc[shared, name]) for name in NUMBERS}
-    numbers = ", ".join(f"{name} {most:.1e}" for name, most in largest.items())
+    numbers = ", ".join(f"{name} {most:.0e}" for name, most in largest.items())
     lines = [f"{len(one)} rows, {len(missing)} missing, {len(new)} new; largest relative differences: {numbers}"]
     for title, keys in (("missing", missing), ("new", new)):
         lines += [f"    {title}: " + ", ".join(cell for cell in key[:-1] if cell) for key in keys[:3]]
@@ -253,7 +255,7 @@ def compare_rows(before: Path, after: Path) -> tuple[bool, str]:
         if largest[name] > TOLERANCE:
             key = shared[int(np.argmax(_differences(one.loc[shared, name], other.loc[shared, name])))]
             coordinate_text = ", ".join(cell for cell in key[:-1] if cell)
-            lines.append(f"    {name} {one.loc[key, name]!r} is now {other.loc[key, name]!r}: {coordinate_text}")
+            lines.append(f"    {name} {one.loc[key, name]:.12g} is now {other.loc[key, name]:.12g}: {coordinate_text}")
     return not len(missing) and not len(new) and max(largest.values()) <= TOLERANCE, "\n".join(lines)
 
 
