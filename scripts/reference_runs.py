@@ -17,6 +17,7 @@ Recordings are comparable only on the same machine.
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -177,6 +178,7 @@ def record(out: Path, inputs: Path, runs: dict[str, str], *, pages: bool) -> int
         exports = "FOLDER" in words
         words = [str(out / name / "model") if word == "FOLDER" else word for word in words]
         words += ["--quiet"] if exports else ["--out", str(out / name), "--quiet"]
+        shutil.rmtree(out / name, ignore_errors=True)  # of an earlier recording
         began = time.monotonic()
         with (out / "logs" / f"{name}.txt").open("w") as log:
             log.write(f"isogloss {' '.join(words)}\n")
