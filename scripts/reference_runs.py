@@ -44,13 +44,13 @@ DRIFT = (
 OTHERS = "--others qab=$IN/texts/qab.txt --others qac=$IN/texts/qac.txt"
 NATIVE = "--native $IN/own"
 TRAIN = "--epochs 2 --batch 4 --checkpoint 3"
-STITCH = "stitch $IN/bert --other $IN/turned " + PLANTED + " --epochs 4 --batch 8 --rate 3e-3 --fresh 1 --layers 0,2"
+STITCH = "stitch $IN/bert --other $IN/turned " + PLANTED + " --epochs 4 --batch 8 --rate 3e-3 --fresh-layers 1 --layers 0,2"
 ALIGN = (
-    "align $IN/multi --train qaa-qab=$IN/long/qaa.txt,$IN/long/qab.txt --batch 6 --steps 6 --warm-up 1"
+    "align $IN/multi --train-bitext qaa-qab=$IN/long/qaa.txt,$IN/long/qab.txt --batch 6 --steps 6 --warm-up 0.17"
     " --rate 1e-3 --report 2 --probe 3 --checkpoint 2 --held-out 0.2"
 )
 PRETRAIN = (
-    "pretrain " + TEXT + " --depth 2 --width 16 --heads 2 --vocabulary 150 --length 16 --batch 4 --steps 6 --warm-up 2"
+    "pretrain " + TEXT + " --depth 2 --width 16 --heads 2 --vocabulary 150 --length 16 --batch 4 --steps 6 --warm-up 0.34"
     " --report 2 --probe 2 --checkpoint 2 --held-out 0.1"
 )
 
@@ -71,39 +71,39 @@ SWITCHED = (
 
 # Name of a run -> its command line, without --out and --quiet. A run may read an earlier one, as $OUT/NAME.
 RECIPES = {
-    "map": "map mini --languages en,nl,zh --layers 0,6,12 --pool 60 --words 100 --points 20",
-    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --pool 60 --words 60 --points 12 --perplexity 5",
-    "lexicon": f"lexicon $IN/multi {TEXT} --train $IN/long/train.txt --test $IN/long/test.txt"
-    " --ways raw,centred,procrustes+iterative,least-squares,ridge --refine 1 --static train --least 1",
-    "lexicon-other": f"lexicon $IN/multi --other $IN/own {TEXT} --train $IN/long/train.txt"
-    " --test $IN/long/test.txt --levels word --no-identical --sentences 100 --vocabulary 60",
+    "map": "map mini --languages en,nl,zh --layers 0,6,12 --sample 60 --words 100 --points 20",
+    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --sample 60 --words 60 --points 12 --tsne-perplexity 5",
+    "lexicon": f"lexicon $IN/multi {TEXT} --train-lexicon $IN/long/train.txt --test-lexicon $IN/long/test.txt"
+    " --mappings raw,centred,procrustes+iterative,least-squares,ridge --refine 1 --static train --min-count 1",
+    "lexicon-other": f"lexicon $IN/multi --other $IN/own {TEXT} --train-lexicon $IN/long/train.txt"
+    " --test-lexicon $IN/long/test.txt --levels word --no-identical --sample 100 --vocabulary 60",
     "rotate": "rotate $IN/multi --bitext $IN/texts/qaa.txt --bitext $IN/texts/qab.txt"
-    " --languages qaa,qab --train $IN/long/qaa.txt --train $IN/long/qab.txt --pairs 120 --pool 50 --refine 1"
-    " --keep 1,2 --ways raw,centred,procrustes,procrustes+iterative,least-squares,ridge+length",
-    "rotate-other": f"rotate $IN/bert --other $IN/turned {PLANTED} --train $IN/planted/more-qaa.txt"
-    " --train $IN/planted/more-qab.txt --ways raw,procrustes",
-    "rotate-random": f"rotate $IN/multi --random {BITEXT} --ways none",
+    " --languages qaa,qab --train-bitext $IN/long/qaa.txt --train-bitext $IN/long/qab.txt --train-sample 120 --sample 50 --refine 1"
+    " --save-mappings 1,2 --mappings raw,centred,procrustes,procrustes+iterative,least-squares,ridge+length",
+    "rotate-other": f"rotate $IN/bert --other $IN/turned {PLANTED} --train-bitext $IN/planted/more-qaa.txt"
+    " --train-bitext $IN/planted/more-qab.txt --mappings raw,procrustes",
+    "rotate-random": f"rotate $IN/multi --random-weights {BITEXT} --mappings none",
     "stitch-ner": f"{STITCH} {task('ner', 'stitch-ner', 'tsv', 'qaa')} --seeds 2",
-    "stitch-parsing": f"{STITCH} {task('parsing', 'stitch-parsing', 'conllu', 'qaa')} --restore raw --pool mean",
+    "stitch-parsing": f"{STITCH} {task('parsing', 'stitch-parsing', 'conllu', 'qaa')} --denormalise raw --pooling mean",
     "drift": f"{DRIFT} {OTHERS} {NATIVE} {BITEXT} --plans freeze:0,last:1 --seeds 2 --attention",
     "drift-stop": f"{DRIFT} {OTHERS} --plans unfreeze:1/epoch --epochs 3 --stop balance --patience 2 --decay cosine"
-    " --warm-up 2 --no-dropout --weight-decay 0.01",
+    " --warm-up 0.12 --no-dropout --weight-decay 0.01",
     "drift-legacy": f"{DRIFT} {OTHERS} {NATIVE} --plans last:1 --legacy each",
-    "drift-save": f"{DRIFT} {OTHERS} --plans freeze:0,last:1 --seeds 2 --save 4",
-    "map-kept": f"sweep map --grid model=$OUT/drift-save {BITEXT} --pool 60 --words 60 --points 0",
-    "transfer-kept": f"sweep transfer --grid model=$OUT/drift-save {NLI} --epochs 1 --batch 4 --rates 1e-3 --seeds 2",
-    "transfer-nli": f"transfer $IN/bert {NLI} {TRAIN} --plans freeze:-1,freeze:2 --rates 1e-3,1e-2 --seeds 2",
-    "transfer-switch": f"transfer $IN/bert {NLI} {TRAIN} {SWITCHED} --plans freeze:0 --rates 1e-3 --keep",
-    "transfer-pos": f"transfer $IN/bert {task('pos', 'pos', 'conllu')} {TRAIN} {PLANTED} --rates 1e-2"
+    "drift-save": f"{DRIFT} {OTHERS} --plans freeze:0,last:1 --seeds 2 --save-every 4",
+    "map-kept": f"sweep map --grid model=$OUT/drift-save {BITEXT} --sample 60 --words 60 --points 0",
+    "transfer-kept": f"sweep transfer --grid model=$OUT/drift-save {NLI} --epochs 1 --batch 4 --rate 1e-3 --seeds 2",
+    "transfer-nli": f"transfer $IN/bert {NLI} {TRAIN} --plans freeze:-1,freeze:2 --rate 1e-3,1e-2 --seeds 2",
+    "transfer-switch": f"transfer $IN/bert {NLI} {TRAIN} {SWITCHED} --plans freeze:0 --rate 1e-3 --save-models",
+    "transfer-pos": f"transfer $IN/bert {task('pos', 'pos', 'conllu')} {TRAIN} {PLANTED} --rate 1e-2"
     " --plans freeze:-1,reinit:1-2 --legacy windows,specials --seeds 2",
-    "transfer-own": f"transfer $IN/bert {task('ner', 'ner', 'tsv', 'qaa')} {TRAIN} --own qab=$IN/turned"
-    " --plans freeze:1 --rates 2e-2 --probe 2",
-    "transfer-parsing": f"transfer $IN/bert {task('parsing', 'parsing', 'conllu')} {TRAIN} --rates 1e-2",
-    "transfer-qa": f"transfer $IN/modernbert {task('qa', 'qa', 'json')} {TRAIN} --rates 1e-2 --plans last:1",
+    "transfer-own": f"transfer $IN/bert {task('ner', 'ner', 'tsv', 'qaa')} {TRAIN} --target-models qab=$IN/turned"
+    " --plans freeze:1 --rate 2e-2 --probe 2",
+    "transfer-parsing": f"transfer $IN/bert {task('parsing', 'parsing', 'conllu')} {TRAIN} --rate 1e-2",
+    "transfer-qa": f"transfer $IN/modernbert {task('qa', 'qa', 'json')} {TRAIN} --rate 1e-2 --plans last:1",
     "align-queue": f"{ALIGN} --negatives queue --queue 18 --projection-width 8 --tlm 1 --layer 1 --best",
-    "align-batch": f"{ALIGN} --negatives batch --projection none --tlm 0 --pull 1 --pool mean",
+    "align-batch": f"{ALIGN} --negatives batch --projection none --tlm 0 --pull 1 --pooling mean",
     "pretrain": f"{PRETRAIN} {BITEXT} --architecture bert --whole-words --dropout 0.1",
-    "pretrain-modern": f"{PRETRAIN} --tokenizer unigram --decay trapezoid --store float16",
+    "pretrain-modern": f"{PRETRAIN} --tokenizer unigram --decay trapezoid --save-dtype float16",
     "pretrain-anchors": f"{PRETRAIN} --architecture bert --anchors extra --lexicon qaa-qab=$IN/long/all.txt",
     "pretrain-none": f"{PRETRAIN} --architecture bert --anchors none",
     "pretrain-separate": f"{PRETRAIN} {BITEXT} --architecture bert --vocabularies separate --separate embeddings+1-1",
