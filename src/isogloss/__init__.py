@@ -27,8 +27,7 @@ from isogloss.measures import (
     retrieval,
     retrieve,
 )
-from isogloss.measures.aligner import align
-from isogloss.measures.links import alignment_error_rate, argmax_links, itermax_links
+from isogloss.measures.word_alignment import align_words, alignment_error_rate, argmax_links, itermax_links
 from isogloss.papers import reproduce
 from isogloss.progress import bar
 from isogloss.recipes import align_model, drift, lexicon, pretrain, rotate, stitch, sweep, transfer
@@ -47,8 +46,8 @@ __all__ = [
     "Lexicon",
     "Mapping",
     "Stack",
-    "align",
     "align_model",
+    "align_words",
     "alignment_error_rate",
     "anisotropy",
     "argmax_links",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers import find
 from isogloss.papers.tables import as_text
 from isogloss.papers.wu2020 import published as paper

@@ -12,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.recipes.steps.lexicontext import draw_sentences, entries, single_pieces
 from isogloss.recipes.steps.ways import parse_ways
 from isogloss.text.corpora import Lexicon
-from isogloss.vectors.types import count_types, types_of
+from isogloss.vectors.static import count_types, types_of
 from tiny_commands import command_line
 from tiny_pretraining import write_lexicons, write_texts
 

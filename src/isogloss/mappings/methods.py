@@ -18,7 +18,7 @@ from isogloss.errors import InputError
 from isogloss.mappings.mapping import Mapping
 from isogloss.mappings.normalise import Normalisation, normalisation
 from isogloss.measures.inputs import double, paired
-from isogloss.measures.neighbours import mutual
+from isogloss.measures.retrieval import mutual
 
 Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures.inputs import matrix
-from isogloss.measures.neighbours import unit_rows
+from isogloss.measures.retrieval import unit_rows
 
 NORMALISATIONS = ("none", "centred", "length", "iterative")
 ROUNDS = 5

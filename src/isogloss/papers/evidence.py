@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.papers.tables import number
 
 LEAST = 3  # seeds for an interval

@@ -24,8 +24,8 @@ from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Part, Stack, measuring
 from isogloss.text.batches import Batch, chunks, encode, group
 from isogloss.text.corpora import Corpus, check_corpus
-from isogloss.vectors.cache import kept
 from isogloss.vectors.pool import first_of_group, mean_by_group
+from isogloss.vectors.store import cached
 
 Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
@@ -134,7 +134,7 @@ def vectors(
         return compute()
     if isinstance(stack, Chain) and any(not isinstance(one, Module) for group in stack.maps for one in group):
         raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
-    return kept(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
+    return cached(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
 
 
 def _chunk(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.papers.evidence import LEAST
 from isogloss.papers.hussain2020.published import (
     ALL,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures import induction
-from isogloss.measures.lexicon import INDUCTION
+from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.lexicontext import Entries
 from isogloss.recipes.steps.ways import Way
@@ -78,7 +78,7 @@ def space_rows(
         if mapping.underdetermined:
             found.notes.append(underdetermined_note(way.name, mapping.pairs, x.shape[1], "the dictionary"))
         mapped, goal = mapping(x), mapping.target(y)
-        for method in INDUCTION:
+        for method in INDUCTION_METHODS:
             one = induction(mapped, goal, test, method=method, ks=KS)
             variant = f"{way.name} {method}"
             found.hits[variant], found.floors[variant] = (one.ranks == 1).double(), one.floor[1]

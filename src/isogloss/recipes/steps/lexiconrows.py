@@ -25,7 +25,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Lexicon
-from isogloss.vectors.types import TypeVectors, open_types, type_vectors
+from isogloss.vectors.static import TypeVectors, open_types, type_vectors
 
 LEVELS = ("word", "piece")
 Words = Mapping[str, Sequence[str]]

@@ -20,7 +20,7 @@ from isogloss.text.corpora import Lexicon
 from isogloss.text.readers import read_lexicon
 from isogloss.text.readers.names import languages_of
 from isogloss.text.streams import paragraphs
-from isogloss.vectors.types import count_types
+from isogloss.vectors.static import count_types
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from isogloss.measures import CkaStream
-from isogloss.measures.aligner import align
-from isogloss.measures.blocks import block_size
-from isogloss.measures.links import AER, alignment_error_rate, itermax_links
+from isogloss.measures.cka import block_size
+from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import Progress
 from isogloss.recipes.steps.layers import LayerMean, compared
 from isogloss.recipes.steps.store import Store
@@ -174,7 +173,7 @@ def _statistical(bitext: Bitext, pool: list[int], gold: Links, base: Mapping[str
     """Where the bitext has links set by hand: how far the statistical aligner gets on the same sentences."""
     for (source, target), given in gold.items():
         sides = [[words_of(bitext[language], number) for number in pool] for language in (source, target)]
-        judged = alignment_error_rate(align(sides[0], sides[1]), given)
+        judged = alignment_error_rate(align_words(sides[0], sides[1]), given)
         place = {**base, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, variant="statistical", **place)
 

@@ -1,4 +1,4 @@
-"""Dependency trees: the best one under given scores, and how well a guess agrees with the gold tree.
+"""Dependency parsing: the best one under given scores, and how well a guess agrees with the gold tree.
 
 Words are numbered from 1; 0 is the root, which is no word. A tree gives every word one head, from every word the root
 is reached, and exactly one word hangs on the root, as Universal Dependencies ask for.
@@ -203,20 +203,20 @@ def attachment(
     if len(gold) != len(guess):
         raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; they must be as many")
     total = Attachment(0, 0, 0)
-    for number, (one, other) in enumerate(zip(gold, guess, strict=True)):
-        if not len(one.heads) == len(one.relations) == len(other.heads) == len(other.relations):
+    for number, (tree, parsed) in enumerate(zip(gold, guess, strict=True)):
+        if not len(tree.heads) == len(tree.relations) == len(parsed.heads) == len(parsed.relations):
             raise InputError(
-                f"tree {number} has {len(one.heads)} gold and {len(other.heads)} guessed words; "
+                f"tree {number} has {len(tree.heads)} gold and {len(parsed.heads)} guessed words; "
                 "attachment is scored over the same words"
             )
-        kept = [punctuation or one.tags[word] not in PUNCTUATION for word in range(len(one.heads))]
-        right = [mine == theirs for mine, theirs in zip(one.heads, other.heads, strict=True)]
-        pairs = zip(one.relations, other.relations, strict=True)
+        counted = [punctuation or tree.tags[word] not in PUNCTUATION for word in range(len(tree.heads))]
+        right = [mine == theirs for mine, theirs in zip(tree.heads, parsed.heads, strict=True)]
+        pairs = zip(tree.relations, parsed.relations, strict=True)
         named = [mine == theirs if subtypes else universal(mine) == universal(theirs) for mine, theirs in pairs]
         total += Attachment(
-            sum(k and r for k, r in zip(kept, right, strict=True)),
-            sum(k and r and n for k, r, n in zip(kept, right, named, strict=True)),
-            sum(kept),
+            sum(c and r for c, r in zip(counted, right, strict=True)),
+            sum(c and r and n for c, r, n in zip(counted, right, named, strict=True)),
+            sum(counted),
         )
     return total
 
@@ -230,13 +230,31 @@ def universal(relation: str) -> str:
     return relation.partition(":")[0]
 
 
-@measure("uas", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+@measure(
+    "uas",
+    title="Unlabelled attachment",
+    explanation="The share of words with the right head.",
+    axis=(0.0, 1.0),
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Zeman et al. 2018, CoNLL 2018",
+    takes="other",
+)
 def uas(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True) -> float:
     """Unlabelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation).uas
 
 
-@measure("las", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+@measure(
+    "las",
+    title="Labelled attachment",
+    explanation="The share of words with the right head and the right relation to it.",
+    axis=(0.0, 1.0),
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Zeman et al. 2018, CoNLL 2018",
+    takes="other",
+)
 def las(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False) -> float:
     """Labelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).las
