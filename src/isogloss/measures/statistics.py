@@ -100,8 +100,9 @@ def mean_over_seeds(
     mean, low, high = _t_interval(np.log(listed) if scale == "log" else listed, confidence)
     if len(listed) < least:
         low = high = math.nan
-    ends = (math.exp(end) for end in (mean, low, high)) if scale == "log" else (mean, low, high)
-    return Interval(*ends, len(listed))
+    if scale == "log":
+        mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
+    return Interval(mean, low, high, len(listed))
 
 
 def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") -> dict[int, float]:
