@@ -18,17 +18,17 @@ The file goes from single pairs to streams:
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import add, sub
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import centre_rows, double, matrix, mean_row, paired
+from isogloss.measures.inputs import centre_rows, double, field_by_field, matrix, mean_row, paired
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import jackknife_interval, t_quantile
 
@@ -40,6 +40,8 @@ ROWS_PER_PRODUCT = 1024
 JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
 
 Pair = tuple[str, str]
+Key = TypeVar("Key", str, Pair)
+Sums = TypeVar("Sums", "SideSums", "PairSums")
 SidePairs = Sequence[tuple[int, int]]
 
 
@@ -328,10 +330,10 @@ class SideSums:
     quartic: Tensor
 
     def __add__(self, other: "SideSums") -> "SideSums":
-        return _field_by_field(add, self, other)
+        return field_by_field(add, self, other)
 
     def __sub__(self, other: "SideSums") -> "SideSums":
-        return _field_by_field(sub, self, other)
+        return field_by_field(sub, self, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,18 +349,10 @@ class PairSums:
     squares: Tensor
 
     def __add__(self, other: "PairSums") -> "PairSums":
-        return _field_by_field(add, self, other)
+        return field_by_field(add, self, other)
 
     def __sub__(self, other: "PairSums") -> "PairSums":
-        return _field_by_field(sub, self, other)
-
-
-Sums = TypeVar("Sums", SideSums, PairSums)
-
-
-def _field_by_field(operation: Callable[[Any, Any], Any], first: Sums, second: Sums) -> Sums:
-    names = (field.name for field in fields(first))
-    return type(first)(*(operation(getattr(first, name), getattr(second, name)) for name in names))
+        return field_by_field(sub, self, other)
 
 
 def shift(x: Tensor, reference: Tensor) -> Shifted:
@@ -630,9 +624,8 @@ class CkaStream:
         if biased or not self._values:
             return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
         terms = self._terms(source, target)
-        i, j = self.languages.index(source), self.languages.index(target)
         _, low, high = jackknife(terms, value=value)
-        return Estimate(value, low, high, self._floor(terms, i, j), x.n)
+        return Estimate(value, low, high, self._floor(source, target, terms), x.n)
 
     def leave_one_out(self, source: str, target: str) -> Tensor:
         """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
@@ -646,9 +639,10 @@ class CkaStream:
         grid = torch.stack(self._values)  # (blocks, languages, languages)
         return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
 
-    def _floor(self, terms: Tensor, i: int, j: int) -> float:
+    def _floor(self, source: str, target: str, terms: Tensor) -> float:
         if not self.shuffles:
             return 0.0
+        i, j = self.languages.index(source), self.languages.index(target)
         shuffled = torch.stack(self._shuffled)[:, :, i, j].mean(dim=1)  # (blocks,)
         return cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
 
@@ -656,8 +650,7 @@ class CkaStream:
         if not self._references:
             self._references = {language: mean_row(x) for language, x in rows.items()}
         sides, pairs = _summed(rows, self._references, self.pairs)
-        self._sides = {key: self._sides[key] + part if self._sides else part for key, part in sides.items()}
-        self._pairs = {key: self._pairs[key] + part if self._pairs else part for key, part in pairs.items()}
+        self._sides, self._pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
         grams = torch.stack([block_gram(rows[language]) for language in self.languages])
         self._values.append(gram_hsic(grams, grams))
         if self.shuffles:
@@ -675,13 +668,8 @@ class CkaStream:
             return self._sides[source], self._sides[target], self._pairs[pair]
         references = self._references or {language: mean_row(x) for language, x in rows.items()}
         sides, pairs = _summed(rows, references, [pair])
-        if not self._sides:
-            return sides[source], sides[target], pairs[pair]
-        return (
-            self._sides[source] + sides[source],
-            self._sides[target] + sides[target],
-            self._pairs[pair] + pairs[pair],
-        )
+        sides, pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
+        return sides[source], sides[target], pairs[pair]
 
 
 def _summed(
@@ -691,6 +679,11 @@ def _summed(
     shifted = {language: shift(x, references[language]) for language, x in rows.items()}
     sides = {language: side_sums(x) for language, x in shifted.items()}
     return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
+
+
+def _merged(totals: Mapping[Key, Sums], parts: Mapping[Key, Sums]) -> dict[Key, Sums]:
+    """The totals with these parts added."""
+    return {key: totals[key] + part if key in totals else part for key, part in parts.items()}
 
 
 # 6. Three forms of linear CKA of one pair
@@ -739,13 +732,10 @@ class _ShiftedSums:
     def __sub__(self, other: "_ShiftedSums") -> "_ShiftedSums":
         return _ShiftedSums(self.x - other.x, self.y - other.y, self.pair - other.pair, self.references)
 
-    @property
-    def biased(self) -> float:
-        return cka_from_sums(self.x, self.y, self.pair, biased=True)
-
-    @property
-    def uncentred(self) -> float:
-        return float(ratio(self._product(self.pair.cross, 0, 1), *self._own()))
+    def values(self) -> tuple[float, float]:
+        """The two printed forms: centred and not centred."""
+        uncentred = ratio(self._product(self.pair.cross, 0, 1), *self._own())
+        return cka_from_sums(self.x, self.y, self.pair, biased=True), float(uncentred)
 
     @property
     def uncentred_floor(self) -> float:
@@ -782,18 +772,14 @@ def _printed(x: Tensor, y: Tensor) -> dict[str, Estimate]:
 
     whole = reduce(add, parts())
     # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
-    without = [_values(whole - part) for part in parts()] if len(blocks) > 2 else []
+    without = [(whole - part).values() for part in parts()] if len(blocks) > 2 else []
     floors = (floor_from_sums(whole.x, whole.y, biased=True), whole.uncentred_floor)
     estimates = {}
     lefts = torch.tensor(without, dtype=torch.float64).reshape(-1, 2).T  # (forms, blocks)
-    for name, value, left, floor in zip(FORMS[1:], _values(whole), lefts, floors, strict=True):
+    for name, value, left, floor in zip(FORMS[1:], whole.values(), lefts, floors, strict=True):
         low, high = jackknife_interval(value, left)
         estimates[name] = Estimate(value, max(low, 0.0), min(high, 1.0), floor, n)
     return estimates
-
-
-def _values(sums: _ShiftedSums) -> tuple[float, float]:
-    return sums.biased, sums.uncentred
 
 
 # 7. Pairs of many sides at once
@@ -822,7 +808,7 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: in
     terms = _terms(blocks, first, second) / (size * (size - 3))  # (pairs, blocks, 3)
     floors = _shuffled(blocks, first, second, seed=seed, shuffles=shuffles) / (size * (size - 3))  # (pairs, blocks)
     del blocks
-    values = _ratios(_terms(_linear_grams(sides), first, second)).tolist()
+    values = ratio(*_terms(_linear_grams(sides), first, second).unbind(-1)).tolist()
     estimates = []
     for value, mine, shuffled in zip(values, terms.cpu(), floors.cpu(), strict=True):
         _, low, high = jackknife(mine, value=value)
@@ -852,7 +838,7 @@ def cka_rbf_of_pairs(
         raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
     chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins], dim=1)  # (s, batches, size, d)
     grams = _gaussian_grams(chosen)
-    values = _ratios(_terms(grams, first, second))  # (pairs, batches)
+    values = ratio(*_terms(grams, first, second).unbind(-1))  # (pairs, batches)
     traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (s, batches)
     lengths = grams.square().sum((-2, -1))
     floors = ratio(traces[first] * traces[second] / (taken - 1), lengths[first], lengths[second]).mean(1)
@@ -907,10 +893,6 @@ def _terms(grams: Tensor, first: Tensor, second: Tensor) -> Tensor:
     both = [(grams[i] * grams[j]).sum((-2, -1)) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
     crossed = torch.stack(both) if both else own[:0]
     return torch.stack([crossed, own[first], own[second]], dim=-1)
-
-
-def _ratios(terms: Tensor) -> Tensor:
-    return ratio(*terms.unbind(-1))
 
 
 def _shuffled(grams: Tensor, first: Tensor, second: Tensor, *, seed: int, shuffles: int) -> Tensor:

@@ -1,13 +1,17 @@
 """The border of the measures: what comes in is checked once here, and trusted inside."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
+
+Sums = TypeVar("Sums")
 
 
 def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
@@ -75,3 +79,9 @@ def centre_rows(x: Tensor) -> Tensor:
     """Vectors (..., n, d) less their mean over the n items, which is exact where all are equal (see `mean_row`)."""
     first = x[..., :1, :]
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
+
+
+def field_by_field(operation: Callable[[Any, Any], Any], first: Sums, second: Sums) -> Sums:
+    """Add or subtract two records of sums (dataclasses): the operation applied to each of their fields."""
+    names = (field.name for field in fields(first))  # type: ignore[arg-type]
+    return type(first)(*(operation(getattr(first, name), getattr(second, name)) for name in names))

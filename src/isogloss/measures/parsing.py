@@ -7,12 +7,14 @@ is reached, and exactly one word hangs on the root, as Universal Dependencies as
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
 from isogloss.measures.registry import measure
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
@@ -170,7 +172,7 @@ class Attachment:
 
     def __add__(self, other: "Attachment") -> "Attachment":
         """The counts of both texts together."""
-        return Attachment(self.heads + other.heads, self.relations + other.relations, self.words + other.words)
+        return field_by_field(add, self, other)
 
     @property
     def uas(self) -> float:

@@ -27,6 +27,7 @@ factor of each text's own. Per token, the crossing moves with the vocabulary, so
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import jackknife_interval, mean_over_seeds
 
@@ -61,13 +63,7 @@ class Likelihood:
 
     def __add__(self, other: "Likelihood") -> "Likelihood":
         """The likelihood of both texts together."""
-        return Likelihood(
-            self.total + other.total,
-            self.count + other.count,
-            self.tokens + other.tokens,
-            self.words + other.words,
-            self.characters + other.characters,
-        )
+        return field_by_field(add, self, other)
 
 
 @measure(

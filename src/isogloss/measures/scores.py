@@ -38,11 +38,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import add
 from typing import Literal
 
 import numpy as np
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
 from isogloss.measures.registry import measure
 
 DRAWS = 1000
@@ -170,7 +172,7 @@ def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
     if mixed not in ("split", "last"):
         raise InputError(f"mixed spans are repaired by 'split' or 'last', not by {mixed!r}")
     repaired = [OUTSIDE] * len(tags)
-    for start, end, kind in _stretches(tags) if mixed == "last" else spans(tags):
+    for start, end, kind in _labelled(tags, mixed=mixed):
         repaired[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
     return repaired
 
@@ -181,24 +183,16 @@ def spans(tags: Sequence[str]) -> list[Labelled]:
     >>> spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
     [(0, 2, 'PER'), (3, 4, 'LOC'), (4, 5, 'LOC')]
     """
+    return _labelled(tags)
+
+
+def _labelled(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
+    """Spans that B, O and, with "split", another type end; with "last" each has the type of its last word."""
     labelled: list[Labelled] = []
     for word, tag in enumerate(tags):
         prefix, kind = split_tag(tag)
-        if prefix == OUTSIDE:
-            continue
-        if prefix == "I" and labelled and labelled[-1][1:] == (word, kind):
-            labelled[-1] = (labelled[-1][0], word + 1, kind)
-        else:
-            labelled.append((word, word + 1, kind))
-    return labelled
-
-
-def _stretches(tags: Sequence[str]) -> list[Labelled]:
-    """Spans that only B and O end, each of the type of its last word."""
-    labelled: list[Labelled] = []
-    for word, tag in enumerate(tags):
-        prefix, kind = split_tag(tag)
-        if prefix == "I" and labelled and labelled[-1][1] == word:
+        goes_on = prefix == "I" and bool(labelled) and labelled[-1][1] == word
+        if goes_on and (mixed == "last" or labelled[-1][2] == kind):
             labelled[-1] = (labelled[-1][0], word + 1, kind)
         elif prefix != OUTSIDE:
             labelled.append((word, word + 1, kind))
@@ -237,7 +231,7 @@ class SpanCounts:
 
     def __add__(self, other: "SpanCounts") -> "SpanCounts":
         """The counts of both texts together."""
-        return SpanCounts(self.right + other.right, self.guessed + other.guessed, self.gold + other.gold)
+        return field_by_field(add, self, other)
 
     @property
     def precision(self) -> float:

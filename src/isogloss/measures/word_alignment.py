@@ -26,6 +26,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double, matrix
+from isogloss.measures.inputs import double, field_by_field, matrix
 from isogloss.progress import Progress, silent
 
 Link = tuple[int, int]
@@ -178,7 +179,7 @@ def _grow(both: set[Link], either: set[Link], directions: tuple[list[Link], ...]
     links = set(both)
     sources, targets = {i for i, _ in links}, {j for _, j in links}
 
-    def add(i: int, j: int) -> None:
+    def link(i: int, j: int) -> None:
         links.add((i, j))
         sources.add(i)
         targets.add(j)
@@ -190,12 +191,12 @@ def _grow(both: set[Link], either: set[Link], directions: tuple[list[Link], ...]
             for down, right in NEIGHBOURS:
                 near = (i + down, j + right)
                 if near in either and near not in links and not (near[0] in sources and near[1] in targets):
-                    add(*near)
+                    link(*near)
                     grown = True
     for direction in directions:
         for i, j in direction:
             if i not in sources and j not in targets:
-                add(i, j)
+                link(i, j)
     return sorted(links)
 
 
@@ -214,12 +215,7 @@ class AER:
     sure: int
 
     def __add__(self, other: "AER") -> "AER":
-        return AER(
-            self.sure_found + other.sure_found,
-            self.possible_found + other.possible_found,
-            self.predicted + other.predicted,
-            self.sure + other.sure,
-        )
+        return field_by_field(add, self, other)
 
     @property
     def value(self) -> float:
