@@ -108,8 +108,10 @@ def drawn(seed, sentences=40):
 def test_counts_are_those_of_conlleval(seed):
     gold, guess = drawn(seed)
     # Half of the guesses are gold with a few slips, as a trained model's are.
-    guess[::2] = [[tag if i % 4 else other for i, (tag, other) in enumerate(zip(*pair, strict=True))]
-                  for pair in zip(gold[::2], guess[::2], strict=True)]  # fmt: skip
+    guess[::2] = [
+        [tag if i % 4 else other for i, (tag, other) in enumerate(zip(*pair, strict=True))]
+        for pair in zip(gold[::2], guess[::2], strict=True)
+    ]
     counts = span_counts(gold, guess)
     assert (counts.right, counts.guessed, counts.gold) == conlleval(gold, guess)
 

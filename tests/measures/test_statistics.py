@@ -41,8 +41,9 @@ def test_groups_are_pooled_by_what_happens_within_them():
     expected = stats.pearsonr(inner[0].ravel(), inner[1].ravel()).statistic
     assert math.isclose(correlation(x, y).value, expected, abs_tol=1e-12)
     level = np.array([[0.0], [100.0], [-7.0]])  # a language that is better everywhere adds nothing
-    assert math.isclose(correlation(x + level, y + level, kind="pearson").value,
-                        correlation(x, y, kind="pearson").value, abs_tol=1e-9)  # fmt: skip
+    assert math.isclose(
+        correlation(x + level, y + level, kind="pearson").value, correlation(x, y, kind="pearson").value, abs_tol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", ["spearman", "pearson"])

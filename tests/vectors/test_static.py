@@ -22,9 +22,13 @@ def stack(tiny):
 
 
 TEXT = [
-    "The cat sleeps on the chair", "the old man reads a new book", "a CAT, a book and the chair", "***",
-    "we drink water and eat bread with cheese", "the cat",
-]  # fmt: skip
+    "The cat sleeps on the chair",
+    "the old man reads a new book",
+    "a CAT, a book and the chair",
+    "***",
+    "we drink water and eat bread with cheese",
+    "the cat",
+]
 
 
 def explicit(stack, word, layer):

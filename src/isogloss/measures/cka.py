@@ -71,15 +71,19 @@ class Estimate:
     paper=KORNBLITH,
 )
 def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
-    """Linear CKA of x (n, dx) and y (n, dy), rows corresponding, in float64.
+    """Linear CKA of two sets of vectors whose rows correspond, in float64.
 
-    Debiased by default; `biased=True` is the printed formula with centring, |Yc'Xc|^2 / (|Xc'Xc| |Yc'Yc|). Items
-    n >= 4 (biased: 2). Works with d x d sums when n > d and with the n x n Gram matrices otherwise. NaN where a side
-    does not vary.
+    Works with d x d sums when n > d and with the n x n Gram matrices otherwise. NaN where a side does not vary.
+
+    Args:
+        x: (n, dx) vectors of n >= 4 items (biased: 2).
+        y: (n, dy) vectors of the same items; the widths may differ.
+        biased: the printed formula with centring, |Yc'Xc|^2 / (|Xc'Xc| |Yc'Yc|), instead of the debiased one.
 
     >>> x = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
     >>> round(cka(x, 3 * x + 1), 6)
     1.0
+
     """
     x, y = _checked_pair(x, y, biased=biased)
     if _tall(x, y):

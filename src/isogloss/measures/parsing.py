@@ -83,28 +83,28 @@ def _arborescence(pairs: Pairs) -> list[int]:
                 continue
             members = path[path.index(node) :]
             del path[-len(members) :]
-            heads = [node_of(best[one]) for one in members]
+            heads = [node_of(best[member]) for member in members]
             cycles.append(
-                [(words[one], *arcs[:, one, head].tolist()) for one, head in zip(members, heads, strict=True)]
+                [(words[member], *arcs[:, member, head].tolist()) for member, head in zip(members, heads, strict=True)]
             )
             _contract(pairs, arcs, members, heads)
             node = members[0]
-            words[node] = [word for one in members for word in words[one]]
-            for one in members:
-                inside[one] = node
+            words[node] = [word for member in members for word in words[member]]
+            for member in members:
+                inside[member] = node
             best[node] = int(pairs[node].argmax())
-        for one in path:
-            reaches[one] = True
-    found = [-1] * size
+        for visited in path:
+            reaches[visited] = True
+    tree = [-1] * size
     for node in range(1, size):
         if inside[node] == node:
             word, head = arcs[:, node, node_of(best[node])].tolist()
-            found[word] = head
+            tree[word] = head
     for cycle in reversed(cycles):  # broken where an arc enters it
-        for some, word, head in cycle:
-            if all(found[one] < 0 for one in some):
-                found[word] = head
-    return found
+        for inner, word, head in cycle:
+            if all(tree[member] < 0 for member in inner):
+                tree[word] = head
+    return tree
 
 
 def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: list[int]) -> None:

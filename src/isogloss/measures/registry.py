@@ -160,7 +160,7 @@ def describe(measure: str) -> MeasureFacts:
     whole = describe(name) if suffix in ("mean", "behind") else MeasureFacts(measure, measure)
     if whole.known and suffix == "mean":
         words = f"{whole.title} averaged over all directions."
-        return replace(whole, name=measure, title=f"Mean {whole.title}", explanation=words, axis=None)
+        return replace(whole, name=measure, title=f"{whole.title}, mean", explanation=words, axis=None)
     if whole.known:
         words = f"How much worse {whole.title} is than at the best layer, on the same sentences."
         return MeasureFacts(measure, f"{whole.title} behind the best layer", words, "lower")

@@ -183,14 +183,21 @@ def nearest(
     rows: Tensor | None = None,
     block: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The `k` best candidates in y (m, d) for the rows of x (n, d): scores (n, k) and row numbers of y (n, k).
+    """The `k` best candidates in y for the rows of x: scores (n, k) and row numbers of y (n, k), best first.
 
-    `rows` restricts the queries while hubs are still judged by all of x; `neighbours` is the k of CSLS and the margin;
-    `block` is how many queries are scored at once.
+    Args:
+        x: (n, d) queries.
+        y: (m, d) candidates.
+        method: one of `METHODS`.
+        k: how many candidates.
+        neighbours: the k of CSLS and the margin.
+        rows: restricts the queries, while hubs are still judged by all of x.
+        block: queries that are scored at once; None for as many as fit.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
     [1, 0]
+
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
@@ -251,8 +258,7 @@ def retrieval(
 ) -> dict[str, float]:
     """P@k and mean reciprocal rank, averaged over both directions: {"p@1": ..., "p@5": ..., "p@10": ..., "mrr": ...}.
 
-    x (n, d), y (m, d). `method` as above; `k` is the number of neighbours CSLS and the
-    margin look at, `ks` where precision is read. See `retrieve` for the rest, and for the two directions apart.
+    The arguments are those of `retrieve`, which has the two directions apart, with intervals and floors.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     >>> retrieval(x, 2 * x, ks=(1,))
@@ -275,12 +281,23 @@ def retrieve(
     keys_y: Sequence[Hashable] | None = None,
     block: int | None = None,
 ) -> tuple[Retrieval, Retrieval]:
-    """Retrieval from x (n, d) to y (m, d) and from y to x.
+    """Retrieval from x to y and from y to x.
 
-    Row i of x matches row i of y unless `gold` says otherwise: for each row of x the rows of y that are right, or a
-    tensor (p, 2) of right pairs. A query with several right answers counts by its best one, the others are not in its
-    way. Rows without a right answer are no queries, and remain candidates. `keys_x` and `keys_y` are labels (the
-    texts): whatever carries the label of a right answer is right too.
+    A query with several right answers counts by its best one, the others are not in its way. Rows without a right
+    answer are no queries, and remain candidates.
+
+    Args:
+        x: (n, d) vectors of one language.
+        y: (m, d) vectors of the other.
+        method: one of `METHODS`.
+        k: neighbours that CSLS and the margin look at.
+        ks: where precision is read.
+        gold: for each row of x the rows of y that are right, or a tensor (p, 2) of right pairs; row i of x matches row
+            i of y where it is None.
+        keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
+        keys_y: the same for y.
+        block: queries that are scored at once; None for as many as fit.
+
     """
     return retrieve_each(x, y, methods=(method,), k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)[0]
 
