@@ -96,7 +96,6 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     title="CKA as printed, centred",
     explanation="As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the "
     "fewer there are: read it against its chance.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=INVARIANT,
@@ -112,7 +111,6 @@ def cka_biased(x: Tensor, y: Tensor) -> float:
     title="CKA as printed, not centred",
     explanation="The printed formula on vectors as they are. Where all sentences point the same way it is near 1 "
     "whatever they say: read it against its chance.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "permutation of items", "symmetric"),

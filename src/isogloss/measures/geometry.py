@@ -153,7 +153,6 @@ def _drift_sides(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     explanation="What is left of the distance when one model's words are turned onto the other's as well as can be: 0 "
     "is the same arrangement. Chance is what shuffled words leave.",
     neutral=True,
-    axis=(0.0, 1.0),
     higher_is_better=False,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),

@@ -117,10 +117,11 @@ def measure(
         paper: where the measure was published.
         takes: what the function is called with, see `Measure`.
         neutral: whether a report calls neither direction better.
-        axis: the range that it is drawn on.
+        axis: the range that it is drawn on; where the range is 0 to 1, that is the default.
         logarithmic: whether that axis counts in factors.
 
     """
+    axis = SHARE if axis is None and range == SHARE else axis
     better: Direction = "neither" if neutral else "higher" if higher_is_better else "lower"
     facts = MeasureFacts(name, title or name, explanation, better, range, axis, logarithmic)
 

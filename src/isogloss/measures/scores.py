@@ -140,7 +140,6 @@ def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
     "accuracy",
     title="Accuracy",
     explanation="The share of answers that are right: labels of pairs, or tags of words.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     takes="other",
@@ -269,7 +268,6 @@ def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -
     title="F1 of spans",
     explanation="How well the named spans are found: a span counts if its words and its type are right; false ones "
     "cost as much as missed ones.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     paper="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task",
@@ -317,7 +315,6 @@ def _is_punctuation(letter: str) -> bool:
     "exact_match",
     title="Exact match",
     explanation="The share of answers that are right to the letter.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
@@ -339,7 +336,6 @@ def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> flo
     title="F1 of answers",
     explanation="How many words the answer shares with the right one, on average; words too many cost as much as "
     "missing ones.",
-    axis=(0.0, 1.0),
     higher_is_better=True,
     range=(0.0, 1.0),
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
