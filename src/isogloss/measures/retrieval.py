@@ -478,7 +478,7 @@ def _declare(name: str, title: str, explanation: str) -> None:
         explanation=explanation,
         higher_is_better=True,
         range=(0.0, 1.0),
-            invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
+        invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
         paper="Conneau et al. 2018, Word Translation Without Parallel Data",
     )
     def read(x: Tensor, y: Tensor, **options: Any) -> float:
