@@ -73,9 +73,15 @@ def small_stitching(tiny, folder):
 
 # What each recipe is given here: a new one adds a line.
 ARGUMENTS = {
-    "map": small_map, "pretrain": small_pretraining, "drift": small_drift, "transfer": small_transfer,
-    "lexicon": small_lexicon, "rotate": small_rotation, "align": small_alignment, "stitch": small_stitching,
-}  # fmt: skip
+    "map": small_map,
+    "pretrain": small_pretraining,
+    "drift": small_drift,
+    "transfer": small_transfer,
+    "lexicon": small_lexicon,
+    "rotate": small_rotation,
+    "align": small_alignment,
+    "stitch": small_stitching,
+}
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -12,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.mappings.specs import parse_mappings
 from isogloss.recipes.lexicon import draw_sentences, entries, single_pieces
 from isogloss.text.corpora import Lexicon
-from isogloss.vectors.types import count_types, types_of
+from isogloss.vectors.static import count_types, types_of
 from tiny_commands import command_line, way_of
 from tiny_pretraining import write_lexicons, write_texts
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from isogloss.measures.counts import Score
+from isogloss.measures.scores import Score
 from isogloss.recipes.steps.taskscores import Scored, result_rows
 from isogloss.tasks import TASKS
 

@@ -7,7 +7,7 @@ import pytest
 
 import isogloss as ig
 from isogloss.cli import app
-from isogloss.measures.counts import Score, f1
+from isogloss.measures.scores import Score, f1
 from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskscores import keep_scores, kept_scores

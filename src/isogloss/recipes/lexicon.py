@@ -21,7 +21,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import induction
-from isogloss.measures.lexicon import INDUCTION
+from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent
 from isogloss.recipes.layer_comparison import Hits, behind_rows, check_widths, shared_layers
 from isogloss.recipes.recipe import (
@@ -55,8 +55,7 @@ from isogloss.text.readers import read_lexicon
 from isogloss.text.readers.names import languages_of
 from isogloss.text.readers.wordvectors import read_word_vectors
 from isogloss.text.streams import paragraphs
-from isogloss.vectors.static import cooccurrences, ppmi_vectors
-from isogloss.vectors.types import TypeVectors, count_types, open_types, type_vectors
+from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
 
 LEVELS = ("word", "piece")
 KS = (1, 5, 10)
@@ -347,7 +346,7 @@ def _induction_rows(
         if mapping.underdetermined:
             hits.notes.append(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
         mapped, goal = mapping(x), mapping.target(y)
-        for method in INDUCTION:
+        for method in INDUCTION_METHODS:
             judged = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
             hits.found[spec.name, method] = (judged.ranks == 1).double()
             hits.floors[spec.name, method] = judged.floor[1]

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from isogloss.files import whole
-from isogloss.measures import counts
-from isogloss.measures.counts import Score, bootstrap, resampled
+from isogloss.measures import scores as counts
+from isogloss.measures.scores import Score, resampled
+from isogloss.measures.statistics import percentile_interval
 from isogloss.recipes.steps.tasktexts import Sets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -109,7 +110,7 @@ def _rows(chosen: Sequence[Scored | None], sets: Sets, task: Task, *, place: Map
         where = {**place, "target": one.language, "data": one.name}
         for name, score in model.scores[begin + number].items():
             values = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
-            low, high = bootstrap(values)
+            low, high = percentile_interval(values)
             found.append(row(name, score.value, low=low, high=high, floor=score.floor, n=score.n, **where))
             if name == task.main:
                 drawn[number], floors[number] = (score.value, values), score.floor
@@ -126,7 +127,7 @@ def _rows(chosen: Sequence[Scored | None], sets: Sets, task: Task, *, place: Map
         mean = (float(np.mean([drawn[n][0] for n in others])), np.mean([drawn[n][1] for n in others], axis=0))
         n = sum(_n(chosen, begin, number, task) for number in others)
         where = {**place, "target": OTHERS}
-        low, high = bootstrap(mean[1])
+        low, high = percentile_interval(mean[1])
         floor = float(np.mean([floors[number] for number in others]))
         found.append(row(task.main, mean[0], low=low, high=high, floor=floor, n=n, **where))
         found += _gaps(source, mean, n=n, where={**where, "unit": task.main})
@@ -145,5 +146,5 @@ def _gaps(
     with np.errstate(divide="ignore", invalid="ignore"):
         for name, scale in (("gap", (1.0, np.ones(1))), ("relative_gap", source)):
             value = (source[0] - target[0]) / scale[0] if scale[0] else np.nan  # no share of nothing
-            low, high = bootstrap((source[1] - target[1]) / scale[1])
+            low, high = percentile_interval((source[1] - target[1]) / scale[1])
             yield row(name, value, low=low, high=high, n=n, **where)

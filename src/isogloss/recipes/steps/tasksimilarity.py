@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
-from isogloss.measures.stream import Estimate
+from isogloss.measures.cka import Estimate, cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress
 from isogloss.recipes.steps.drifting import START
 from isogloss.recipes.steps.legacy import LEGACY

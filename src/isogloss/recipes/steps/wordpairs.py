@@ -18,7 +18,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.files import whole
 from isogloss.mappings import Normalisation
-from isogloss.measures.links import one_to_one
+from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.turning import layer_of
 from isogloss.recipes.steps.wordspaces import word_spaces

@@ -17,11 +17,12 @@ from torch import Tensor
 from isogloss.files import whole
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.progress import Progress, silent
-from isogloss.recipes.steps.rereading import rereadable
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
+from isogloss.training.prefixes import free_bytes
 from isogloss.vectors.extract import Pool, Vectors, stream
+from isogloss.vectors.store import rereadable
 
 CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
 WORDS = 24  # of a sentence, for that
@@ -74,7 +75,8 @@ def word_spaces(
 
         path.parent.mkdir(parents=True, exist_ok=True)
         rounds = kind == "iterative"
-        with rereadable(read, file=path.with_suffix(".words")) if rounds else nullcontext(read) as reading:
+        held = rereadable(read, file=path.with_suffix(".words"), free_bytes=free_bytes)
+        with held if rounds else nullcontext(read) as reading:
             found = streamed_normalisations(reading, kind)
         with whole(path) as beside:
             tensors = {

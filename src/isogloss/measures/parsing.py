@@ -1,4 +1,4 @@
-"""Dependency trees: the best one under given scores, and how well a guess agrees with the gold tree.
+"""Dependency parsing: the best one under given scores, and how well a guess agrees with the gold tree.
 
 Words are numbered from 1; 0 is the root, which is no word. A tree gives every word one head, from every word the root
 is reached, and exactly one word hangs on the root, as Universal Dependencies ask for.
@@ -7,12 +7,14 @@ is reached, and exactly one word hangs on the root, as Universal Dependencies as
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
 from isogloss.measures.registry import measure
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
@@ -81,28 +83,28 @@ def _arborescence(pairs: Pairs) -> list[int]:
                 continue
             members = path[path.index(node) :]
             del path[-len(members) :]
-            heads = [node_of(best[one]) for one in members]
+            heads = [node_of(best[member]) for member in members]
             cycles.append(
-                [(words[one], *arcs[:, one, head].tolist()) for one, head in zip(members, heads, strict=True)]
+                [(words[member], *arcs[:, member, head].tolist()) for member, head in zip(members, heads, strict=True)]
             )
             _contract(pairs, arcs, members, heads)
             node = members[0]
-            words[node] = [word for one in members for word in words[one]]
-            for one in members:
-                inside[one] = node
+            words[node] = [word for member in members for word in words[member]]
+            for member in members:
+                inside[member] = node
             best[node] = int(pairs[node].argmax())
-        for one in path:
-            reaches[one] = True
-    found = [-1] * size
+        for visited in path:
+            reaches[visited] = True
+    tree = [-1] * size
     for node in range(1, size):
         if inside[node] == node:
             word, head = arcs[:, node, node_of(best[node])].tolist()
-            found[word] = head
+            tree[word] = head
     for cycle in reversed(cycles):  # broken where an arc enters it
-        for some, word, head in cycle:
-            if all(found[one] < 0 for one in some):
-                found[word] = head
-    return found
+        for inner, word, head in cycle:
+            if all(tree[member] < 0 for member in inner):
+                tree[word] = head
+    return tree
 
 
 def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: list[int]) -> None:
@@ -170,7 +172,7 @@ class Attachment:
 
     def __add__(self, other: "Attachment") -> "Attachment":
         """The counts of both texts together."""
-        return Attachment(self.heads + other.heads, self.relations + other.relations, self.words + other.words)
+        return field_by_field(add, self, other)
 
     @property
     def uas(self) -> float:
@@ -203,20 +205,20 @@ def attachment(
     if len(gold) != len(guess):
         raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; they must be as many")
     total = Attachment(0, 0, 0)
-    for number, (one, other) in enumerate(zip(gold, guess, strict=True)):
-        if not len(one.heads) == len(one.relations) == len(other.heads) == len(other.relations):
+    for number, (tree, parsed) in enumerate(zip(gold, guess, strict=True)):
+        if not len(tree.heads) == len(tree.relations) == len(parsed.heads) == len(parsed.relations):
             raise InputError(
-                f"tree {number} has {len(one.heads)} gold and {len(other.heads)} guessed words; "
+                f"tree {number} has {len(tree.heads)} gold and {len(parsed.heads)} guessed words; "
                 "attachment is scored over the same words"
             )
-        kept = [punctuation or one.tags[word] not in PUNCTUATION for word in range(len(one.heads))]
-        right = [mine == theirs for mine, theirs in zip(one.heads, other.heads, strict=True)]
-        pairs = zip(one.relations, other.relations, strict=True)
+        counted = [punctuation or tree.tags[word] not in PUNCTUATION for word in range(len(tree.heads))]
+        right = [mine == theirs for mine, theirs in zip(tree.heads, parsed.heads, strict=True)]
+        pairs = zip(tree.relations, parsed.relations, strict=True)
         named = [mine == theirs if subtypes else universal(mine) == universal(theirs) for mine, theirs in pairs]
         total += Attachment(
-            sum(k and r for k, r in zip(kept, right, strict=True)),
-            sum(k and r and n for k, r, n in zip(kept, right, named, strict=True)),
-            sum(kept),
+            sum(c and r for c, r in zip(counted, right, strict=True)),
+            sum(c and r and n for c, r, n in zip(counted, right, named, strict=True)),
+            sum(counted),
         )
     return total
 
@@ -230,13 +232,29 @@ def universal(relation: str) -> str:
     return relation.partition(":")[0]
 
 
-@measure("uas", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+@measure(
+    "uas",
+    title="Unlabelled attachment",
+    explanation="The share of words with the right head.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Zeman et al. 2018, CoNLL 2018",
+    takes="other",
+)
 def uas(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True) -> float:
     """Unlabelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation).uas
 
 
-@measure("las", higher_is_better=True, range=(0.0, 1.0), paper="Zeman et al. 2018, CoNLL 2018", takes="other")
+@measure(
+    "las",
+    title="Labelled attachment",
+    explanation="The share of words with the right head and the right relation to it.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Zeman et al. 2018, CoNLL 2018",
+    takes="other",
+)
 def las(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False) -> float:
     """Labelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).las

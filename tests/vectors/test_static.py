@@ -12,9 +12,8 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.text.invented import invented
 from isogloss.text.readers.wordvectors import read_word_vectors
-from isogloss.vectors import static, types
-from isogloss.vectors.static import cooccurrences, ppmi_vectors
-from isogloss.vectors.types import count_types, open_types, type_vectors
+from isogloss.vectors import static
+from isogloss.vectors.static import cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
 
 
 @pytest.fixture
@@ -23,9 +22,13 @@ def stack(tiny):
 
 
 TEXT = [
-    "The cat sleeps on the chair", "the old man reads a new book", "a CAT, a book and the chair", "***",
-    "we drink water and eat bread with cheese", "the cat",
-]  # fmt: skip
+    "The cat sleeps on the chair",
+    "the old man reads a new book",
+    "a CAT, a book and the chair",
+    "***",
+    "we drink water and eat bread with cheese",
+    "the cat",
+]
 
 
 def explicit(stack, word, layer):
@@ -34,7 +37,7 @@ def explicit(stack, word, layer):
     for sentence in TEXT:
         corpus = ig.Corpus("en", [sentence])
         vectors = ig.vectors(stack, corpus, layers=[layer], unit="word")[0]
-        words = types.types_of(sentence, "en")
+        words = static.types_of(sentence, "en")
         assert len(words) == len(vectors)
         found += [vector for vector, one in zip(vectors, words, strict=True) if one == word]
     return torch.stack(found).double().mean(0), len(found)
@@ -43,7 +46,7 @@ def explicit(stack, word, layer):
 def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, monkeypatch):
     chosen = ["the", "cat", "chair", "cheese", "unseen"]
     whole = type_vectors(stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "a")
-    monkeypatch.setattr(types, "CHUNK_BYTES", 1)  # a sentence at a time
+    monkeypatch.setattr(static, "CHUNK_BYTES", 1)  # a sentence at a time
     told = []
     apart = type_vectors(
         stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "b", progress=lambda *one: told.append(one)
@@ -97,7 +100,7 @@ def test_no_words_is_a_mistake(stack, tmp_path):
 def test_types_are_counted_lower_cased_and_with_letters(monkeypatch):
     found = count_types(TEXT, "en")
     assert found["the"] == 5 and found["cat"] == 3 and "*" not in found and "," not in found
-    monkeypatch.setattr(types, "MOST_COUNTED", 3)
+    monkeypatch.setattr(static, "MOST_COUNTED", 3)
     assert count_types(["a b", "a b", "a b c d", "e f g h"], "en")["a"] == 3, "frequent words survive forgetting"
 
 
@@ -106,13 +109,13 @@ def test_cooccurrences_equal_a_loop(monkeypatch):
     kept = [word for word, _ in count_types(text, "qaa").most_common(25)]
     expected = np.zeros((25, 25))
     for sentence in text:
-        words = types.types_of(sentence, "qaa")
+        words = static.types_of(sentence, "qaa")
         for i, one in enumerate(words):
             for j, other in enumerate(words):
                 if i != j and abs(i - j) <= 3 and one in kept and other in kept:
                     expected[kept.index(one), kept.index(other)] += 1
-    for at_once in (static.AT_ONCE, 10):
-        monkeypatch.setattr(static, "AT_ONCE", at_once)
+    for at_once in (static.PAIRS_AT_ONCE, 10):
+        monkeypatch.setattr(static, "PAIRS_AT_ONCE", at_once)
         assert np.array_equal(cooccurrences(text, "qaa", types=kept, window=3).toarray(), expected)
 
 
@@ -164,7 +167,7 @@ def test_bad_word_vectors_are_refused_with_the_line(tmp_path, text, sentence):
         read_word_vectors(path, keep={"cat"} if "none" in sentence else None)
 
 
-@pytest.mark.parametrize("module", ["types", "static"])
+@pytest.mark.parametrize("module", ["store", "static"])
 def test_docstring_examples(module):
     result = doctest.testmod(sys.modules[f"isogloss.vectors.{module}"])
     assert result.attempted > 0 and result.failed == 0
