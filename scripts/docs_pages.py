@@ -28,8 +28,8 @@ NESTED = re.compile(r"^  (?=- )", re.MULTILINE)  # Python-Markdown nests a list 
 API = "api.md"
 API_TITLE = """# API reference
 
-Every public name of `isogloss` (`import isogloss as ig`), from its docstring. [The names at a glance](reference.md) lists
-them with their signatures.
+Every public name of `isogloss` (`import isogloss as ig`), from its docstring. [The names at a glance](reference.md)
+lists them with their signatures.
 """
 
 
@@ -77,7 +77,7 @@ def site_text(page: Path, pages: dict[Path, str], site: Path, broken: list[str])
         if not target.is_file() or not target.is_relative_to(ROOT):
             broken.append(f"{page.relative_to(ROOT)} links to {link[1]}, which is no file of the repository")
             return link[0]
-        return os.path.relpath(copied(target, pages, site), os.path.dirname(pages[page]) or ".") + (link[2] or "")
+        return os.path.relpath(copied(target, pages, site), Path(pages[page]).parent) + (link[2] or "")
 
     text = LINK.sub(relinked, page.read_text(encoding="utf-8"))
     text = FENCE.sub(lambda fence: "```pycon\n>>> " if fence[1] else "```python\n", text)

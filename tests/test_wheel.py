@@ -1,4 +1,4 @@
-"""What is built and installed is whole: the wheel holds every file of the package and works far from the source tree."""
+"""What is built and installed is whole: the wheel holds every file of the package and works far from the source."""
 
 import os
 import re
@@ -60,8 +60,9 @@ def test_the_installed_package_maps_the_embedded_model_away_from_the_source(inst
     def isogloss(*words):
         return run(str(installed / "bin" / "isogloss"), *words, cwd=tmp_path, PYTHONPATH=str(installed))
 
-    where = "import isogloss; print(isogloss.__file__)"
-    assert run(sys.executable, "-c", where, cwd=tmp_path, PYTHONPATH=str(installed)).startswith(str(installed))
+    asked = "import isogloss; print(isogloss.__file__, isogloss.__version__)"
+    told = run(sys.executable, "-c", asked, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    assert told == [str(installed / "isogloss" / "__init__.py"), PROJECT["version"]]
     assert isogloss("--version").split()[-1] == PROJECT["version"]
     assert {"map", "transfer", "reproduce", "export"} <= set(re.findall(r"[a-z]+", isogloss("--help")))
     isogloss("map", "mini", "--languages", "en,nl", "--layers", "0,1", "--points", "5", "--quiet", "--out", "run")

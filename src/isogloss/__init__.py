@@ -92,3 +92,12 @@ __all__ = [
     "transfer",
     "vectors",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Return the installed version as `isogloss.__version__`, read when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("isogloss")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
