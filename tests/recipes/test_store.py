@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.recipes.steps.store import Store
+from isogloss.recipes.map import SampleStore
 from isogloss.text.corpora import Corpus
 from isogloss.text.vocabulary import Vocabulary
 from isogloss.vectors.extract import Vectors
@@ -26,7 +26,7 @@ def chunk(rows, seed):
 
 
 def filled(folder, chunks):
-    store = Store(folder, ["en"], [4, 7], 4, 3)
+    store = SampleStore(folder, ["en"], [4, 7], 4, 3)
     store.begin(Vocabulary({"en": TYPES}, {"en": {}}, {}))
     for one in chunks:
         store.put("en", [4, 7], one, CORPUS)
