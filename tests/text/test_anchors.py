@@ -7,7 +7,7 @@ from itertools import count, islice
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.anchors import add_anchors, read_dictionaries
+from isogloss.text.switching import add_anchors, read_dictionaries
 from isogloss.text.words import spans
 
 

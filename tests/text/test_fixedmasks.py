@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import fixedmasks
-from isogloss.text.fixedmasks import draws, fixed_masks
+from isogloss.text import masking as fixedmasks
+from isogloss.text.masking import draws, fixed_masks
 
 MASK, POOL = 4, np.arange(10, 60)
 BITS = 2**64 - 1

@@ -9,8 +9,9 @@ from tokenizers import processors
 
 from isogloss.errors import InputError
 from isogloss.text.invented import invented
-from isogloss.text.pairstreams import PairSampler, borders_of, open_pairs, pack_pairs, shuffled
-from isogloss.text.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs
+from isogloss.text.sampling import PairSampler, shuffled
+from isogloss.text.streams import borders_of, open_pairs, pack_pairs
 from tiny_models import tiny_tokenizer
 
 
@@ -62,7 +63,7 @@ def test_mistakes_are_sentences(tmp_path):
         f"en-en={en},{nl}": "en is named twice",
         f"en={en}": "SOURCE-TARGET=FILE,FILE",
         f"en-nl={en},{tmp_path / 'c.txt'}": "c.txt does not exist",
-        str(write(tmp_path / "bars.txt", ["yes ||| ja"])): "say of which languages its sides are",
+        str(write(tmp_path / "bars.txt", ["yes ||| ja"])): "give the languages of its sides",
         str(tmp_path): "holds no parallel text by the names",
         str(write(tmp_path / "one.tsv", ["en", "yes"])): "one language only",
     }.items():

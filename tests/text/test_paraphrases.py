@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from isogloss import Bitext, Corpus, InputError, read_bitext
 from isogloss.cli import app
-from isogloss.text.paraphrases import paraphrases
+from isogloss.text.corpora import paraphrases
 
 ENGLISH = ["It is late.", "it is late!", "The hour is late.", "Yes.", "So it is.", "Sure.", "It is late."]
 FRENCH = ["Il est tard.", "Il est tard.", "Il est tard.", "Oui.", "C'est vrai.", "C'est vrai.", "Il se fait tard."]

@@ -5,17 +5,10 @@ import json
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.readers import (
-    RELATIONS,
-    UPOS,
-    Question,
-    SentencePair,
-    TaggedSentence,
-    read_pairs,
-    read_parses,
-    read_questions,
-    read_tagged,
-)
+from isogloss.text import read_pairs, read_parses, read_questions, read_tagged
+from isogloss.text.readers.conll import RELATIONS, UPOS, TaggedSentence
+from isogloss.text.readers.inference import SentencePair
+from isogloss.text.readers.questions import Question
 
 
 def put(path, content):

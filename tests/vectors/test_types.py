@@ -11,7 +11,7 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.text.invented import invented
-from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static, types
 from isogloss.vectors.static import cooccurrences, ppmi_vectors
 from isogloss.vectors.types import count_types, open_types, type_vectors

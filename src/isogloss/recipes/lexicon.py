@@ -20,7 +20,7 @@ from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.inducing import Fits, check_widths, shared_layers
 from isogloss.recipes.steps.layers import layer_list
 from isogloss.recipes.steps.lexiconrows import LEVELS, Plan, lexicon_rows
-from isogloss.recipes.steps.lexicontext import fingerprint, read_lexicons
+from isogloss.recipes.steps.lexicontext import read_lexicons
 from isogloss.recipes.steps.statics import read_static
 from isogloss.recipes.steps.texts import describe, read_texts
 from isogloss.recipes.steps.ways import parse_ways
@@ -90,7 +90,7 @@ def lexicon_job(
         known: dict[str, Any] = {"model": first.fingerprint, "text": describe(files, progress)}
         known |= {} if other is None else {"other": second.fingerprint}
         known |= {"static": baseline.hashes(progress)} if baseline is not None else {}
-        return known | {f"{split} {target}": fingerprint(one) for (split, target), one in lexicons.items()}
+        return known | {f"{split} {target}": one.fingerprint for (split, target), one in lexicons.items()}
 
     return Job(names[0], steps, hashes, depth=first.cuts[-1])
 

@@ -26,7 +26,6 @@ from isogloss.recipes.recipe import Job, execute
 from isogloss.recipes.steps.layers import LayerMean, compared, layer_list
 from isogloss.recipes.steps.reading import read_once
 from isogloss.recipes.steps.store import Store
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.recipes.steps.vocabulary import Pair, Vocabulary
 from isogloss.recipes.steps.wordmap import draw
 from isogloss.runs.run import Run
@@ -34,8 +33,9 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
+from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.text.readers import embedded
+from isogloss.text.words import unknown_notes
 
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)

@@ -26,8 +26,8 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.configure import configure
 from isogloss.stack.load import choose_device
-from isogloss.text.anchors import Dictionary, read_dictionaries
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.switching import Dictionary, read_dictionaries
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train

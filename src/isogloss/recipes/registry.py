@@ -75,8 +75,7 @@ def read_parallel(
     data: str | None = None,
 ) -> list[Any]:
     """The parallel text that the options of a command name; none where nothing is given."""
-    from isogloss.text import read_bitexts, resolve
-    from isogloss.text.readers import embedded
+    from isogloss.text import embedded, read_bitexts, resolve
 
     wanted = [one.strip() for one in languages.split(",")] if languages else None
     if not bitext:

@@ -22,9 +22,8 @@ from isogloss.files import whole, write_text
 from isogloss.progress import Progress, silent
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
-from isogloss.text.batches import word_spans
 from isogloss.text.corpora import Corpus
-from isogloss.text.words import spans
+from isogloss.text.words import spans, word_spans
 from isogloss.vectors.extract import Vectors, prepare, stream
 
 CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take

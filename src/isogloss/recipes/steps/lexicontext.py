@@ -1,6 +1,5 @@
 """What `lexicon` reads: text of each language, of which some sentences are drawn, its vocabulary, and dictionaries."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
+from isogloss.text import read_lexicon
 from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
 from isogloss.text.corpora import Lexicon
-from isogloss.text.readers import read_lexicon
-from isogloss.text.readers.names import languages_of
+from isogloss.text.readers.lines import languages_of
 from isogloss.text.streams import paragraphs
 from isogloss.vectors.types import count_types
 
@@ -107,11 +106,6 @@ def _file_for(split: str, files: Sequence[str], source: str, target: str, *, alo
         f"--{split}: none of {', '.join(Path(one).name for one in files)} is a dictionary of {source} and {target} by "
         f"its name; name it as in {source}-{target}.txt"
     )
-
-
-def fingerprint(lexicon: Lexicon) -> str:
-    """A hash of a dictionary's languages and pairs."""
-    return hashlib.sha256(repr((lexicon.source, lexicon.target, list(lexicon.pairs))).encode()).hexdigest()
 
 
 def entries(

@@ -12,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress
 from isogloss.recipes.steps.lexicontext import Text
 from isogloss.recipes.steps.texts import describe, read_texts
-from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors.static import cooccurrences, ppmi_vectors
 
 TRAIN = "train"

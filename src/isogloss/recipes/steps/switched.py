@@ -5,7 +5,7 @@ whenever its seed, epoch and number are the same. Development and test sets are 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,19 +13,17 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.progress import silent
 from isogloss.recipes.arguments import one_of
-from isogloss.recipes.steps.lexicontext import fingerprint
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.recipes.steps.translations import need_segments
 from isogloss.tasks.segments import Segments
 from isogloss.tasks.task import Example, Items, Task, chain_items
-from isogloss.text.corpora import Lexicon
-from isogloss.text.readers import read_lexicon
+from isogloss.text import read_lexicon
 from isogloss.text.switching import (
     AS_IT_IS,
-    Dictionary,
     Switched,
+    Switching,
     joined_dictionary,
     known_words,
     segment_draws,
@@ -36,36 +34,6 @@ from isogloss.text.words import spans
 
 SWITCH_TO = ("source", "any")
 LOOKED_AT = 10_000  # training examples that tell how much of the text the dictionaries know
-
-
-@dataclass(frozen=True)
-class Switching:
-    """What is switched: a segment with probability `share`, from the source's text or `any` other's; words, `words`."""
-
-    share: float = 0.0
-    to: str = "source"
-    words: float = 0.0
-    lexicons: Sequence[Lexicon] = ()
-    dictionary: Dictionary = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        """Whether anything is."""
-        return self.share > 0 or self.words > 0
-
-    @property
-    def variant(self) -> str:
-        """As it stands in the rows, after the plan.
-
-        >>> Switching(0.5).variant, Switching(0.5, "any", 0.25).variant, Switching().variant
-        ('switch:0.5', 'switch:0.5/any switch-words:0.25', '')
-        """
-        segment = f"switch:{self.share:g}{'' if self.to == 'source' else f'/{self.to}'}" if self.share else ""
-        return " ".join(filter(None, (segment, f"switch-words:{self.words:g}" if self.words else "")))
-
-    @property
-    def hashes(self) -> dict[str, str]:
-        """A hash of every dictionary."""
-        return {f"{one.target} {one.name}": fingerprint(one) for one in self.lexicons}
 
 
 def read_switching(task: Task, sets: Sets, *, share: float, to: str, words: float, lexicon: Any) -> Switching:

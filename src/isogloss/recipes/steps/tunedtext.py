@@ -1,7 +1,7 @@
 """The text of a drift run: what is tuned on, what is held out of it, what of other languages is watched, and as ids.
 
-Which sentences are held out is decided by the sentences themselves (`isogloss.text.split.place`): sorted by their
-place, the first share is the test, the next as many the validation, the rest in its own order the training text. So
+Which sentences are held out is decided by the sentences themselves (`isogloss.text.sampling.hash_fraction`): sorted
+by it, the first share is the test, the next as many the validation, the rest in its own order the training text. So
 neither the order of the file nor a seed changes it, and copies of a sentence are never on both sides.
 """
 
@@ -16,9 +16,9 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.stack.stack import Stack
+from isogloss.text import read_corpus
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.readers import read_corpus
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 from isogloss.training.sentences import Sentences, masking_of, tokenise
 
 
@@ -119,7 +119,7 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     >>> test.sentences, validation.sentences, train.sentences
     (['a'], ['c'], ['b', 'd', 'e'])
     """
-    places = [place(sentence) for sentence in corpus]
+    places = [hash_fraction(sentence) for sentence in corpus]
     order = sorted(range(len(corpus)), key=places.__getitem__)
     wanted = round(share * len(corpus))
     first = _whole(order, places, wanted)

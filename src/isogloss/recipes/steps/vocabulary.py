@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from isogloss.measures.aligner import align
 from isogloss.measures.links import one_to_one
 from isogloss.progress import Progress, silent
-from isogloss.text.batches import word_spans
 from isogloss.text.corpora import Bitext, Corpus, Link
+from isogloss.text.words import word_spans
 
 Pair = tuple[str, str]
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line
-from isogloss.text.readers.sound import sound_lines
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line, usable_lines
 
 NLI = ("entailment", "neutral", "contradiction")
 COLUMNS = {
@@ -51,40 +50,49 @@ def read_pairs(
 ) -> list[SentencePair]:
     """Every labelled pair of a file.
 
-    labels: the labels there may be; None takes any. split: only rows whose column of that name says so (`TEST` of
-    SICK's `SemEval_set`). language: where the file has a column `language`, only its rows. A row with the wrong number
-    of cells, an empty sentence or an unknown label is a problem, and left out.
+    A row with the wrong number of cells, an empty sentence or an unknown label is a problem, and left out.
+
+    Args:
+        source: the file.
+        problem: is told what is wrong with a row; by default it raises.
+        labels: the labels there may be; None takes any.
+        split: only rows whose column of that name says so (`TEST` of SICK's `SemEval_set`).
+        language: where the file has a column `language`, only its rows.
+    """
+    rows = every_row(source, problem, labels=labels, split=split, language=language)
+    usable = [pair for _, pair in rows if pair is not None and pair.label != NO_GOLD]
+    if not usable:
+        part = "" if split is None else f" in the split {split!r}"
+        raise InputError(f"{file_path(source)} has no pair of sentences with a label{part} that can be used")
+    return usable
+
+
+def every_row(
+    source: Source,
+    problem: Problem = fail,
+    *,
+    labels: Sequence[str] | None = NLI,
+    split: str | None = None,
+    language: str | None = None,
+) -> Iterator[tuple[int, SentencePair | None]]:
+    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too.
+
+    The arguments are those of `read_pairs`.
     """
     path = file_path(source)
-    found = []
     for number, cells in _rows(path, problem):
         if cells is None:
+            yield number, None
             continue
         if split is not None and cells.get("split", split).lower() != split.lower():
             continue
         if language is not None and cells.get("language", language).lower() != language.lower():
             continue
-        pair = _sound(_pair(cells), labels, f"{path}:{number}", problem)
-        if pair is not None and pair.label != NO_GOLD:
-            found.append(pair)
-    if not found:
-        part = "" if split is None else f" in the split {split!r}"
-        raise InputError(f"{path} has no pair of sentences with a label{part} that can be used")
-    return found
-
-
-def every_row(source: Source, problem: Problem = fail) -> Iterator[tuple[int, SentencePair | None]]:
-    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too."""
-    path = file_path(source)
-    for number, cells in _rows(path, problem):
-        yield number, None if cells is None else _sound(_pair(cells), NLI, f"{path}:{number}", problem)
-
-
-def _sound(pair: SentencePair, labels: Sequence[str] | None, where: str, problem: Problem) -> SentencePair | None:
-    wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
-    if wrong:
-        problem(f"{where}: {wrong}")
-    return None if wrong else pair
+        pair = _pair(cells)
+        wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
+        if wrong:
+            problem(f"{path}:{number}: {wrong}")
+        yield number, None if wrong else pair
 
 
 def _pair(cells: Cells) -> SentencePair:
@@ -110,7 +118,7 @@ def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
         return
     names = _header([cell.strip() for cell in first.split("\t")])
     columns = names or list(_NEEDED)
-    for number, line in sound_lines(path, problem):
+    for number, line in usable_lines(path, problem):
         if number == 1 and names:
             continue
         if line is None:
@@ -135,16 +143,16 @@ def _header(names: Sequence[str]) -> list[str]:
 
 def _meaning(name: str, names: Sequence[str]) -> str:
     """Which of `COLUMNS` a name is: the first of its spellings that is there."""
-    there = {each.lower() for each in names}
+    available = {each.lower() for each in names}
     for meaning, spellings in COLUMNS.items():
-        known = [spelling for spelling in spellings if spelling in there]
+        known = [spelling for spelling in spellings if spelling in available]
         if known and name.lower() == known[0]:
             return meaning
     return ""
 
 
 def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
-    for number, line in sound_lines(path, problem):
+    for number, line in usable_lines(path, problem):
         if line is None:
             yield number, None
             continue
