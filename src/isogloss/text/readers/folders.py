@@ -117,9 +117,10 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     else:
         fitting = [each for each in sets if _covers(languages, each.languages)]
     if not fitting:
-        what = "table" if sets[0].kind == "table" else "aligned files"
-        available = ", ".join("-".join(each.languages) for each in sets)
-        raise InputError(f"{folder} has no {what} of {', '.join(languages or ())}; it has {available}")
+        wanted, available = ", ".join(languages or ()), ", ".join("-".join(each.languages) for each in sets)
+        if sets[0].kind == "table":
+            raise InputError(f"{folder} has no table of {wanted}; it has {available}")
+        raise InputError(f"{folder} has no aligned files of {wanted}; it has {available}")
     bitexts = []
     for each in fitting:
         chosen = [language for language in languages or each.languages if language in each.languages]

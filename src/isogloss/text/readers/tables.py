@@ -62,14 +62,16 @@ class ParallelTable:
             problem: is told what is wrong with a row; by default it raises.
         """
         wanted = [self.columns.index(each) for each in pick_languages(languages, self.languages, where=self.path)]
-        what, separated = ("sides", f"' {BARS} '") if self.bars else ("cells", "tabs")
         for number, line in stream_lines(self.path, problem):
             if number == 1 and self.has_header:
                 continue
             cells = line.split(BARS if self.bars else "\t")
             if len(cells) != len(self.columns):
-                expected = f"{len(self.columns)} were expected, separated by {separated}"
-                problem(f"{self.path}:{number}: {len(cells)} {what} where {expected}")
+                where, width = f"{self.path}:{number}", len(self.columns)
+                if self.bars:
+                    problem(f"{where}: {len(cells)} sides where {width} were expected, separated by ' ||| '")
+                else:
+                    problem(f"{where}: {len(cells)} cells where {width} were expected, separated by tabs")
                 continue
             if self.bars:
                 cells = [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
