@@ -12,9 +12,18 @@ from isogloss.text.catalog import find, kind_of, listing
 from isogloss.text.checks import check
 
 WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
-SQUAD = {"data": [{"paragraphs": [{"context": "The cat.", "qas": [
-    {"id": "q1", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}
-]}]}]}  # fmt: skip
+SQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": "The cat.",
+                    "qas": [{"id": "q1", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}],
+                }
+            ]
+        }
+    ]
+}
 
 FILES = {
     "tatoeba/README.md": "# tatoeba\n\nSentence pairs.\nMore.\n",
@@ -122,7 +131,11 @@ def test_a_sound_folder_has_no_problems(data):
         ("qa/xquad.en.json", '{"paragraphs"\n:}', "xquad.en.json:2: this is not JSON"),
         ("qa/xquad.en.json", '{"data": ["paragraphs", "qas"]}', "not in SQuAD's format"),
         ("qa/xquad.en.json.gz", gzip.compress(json.dumps(SQUAD).encode(), mtime=0)[:-9], "damaged or cut short"),
-        ("nli_zh/dev.json", '{"sentence1": null, "sentence2": 2, "label": 3}\n', "dev.json:1: there is no sentence1 and no sentence2 and no gold_label"),
+        (
+            "nli_zh/dev.json",
+            '{"sentence1": null, "sentence2": 2, "label": 3}\n',
+            "dev.json:1: there is no sentence1 and no sentence2 and no gold_label",
+        ),
         ("multi/train.en.gz", gzip.compress(b"one\n", mtime=0)[:-6], "damaged or cut short"),
         ("odd/image.bin", b"\x00\x01", "not checked"),
     ],
