@@ -124,9 +124,9 @@ class Sampler:
         self.length = length
         self._tokens = list(tokens.values())
         self._seed = seed
-        self._rows = [max(1, count // length - 1) for count in self._tokens]  # of an epoch
+        self._rows = np.array([max(1, count // length - 1) for count in self._tokens])  # of an epoch
         self._mixture = Mixture(self.shares, seed=seed)
-        self._orders: dict[int, dict[int, np.ndarray]] = {number: {} for number in range(len(tokens))}
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and its order
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Language number and start position of every row of a step, (batch,) int64 each.
@@ -134,39 +134,26 @@ class Sampler:
         A row is `ids[start : start + length]` of its language; languages are numbered in the order of `tokens`.
         """
         languages, numbers = self._mixture.rows(step, batch)
+        epochs, positions = np.divmod(numbers, self._rows[languages])
         starts = np.empty(batch, dtype=np.int64)
-        for language in range(len(self.languages)):
-            mine = np.flatnonzero(languages == language)
-            if len(mine):
-                starts[mine] = self._stretches(language, int(numbers[mine[0]]), len(mine))
+        for language, epoch in sorted({*zip(languages.tolist(), epochs.tolist(), strict=True)}):
+            mine = (languages == language) & (epochs == epoch)
+            starts[mine] = self._order(language, epoch)[positions[mine]]
         return languages, starts
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each language's text has been seen before this step."""
         counts = self._mixture.before(step * batch)
-        return {name: counts[i] / self._rows[i] for i, name in enumerate(self.languages)}
-
-    def _stretches(self, language: int, done: int, count: int) -> np.ndarray:
-        """Starts of the next `count` rows of a language after `done` of them, (count,)."""
-        size = self._rows[language]
-        parts = []
-        while count:
-            epoch, place = divmod(done, size)
-            part = self._order(language, epoch)[place : place + count]
-            parts.append(part)
-            done, count = done + len(part), count - len(part)
-        return np.concatenate(parts)
+        return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self.languages)}
 
     def _order(self, language: int, epoch: int) -> np.ndarray:
         """Starts of a language's rows in the order of this epoch, (rows of an epoch,)."""
-        orders = self._orders[language]
-        if epoch not in orders:
+        if self._orders.get(language, (-1,))[0] != epoch:
             random = np.random.default_rng([self._seed, language, epoch])
-            spare = self._tokens[language] - self.length * self._rows[language]
-            offset = int(random.integers(spare + 1))
-            orders.clear()
-            orders[epoch] = offset + self.length * random.permutation(self._rows[language])
-        return orders[epoch]
+            rows = int(self._rows[language])
+            offset = int(random.integers(self._tokens[language] - self.length * rows + 1))
+            self._orders[language] = epoch, offset + self.length * random.permutation(rows)
+        return self._orders[language][1]
 
 
 class PairSampler:
@@ -191,25 +178,12 @@ class PairSampler:
         epochs, positions = np.divmod(within, sizes)
         orders, owners = np.unique(np.stack([groups, epochs]), axis=1, return_inverse=True)
         keys = np.stack([_round_keys(self._seed, *order) for order in orders.T.tolist()])
-        return groups, _permuted(positions, sizes, keys[owners.reshape(-1)])
+        return groups, shuffled(positions, sizes, keys[owners.reshape(-1)])
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each group's pairs have been seen before this step."""
         counts = self._mixture.before(step * batch)
         return {name: counts[i] / int(self._sizes[i]) for i, name in enumerate(self.groups)}
-
-
-def shuffled(positions: np.ndarray, size: int, *, key: list[int]) -> np.ndarray:
-    """The numbers that positions of 0..size-1 have in a random permutation, which is never written out.
-
-    A Feistel network permutes the numbers below a power of 4; a number that lands beyond `size` goes through it again
-    until it does not (Black & Rogaway 2002), which again is a permutation.
-
-    >>> sorted(shuffled(np.arange(5), 5, key=[0]).tolist())
-    [0, 1, 2, 3, 4]
-    """
-    keys = np.broadcast_to(_round_keys(*key), (len(positions), _ROUNDS))
-    return _permuted(positions, np.full(len(positions), size, dtype=np.int64), keys)
 
 
 def splitmix(state: np.ndarray) -> np.ndarray:
@@ -226,8 +200,21 @@ def _round_keys(*key: int) -> np.ndarray:
     return np.random.default_rng(key).integers(2**64, size=_ROUNDS, dtype=np.uint64)
 
 
-def _permuted(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """`shuffled` where each position has a size of its own, (positions,), and keys of its own, (positions, rounds)."""
+def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """The numbers that positions have in random permutations, which are never written out, (positions,).
+
+    A Feistel network permutes the numbers below a power of 4; a number that lands beyond the size goes through it again
+    until it does not (Black & Rogaway 2002), which again is a permutation.
+
+    Args:
+        positions: (positions,), each from 0 to its size - 1.
+        sizes: (positions,), the size of the permutation that each is of.
+        keys: (positions, rounds) uint64, which permutation of that size it is.
+
+    >>> everywhere, key = np.arange(5), np.arange(4, dtype=np.uint64)
+    >>> sorted(shuffled(everywhere, np.full(5, 5), np.tile(key, (5, 1))).tolist())
+    [0, 1, 2, 3, 4]
+    """
     bits = np.frexp(np.maximum(sizes - 1, 1).astype(np.float64))[1]  # as `int.bit_length`
     half = ((bits + 1) // 2).astype(np.uint64)
     mask = (np.uint64(1) << half) - np.uint64(1)

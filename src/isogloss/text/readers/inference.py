@@ -113,26 +113,37 @@ def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
 def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
     """Line and cells of every row; None in the place of one that has no such cells, whose problem was told."""
     first = first_line(path)
-    if first.lstrip().startswith("{"):
-        yield from _json_rows(path, problem)
-        return
-    names = _header([cell.strip() for cell in first.split("\t")])
-    columns = names or list(_NEEDED)
+    is_json = first.lstrip().startswith("{")
+    names = [] if is_json else _header([cell.strip() for cell in first.split("\t")])
     for number, line in usable_lines(path, problem):
-        if number == 1 and names:
+        if (number == 1 and names) or (is_json and line is not None and not line.strip()):
             continue
-        if line is None:
-            yield number, None
-            continue
-        cells = line.split("\t")
-        if len(cells) != len(columns):
-            wanted = "" if names else " (premise, hypothesis, label: there is no header)"
-            problem(
-                f"{path}:{number}: {len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
-            )
-            yield number, None
-            continue
-        yield number, {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+        cells = None if line is None else _json_cells(line) if is_json else _table_cells(line, names)
+        if isinstance(cells, str):
+            problem(f"{path}:{number}: {cells}")
+            cells = None
+        yield number, cells
+
+
+def _table_cells(line: str, names: Sequence[str]) -> Cells | str:
+    """The cells of a row by what their columns are, or what is wrong with it; there are no names without a header."""
+    columns, cells = names or _NEEDED, line.split("\t")
+    if len(cells) != len(columns):
+        wanted = "" if names else " (premise, hypothesis, label: there is no header)"
+        return f"{len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
+    return {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+
+
+def _json_cells(line: str) -> Cells | str:
+    """The same of a line of JSON."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        return f"this line is not JSON ({error.msg})"
+    texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
+    cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
+    missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
+    return f"there is no {' and no '.join(missing)} in this line" if missing else cells
 
 
 def _header(names: Sequence[str]) -> list[str]:
@@ -149,26 +160,3 @@ def _meaning(name: str, names: Sequence[str]) -> str:
         if known and name.lower() == known[0]:
             return meaning
     return ""
-
-
-def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
-    for number, line in usable_lines(path, problem):
-        if line is None:
-            yield number, None
-            continue
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            problem(f"{path}:{number}: this line is not JSON ({error.msg})")
-            yield number, None
-            continue
-        texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
-        cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
-        missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
-        if missing:
-            problem(f"{path}:{number}: there is no {' and no '.join(missing)} in this line")
-            yield number, None
-            continue
-        yield number, cells

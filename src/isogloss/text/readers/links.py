@@ -132,20 +132,17 @@ def _parse_word(part: str) -> tuple[str, list[int]]:
     return part, []
 
 
-def _row(cells: Sequence[str]) -> tuple[list[str], list[list[Span]], list[list[Link]]]:
-    """Texts and spans a column, and links (first, other) for each column after the first."""
-    texts: list[str] = []
-    spans: list[list[Span]] = []
-    links: list[list[Link]] = []
-    for column, cell in enumerate(cells):
-        text, words, numbers = parse_cell(cell, linked=column > 0)
-        texts.append(text)
-        spans.append(words)
-        linked = sorted({(number, target) for target, ends in enumerate(numbers) for number in ends})
-        if linked and linked[-1][0] >= len(spans[0]):
-            raise ValueError(f"a link to word {linked[-1][0]}, but the first column has words 0 to {len(spans[0]) - 1}")
-        links.append(linked)
-    return texts, spans, links
+def _row(cells: Sequence[str]) -> list[tuple[str, list[Span], list[Link]]]:
+    """Text, word spans and links (word of the first column, word of this one) of each column."""
+    columns: list[tuple[str, list[Span], list[Link]]] = []
+    for cell in cells:
+        text, words, numbers = parse_cell(cell, linked=bool(columns))
+        links = sorted({(number, target) for target, ends in enumerate(numbers) for number in ends})
+        last = len(columns[0][1]) - 1 if columns else 0
+        if links and links[-1][0] > last:
+            raise ValueError(f"a link to word {links[-1][0]}, but the first column has words 0 to {last}")
+        columns.append((text, words, links))
+    return columns
 
 
 def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitext:
@@ -159,25 +156,23 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
     table = open_table(path)
     if not table.has_header:
         raise InputError(f"{path}:1: a header of languages was expected, the linked-to language first")
-    first, *others = table.languages
     wanted = pick_languages(checked_codes(languages), table.languages, where=path)
-    texts: dict[str, list[str]] = {each: [] for each in table.languages}
-    spans: dict[str, list[list[Span]]] = {each: [] for each in table.languages}
-    links: dict[str, list[list[Link]]] = {each: [] for each in table.languages}
+    rows = []
     for number, cells in table.rows():
         try:
-            row = _row(cells)
+            rows.append(_row(cells))
         except ValueError as error:
             raise InputError(f"{path}:{number}: {error}") from error
-        for each, text, words, linked in zip(table.languages, *row, strict=True):
-            texts[each].append(text)
-            spans[each].append(words)
-            links[each].append(linked)
-    if not texts[first]:
+    if not rows:
         raise InputError(f"{path} has a header but no rows")
-    corpora = tuple(Corpus(each, texts[each], spans[each], path.name) for each in wanted)
-    pairs = {(first, each): links[each] for each in others if {first, each} <= set(wanted)}
-    return Bitext(corpora, pairs, path.name)
+    columns = dict(zip(table.languages, zip(*rows, strict=True), strict=True))
+    corpora = tuple(
+        Corpus(each, [text for text, _, _ in columns[each]], [words for _, words, _ in columns[each]], path.name)
+        for each in wanted
+    )
+    first, *others = table.languages
+    chosen = [each for each in others if {first, each} <= set(wanted)]
+    return Bitext(corpora, {(first, each): [links for _, _, links in columns[each]] for each in chosen}, path.name)
 
 
 def _packaged(name: str) -> AbstractContextManager[Path]:
