@@ -26,9 +26,11 @@ def data_list(data: DataFolder = None) -> None:
     table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
     with bar() as bars:
         sets = listing(data_dir(data), bars)
-    for one in sets:
-        languages = " ".join(one.languages[:12]) + (f" ... ({len(one.languages)})" if len(one.languages) > 12 else "")
-        cells = (one.name, ", ".join(one.kinds), languages, f"{one.rows:,}", f"{one.bytes / 1e6:.1f}", one.about)
+    for data_set in sets:
+        count = len(data_set.languages)
+        languages = " ".join(data_set.languages[:12]) + (f" ... ({count})" if count > 12 else "")
+        kinds, size = ", ".join(data_set.kinds), f"{data_set.bytes / 1e6:.1f}"
+        cells = (data_set.name, kinds, languages, f"{data_set.rows:,}", size, data_set.about)
         table.add_row(*(escape(cell) for cell in cells))
     Console().print(table)
 
@@ -43,13 +45,13 @@ def data_check(data: DataFolder = None) -> None:
     from isogloss.text.checks import check
 
     with bar() as bars:
-        found = check(data_dir(data), bars)
-    for problem in found.problems:
+        report = check(data_dir(data), bars)
+    for problem in report.problems:
         typer.echo(problem)
-    if found.unchecked:
-        typer.echo("not checked: " + ", ".join(str(one) for one in found.unchecked))
-    typer.echo(f"{len(found.problems)} problems in {len(found.checked)} files")
-    raise typer.Exit(1 if found.problems else 0)
+    if report.unchecked:
+        typer.echo("not checked: " + ", ".join(report.unchecked))
+    typer.echo(f"{len(report.problems)} problems in {len(report.checked)} files")
+    raise typer.Exit(1 if report.problems else 0)
 
 
 @data_app.command("paraphrases")
@@ -69,8 +71,8 @@ def data_paraphrases(
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")
-    found = paraphrases((bitext for one in text for bitext in read_bitexts(resolve(one, data))), language)
-    rows = zip(*(corpus.sentences for corpus in found), strict=True)
-    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (found.languages, *rows))
+    bitext = paraphrases((bitext for given in text for bitext in read_bitexts(resolve(given, data))), language)
+    rows = zip(*(corpus.sentences for corpus in bitext), strict=True)
+    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (bitext.languages, *rows))
     write_text(out, "".join(lines))
-    typer.echo(f"{found.rows:,} pairs in {out}")
+    typer.echo(f"{bitext.rows:,} pairs in {out}")

@@ -143,8 +143,8 @@ def _links(
     """Words that say the same part of the meaning."""
     rows = []
     for left, right in zip(first, other, strict=True):
-        places = {number: place for place, (number, _) in enumerate(right)}
-        rows.append([(place, places[number]) for place, (number, _) in enumerate(left) if number in places])
+        said = {number: word for word, (number, _) in enumerate(right)}
+        rows.append([(word, said[number]) for word, (number, _) in enumerate(left) if number in said])
     return rows
 
 

@@ -86,8 +86,8 @@ def is_code(text: str) -> bool:
 def _lookup(text: str) -> str | None:
     again = _AGAIN.fullmatch(text)
     if again:
-        found = _lookup(again.group(1))
-        return None if found is None else found + again.group(2)
+        short = _lookup(again.group(1))
+        return None if short is None else short + again.group(2)
     tagged = _TAGGED.fullmatch(text)
     short = (tagged.group(1) if tagged else text).lower()
     if _LOCAL.fullmatch(short):
@@ -100,13 +100,13 @@ def code(text: str) -> str:
 
     A number behind it names the same language again: `code("eng2")` is `"en2"`, which a text can have beside `en`.
     """
-    found = _lookup(text)
-    if found is None:
+    short = _lookup(text)
+    if short is None:
         raise InputError(
             f"unknown language code {text!r}; expected ISO 639-1 such as 'nl' or ISO 639-3 such as 'nld' "
             "(qaa..qtz for invented languages)"
         )
-    return found
+    return short
 
 
 def plain(text: str) -> str:
@@ -117,8 +117,8 @@ def plain(text: str) -> str:
 def name(text: str) -> str:
     """The English name: `name("nld")` is `"Dutch"`, `name("en2")` is `"English 2"`."""
     short = plain(text)
-    found = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
-    return " ".join((found, *code(text)[len(short) :]))
+    english = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
+    return " ".join((english, *code(text)[len(short) :]))
 
 
 def short_name(text: str) -> str:

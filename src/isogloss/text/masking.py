@@ -72,10 +72,10 @@ def mask(
 
     >>> ids, content = torch.tensor([[2, 7, 8, 9, 3]]), torch.tensor([[False, True, True, True, False]])
     >>> everything = dict(pool=torch.tensor([7, 8, 9]), generator=torch.Generator().manual_seed(0), share=1, masked=1)
-    >>> found = mask(ids, content, mask_id=4, random=0, **everything)
-    >>> found.inputs
+    >>> rows = mask(ids, content, mask_id=4, random=0, **everything)
+    >>> rows.inputs
     tensor([[2, 4, 4, 4, 3]])
-    >>> sorted(found.labels[0].tolist())
+    >>> sorted(rows.labels[0].tolist())
     [-100, -100, 7, 8, 9]
     """
     _check_shapes(ids, content, pool)

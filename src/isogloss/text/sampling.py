@@ -75,8 +75,8 @@ class Mixture:
         first = step * batch
         after = list(self.before(first))
         numbers = np.arange(first, first + batch, dtype=np.uint64)
-        places = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
-        groups = np.searchsorted(self._borders, places, side="right").astype(np.int64)
+        points = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
+        groups = np.searchsorted(self._borders, points, side="right").astype(np.int64)
         within = np.empty(batch, dtype=np.int64)
         for group in range(len(after)):
             mine = np.flatnonzero(groups == group)
@@ -230,7 +230,7 @@ def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.n
 
 
 def _count_below(count: int, start: int, limit: int) -> int:
-    """How many of the first `count` places (start + g * stride) mod 2^64 are below `limit`.
+    """How many of the first `count` points (start + g * stride) mod 2^64 are below `limit`.
 
     x mod m < t exactly when floor(x / m) - floor((x - t) / m) is 1, so the answer is a difference of two sums of
     floors. Adding m - t keeps the second one non-negative.

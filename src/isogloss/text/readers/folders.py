@@ -162,10 +162,12 @@ def _with_english(folder: Path, pairs: Sequence[ParallelFiles], languages: Seque
 
 
 def _read_treebanks(folder: Path, banks: ParallelFiles, languages: Sequence[str] | None) -> Bitext:
-    wanted = pick_languages(languages, list(dict.fromkeys(banks.languages)), where=folder)
-    files = [[path for path, each in zip(banks.files, banks.languages, strict=True) if each == one] for one in wanted]
-    for language, paths in zip(wanted, files, strict=True):
-        if len(paths) > 1:
+    files: dict[str, list[Path]] = {language: [] for language in banks.languages}
+    for language, path in zip(banks.languages, banks.files, strict=True):
+        files[language].append(path)
+    wanted = pick_languages(languages, list(files), where=folder)
+    for language in wanted:
+        if len(paths := files[language]) > 1:
             names = ", ".join(path.name for path in paths)
             raise InputError(f"{folder} has several treebanks of {language} ({names}); name the files one by one")
-    return replace(read_treebanks([paths[0] for paths in files], wanted), name=banks.name)
+    return replace(read_treebanks([files[language][0] for language in wanted], wanted), name=banks.name)

@@ -227,8 +227,8 @@ def _entry_sources(entry: Any, option: str) -> Iterator[PairSource]:
         raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
     if len(paths) == 2:
         check_order(paths, named)
-    kind = "aligned" if len(paths) == 2 else "table"
-    yield from _file_sources(ParallelFiles(kind, paths[0].name, named, paths), (named[0], named[1]), option)
+    files = ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths)
+    yield from _file_sources(files, (named[0], named[1]), option)
 
 
 def _file_sources(files: ParallelFiles, wanted: Pair | None, option: str) -> Iterator[PairSource]:
