@@ -44,16 +44,16 @@ from isogloss.recipes.recipe import (
     one_of,
     recipe,
 )
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.recipes.word_map import draw, draw_later
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
+from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
-from isogloss.text.readers import embedded
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
+from isogloss.text.words import unknown_notes
 from isogloss.vectors.extract import Unit, Vectors, stream
 from isogloss.vectors.store import VectorStore
 
@@ -138,8 +138,8 @@ def map(
 class SampleStore:
     """Sentence vectors and mean word vectors of the sample, on disk: only one layer is ever in memory.
 
-    `begin`, then `put` every chunk in order, then `finish`; a finished store in the same folder is simply there, so that
-    a resumed run need not read the text again.
+    `begin`, then `put` every chunk in order, then `finish`; a finished store in the same folder is simply there, so
+    that a resumed run need not read the text again.
     """
 
     folder: Path

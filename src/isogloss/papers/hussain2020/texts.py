@@ -1,8 +1,8 @@
 """The text of a reproduction: sentences to tune on, sentences of other languages to watch, text to pretrain on.
 
 Everything is written into the reproduction's own folder, a sentence a line, and read from there. Where a file has more
-sentences than are wanted, those of the lowest places (a hash of the sentence, `isogloss.text.split`) are taken, in the
-order of the file: so neither a seed nor the order of the file decides.
+sentences than are wanted, those of the lowest places (a hash of the sentence, `isogloss.text.sampling`) are taken, in
+the order of the file: so neither a seed nor the order of the file decides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from isogloss.errors import InputError
 from isogloss.files import write_text
 from isogloss.papers.samples import lowest
 from isogloss.recipes.steps.tunedtext import split
+from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
 from isogloss.text.invented import invented
-from isogloss.text.readers import read_corpus
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 
 INVENTED_SEED = 1
 KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
@@ -31,7 +31,7 @@ def choose(sentences: Sequence[str], count: int) -> list[str]:
     """
     if len(sentences) <= count:
         return list(sentences)
-    return [sentences[row] for row in lowest([place(one) for one in sentences], count)]
+    return [sentences[row] for row in lowest([hash_fraction(one) for one in sentences], count)]
 
 
 def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:
