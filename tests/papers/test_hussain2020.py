@@ -10,7 +10,8 @@ import pytest
 from isogloss.figure import Table, as_text
 from isogloss.papers import Results, find, names, summary
 from isogloss.papers import hussain2020 as paper
-from isogloss.papers.hussain2020 import PUBLISHED, choose, premises, since_lowest, tuned_text
+from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
+from isogloss.papers.paper import lowest_hashed
 from isogloss.papers.results import Contrast, Curves, Finding, over_seeds
 from isogloss.recipes.steps.tunedtext import read_corpora, split
 from isogloss.runs import read_rows
@@ -294,7 +295,7 @@ def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
     (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     whole = tuned_text(str(tmp_path / "nl.txt"), None, "nl", 50)
     assert list(whole) == lines
-    few, turned = choose(lines, 20), choose(lines[::-1], 20)
+    few, turned = lowest_hashed(lines, 20), lowest_hashed(lines[::-1], 20)
     assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
     corpora = read_corpora({"nl": tmp_path / "nl.txt"}, {}, share=0.1, batch=8)
     assert list(split(whole, 0.1)[2]) == list(corpora.train)  # what the native model learns from is tuned on only

@@ -24,6 +24,8 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.curves import crossing
 from isogloss.papers.paper import (
+    TINY,
+    Cost,
     Outline,
     Paper,
     Request,
@@ -31,7 +33,7 @@ from isogloss.papers.paper import (
     Texts,
     config_of,
     estimate,
-    lowest,
+    lowest_hashed,
     notes_of,
     refuse_mixtures,
     scale_of,
@@ -50,11 +52,13 @@ from isogloss.papers.results import (
     all_of,
     bands,
     below,
+    cell,
     contrast,
     divided,
-    no_interval,
+    needed,
     over_seeds,
     published,
+    seeds_note,
 )
 from isogloss.recipes.arguments import model_name
 from isogloss.recipes.jobs import Job
@@ -68,7 +72,6 @@ from isogloss.text.invented import invented
 from isogloss.text.languages import short_name
 from isogloss.text.readers import read_corpus
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.split import place
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
@@ -121,20 +124,6 @@ class Scale:
 
 
 H200 = "an mBERT-shaped model on one H200"
-TINY = {
-    "architecture": "modernbert",
-    "depth": DEPTH,
-    "width": 32,
-    "heads": 2,
-    "length": 32,
-    "batch": 16,
-    "rate": 1e-2,
-    "warm_up": 10,
-    "report": 20,
-    "probe": 1000,
-    "checkpoint": 1000,
-    "held_out": 0.05,
-}
 SCALES = {
     "smoke": Scale(
         "qaa",
@@ -187,76 +176,54 @@ def plan(
     watched: Annotated[int | None, "sentences of each other language; default: by --scale"] = None,
 ) -> Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
-    scale = scale_of(
-        SCALES,
-        request,
-        own_data=(text, native, native_text),
-        least={"native_steps": 0},
-        native_steps=native_steps,
-        every=every,
-        distance=distance,
-        watched=watched,
-    )
+    given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
+    scale = scale_of(SCALES, request, given, own_data=(text, native, native_text), least={"native_steps": 0})
     if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
     count, native = request.seed_count, native or scale.native
-    tuned_is_known = native is None and not native_text
-    texts = Texts(
-        request.out / "text",
-        partial(_contents, request, scale, text, tuned_is_known=tuned_is_known),
-        notes=partial(_shorter_texts, scale),
-    )
+    contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
+    texts = Texts(request.out / "text", contents, notes=partial(_shorter_texts, scale))
     model, called = request.model_to_read(scale.model, MULTILINGUAL)
     beside = model_name(native) if native else NATIVE
     before = list(_pretraining(request, scale, texts, native=native, text=native_text))
+    training = {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
+    readings = {"probe": scale.every, "distance": scale.distance, "words": scale.words}
     shared: dict[str, Any] = {
         "target": {scale.language: texts.path(f"{scale.language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         "native": native or str(request.out / NATIVE / "model"),
-        "held_out": HELD_OUT,
-        "epochs": EPOCHS,
-        "batch": BATCH,
-        "rate": scale.rate,
-        "probe": scale.every,
-        "distance": scale.distance,
-        "words": scale.words,
         "checkpoint": scale.checkpoint,
-        "sample_seed": 0,
     }
     jobs = []
     for seed in range(count):
         for each in PLANS:
+            options = {**shared, **training, **readings, "plans": each, "seed": seed}
             name = f"{re.sub('[:/]', '-', each)}-seed-{seed}"
-            options = {**shared, "plans": each, "seed": seed}
             jobs.append(request.job("drift", name, model, options, plan=each, seed=seed))
-    arguments = {
-        "paper": "hussain2020",
-        "scale": request.scale,
-        "every": scale.every,
-        "distance": scale.distance,
-        "watched": scale.watched,
-        "native_steps": scale.native_steps if before else None,
-        "model": called,
-        "native": beside,
-    }
+    settings: dict[str, int | None] = {"every": scale.every, "distance": scale.distance, "watched": scale.watched}
+    settings["native_steps"] = scale.native_steps if before else None
+    arguments = {"paper": "hussain2020", "scale": request.scale, **settings, "model": called, "native": beside}
     conditions = (
         f"{ABOUT}; at {request.scale} scale: {called} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
         f"beside {beside}"
     )
+    return Outline(conditions, arguments, texts, before, jobs, _cost(scale, len(jobs)), DEPTH, texts.notes)
+
+
+def _cost(scale: Scale, jobs: int) -> Cost:
     train, held = round(scale.sentences * (1 - 2 * HELD_OUT)), round(scale.sentences * HELD_OUT)
     steps = EPOCHS * ceil(train / BATCH)
     readings, evaluated = steps // scale.every + 1, held + scale.watched * len(scale.others)
-    cost = estimate(
+    return estimate(
         scale.speed,
-        updates=len(jobs) * steps,
-        trained=len(jobs) * EPOCHS * train,
-        read=len(jobs) * readings * evaluated,
+        updates=jobs * steps,
+        trained=jobs * EPOCHS * train,
+        read=jobs * readings * evaluated,
         work=f"{train:,} sentences to train on in batches of {BATCH} for {EPOCHS} epochs, {readings:,} evaluations of "
         f"{evaluated:,} sentences",
         uncounted="distances, retrieval, loading and pretraining",
         states=1.0,
     )
-    return Outline(conditions, arguments, texts, before, jobs, cost, DEPTH, texts.notes)
 
 
 def _pretraining(
@@ -273,13 +240,8 @@ def _pretraining(
         yield pretrain(NATIVE, {scale.language: known}, smaller, folder=request.out / NATIVE)
     elif native is None:
         config = config_of(request.model or scale.model, "no native model of its shape can be made")
-        shape = {
-            "architecture": config.model_type,
-            "depth": config.num_hidden_layers,
-            "width": config.hidden_size,
-            "heads": config.num_attention_heads,
-            "feedforward": config.intermediate_size,
-        }
+        shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
+        shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
         yield pretrain(NATIVE, {scale.language: text or known}, {**shape, **options}, folder=request.out / NATIVE)
 
 
@@ -309,17 +271,6 @@ def _shorter_texts(scale: Scale, contents: Mapping[str, str]) -> list[str]:
     ]
 
 
-def choose(sentences: Sequence[str], count: int) -> list[str]:
-    """At most `count` sentences: those whose hash is lowest, in the order they came.
-
-    >>> choose(["a", "b", "c", "d", "e"], 2)
-    ['a', 'c']
-    """
-    if len(sentences) <= count:
-        return list(sentences)
-    return [sentences[position] for position in lowest([place(sentence) for sentence in sentences], count)]
-
-
 def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:
     """The sentences to tune on: the file given, else `drift/LANG.txt` in the data folder."""
     path = Path(text) if text else None if data is None else Path(data) / "drift" / f"{language}.txt"
@@ -329,7 +280,7 @@ def tuned_text(text: str | None, data: str | None, language: str, count: int) ->
             f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder with "
             f"drift/{language}.txt{missing}"
         )
-    return Corpus(language, choose(list(read_corpus(path, language)), count), name=f"{language}.txt")
+    return Corpus(language, lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
 
 
 def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], count: int) -> dict[str, Corpus]:
@@ -345,7 +296,7 @@ def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], c
             )
         lines = [line.split("\t")[0].strip() for path in files for line in read_lines(path)]
         distinct = list(dict.fromkeys(line for line in lines if line))
-        corpora[language] = Corpus(language, choose(distinct, count), name=f"{language}.txt")
+        corpora[language] = Corpus(language, lowest_hashed(distinct, count), name=f"{language}.txt")
     return corpora
 
 
@@ -452,10 +403,16 @@ def _watched(results: Results, each: str) -> list[str]:
 def _distances(results: Results, each: str) -> dict[int, Curves]:
     """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
     native = _native(results)
-    at = {"measure": "l2_drift", "other_model": native, "data": "validation", "plan": each, "condition": None}
+    at: dict[str, Any] = {"measure": "l2_drift", "other_model": native, "data": "validation"}
+    at |= {"plan": each, "condition": None}
     layers = results.distinct("layer", **at) if native else []
     curves = {int(layer): results.curves(layer=layer, **at) for layer in sorted(layers) if layer > 0}
     return {block: curve for block, curve in curves.items() if curve is not None}
+
+
+def _blocks(results: Results, each: str) -> dict[int, Curves]:
+    """The same for a claim, which cannot be judged without any."""
+    return needed(_distances(results, each), f"no distances to a native model were measured under {each}")
 
 
 def _test(results: Results, each: str, unit: str = "token") -> dict[int, float]:
@@ -480,14 +437,8 @@ def _printed(step: int, target: str) -> float:
     return PUBLISHED.value(reference="Table 1", step=step, target=target)
 
 
-def _needed(curves: Curves | None, missing: str) -> Curves:
-    if curves is None:
-        raise NotMeasured(missing)
-    return curves
-
-
 def _others(results: Results) -> Curves:
-    return _needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
+    return needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
 
 
 def _changed(results: Results) -> Iterator[Contrast]:
@@ -537,7 +488,7 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
 
 
 def _falls(results: Results) -> Iterator[Contrast]:
-    curves = _needed(_perplexity(results, ALL, _language(results)) if _plans(results) else None, f"{ALL} was not run")
+    curves = needed(_perplexity(results, ALL, _language(results)) if _plans(results) else None, f"{ALL} was not run")
     factor = over_seeds(curves.end / curves.start, log=True)
     yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
 
@@ -550,8 +501,8 @@ def _crossed(results: Results) -> Iterator[Contrast]:
     words, judged, seeds = [], None, 0
     for unit in ("token", "character"):
         target = _perplexity(results, ALL, _language(results), unit) if _plans(results) else None
-        target = _needed(target, f"there are no two curves under {ALL}")
-        others = _needed(_perplexity(results, ALL, OTHERS, unit), f"there are no two curves under {ALL}")
+        target = needed(target, f"there are no two curves under {ALL}")
+        others = needed(_perplexity(results, ALL, OTHERS, unit), f"there are no two curves under {ALL}")
         course, all_cross = _crossing(target, others)
         words.append(f"per {unit} {course}")
         if unit == "token":
@@ -604,13 +555,6 @@ def _native_worse(results: Results) -> Iterator[Contrast]:
             ratios = [own / value for value in seeds.values()]
             yield contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
             words = ""
-
-
-def _blocks(results: Results, each: str) -> dict[int, Curves]:
-    curves = _distances(results, each)
-    if not curves:
-        raise NotMeasured(f"no distances to a native model were measured under {each}")
-    return curves
 
 
 def _epoch(results: Results, each: str) -> float:
@@ -751,10 +695,7 @@ SOURCE = (
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
-    seeds = [len(_test(results, each)) for each in _plans(results)]
-    count = " to ".join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))
-    few = no_interval(min(seeds)) or "brackets hold t intervals over them"
-    measured = f"Measured: geometric means over {count} seed{'s' * (max(seeds) != 1)}; {few}."
+    measured = seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
     return [_table_1(results, measured), _table_2(results, measured), *_table_of_others(results, measured)]
 
 
@@ -781,15 +722,11 @@ def _table_2(results: Results, measured: str) -> Table:
     units, lines = ("token", "character"), []
     printed = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     for each, title in PLANS.items():
-        tests = [_test(results, each, unit) for unit in units]
-        lines.append(
-            [title, printed[each], *(str(over_seeds(seeds, log=True)) if seeds else NOTHING for seeds in tests)]
-        )
-    native, model = _native(results), _model(results)
-    untuned = (("native model, not tuned", printed[UNTUNED], native), ("tuned model, before", NOTHING, model))
-    lines += [
-        [title, cell, *(number(_untuned(results, name, unit)) for unit in units)] for title, cell, name in untuned
-    ]
+        lines.append([title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in units)])
+    untuned = {"native model, not tuned": (printed[UNTUNED], _native(results))}
+    untuned |= {"tuned model, before": (NOTHING, _model(results))}
+    for title, (paper, name) in untuned.items():
+        lines.append([title, paper, *(number(_untuned(results, name, unit)) for unit in units)])
     columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
     title = f"Table 2: test perplexity of {short_name(_language(results))} by what is trained"
@@ -823,9 +760,8 @@ def _table_of_others(results: Results, measured: str) -> list[Table]:
 def _at(curves: Curves | None, step: int) -> str:
     """The value at a step over seeds; before the first update all seeds are the same."""
     values = list(curves.at(step).values()) if curves is not None else []
-    if not values:
-        return NOTHING
-    return number(values[0]) if np.allclose(values, values[0], rtol=1e-9) else str(over_seeds(values, log=True))
+    same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
+    return number(values[0]) if same else cell(values, log=True)
 
 
 # ------------------------------------------------------------------------------------------------ the figures

@@ -7,7 +7,7 @@ read from the one table of rows: `collect` makes that table, with published valu
 folder alone. `isogloss.papers.reproduction` runs it all.
 
 The text of a reproduction is written into its own folder (`Texts`), where the jobs read it. Where there is more text
-than a scale wants, `lowest` or `drawn` decide which sentences are taken: neither a seed nor the order of a file does.
+than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken: no seed, and no order of a file, does.
 """
 
 import gzip
@@ -30,11 +30,21 @@ from isogloss.recipes.arguments import at_least, model_name, one_of
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_facts
 from isogloss.stack.load import locate
+from isogloss.text.split import place
 
 SCALES = ("smoke", "mini", "paper")
 SEEDS = 3  # of everything that is trained, unless the user asks for another number
 BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32
 PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and a hash of every file
+# Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
+TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16} | {
+    "rate": 1e-2,
+    "warm_up": 10,
+    "report": 20,
+    "probe": 1000,
+    "checkpoint": 1000,
+    "held_out": 0.05,
+}
 S = TypeVar("S", bound=Any)
 
 
@@ -90,9 +100,8 @@ class Request:
             coordinates: what tells the job from others, such as its plan and seed; `--only` chooses by them.
 
         """
-        place = self.out / "jobs" / name if folder is None else folder
-        shared = {"device": self.device, "dtype": self.dtype}
-        return Job(name, recipe, first, {**options, **shared}, place, coordinates, needs)
+        settings = {**options, "device": self.device, "dtype": self.dtype}
+        return Job(name, recipe, first, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
 
 @dataclass(frozen=True)
@@ -210,28 +219,28 @@ class Paper:
 def scale_of(
     scales: Mapping[str, S],
     request: Request,
+    given: Mapping[str, Any],
     *,
     own_data: Sequence[Any] = (),
     least: Mapping[str, float] | None = None,
-    **options: Any,
 ) -> S:
     """The settings of the scale that was asked for, with the options that the user gave in place of its fields.
 
     Args:
         scales: a record of settings for each of smoke, mini and paper.
         request: which names the scale.
+        given: options by the name of the record's field; None where they were not given.
         own_data: options that name data or models, which smoke makes itself and refuses.
         least: the smallest value of an option, where it is not 1.
-        options: values by the name of the record's field; None where they were not given.
 
     """
     name = one_of("scale", request.scale, SCALES)
     if name == "smoke" and any((request.model, *own_data)):
         raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
-    given = {option: value for option, value in options.items() if value is not None}
-    for option, value in given.items():
+    asked = {option: value for option, value in given.items() if value is not None}
+    for option, value in asked.items():
         at_least(option, value, (least or {}).get(option, 1))
-    return replace(scales[name], **given)
+    return replace(scales[name], **asked)
 
 
 def config_of(model: str, purpose: str) -> Any:
@@ -349,6 +358,17 @@ def lowest(numbers: Sequence[float], count: int) -> list[int]:
     [1, 3]
     """
     return sorted(sorted(range(len(numbers)), key=numbers.__getitem__)[:count])
+
+
+def lowest_hashed(sentences: Sequence[str], count: int) -> list[str]:
+    """At most `count` sentences: those whose hash is lowest, in the order they came.
+
+    >>> lowest_hashed(["a", "b", "c", "d", "e"], 2)
+    ['a', 'c']
+    """
+    if len(sentences) <= count:
+        return list(sentences)
+    return [sentences[position] for position in lowest([place(sentence) for sentence in sentences], count)]
 
 
 def drawn(rows: Sequence[int], count: int | None) -> list[int]:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from isogloss.figure import Line, number
+from isogloss.figure import NOTHING, Line, number
 from isogloss.measures.curves import band
 from isogloss.runs.table import KEY, Row, is_given, row
 
@@ -30,6 +30,7 @@ LEAST = 3  # seeds for an interval
 ALONE = -1  # the seed of what has none, such as a model before training
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 Seeds = dict[int, float]  # a value for each seed
 
 
@@ -99,6 +100,29 @@ def no_interval(seeds: int) -> str:
     if not 0 < seeds < LEAST:
         return ""
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
+
+
+def cell(values: Mapping[int, float] | ArrayLike, form: Callable[[float], str] = number, *, log: bool = False) -> str:
+    """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
+    interval = over_seeds(values, log=log)
+    return interval.say(form) if interval.seeds else NOTHING
+
+
+def seeds_note(counts: Sequence[int], means: str = "means") -> str:
+    """The sentence under a table on the seeds of its measured values.
+
+    Args:
+        counts: how many seeds the values have.
+        means: which means they are.
+
+    >>> seeds_note([3, 3])
+    'Measured: means over 3 seeds; brackets hold t intervals over them.'
+
+    """
+    fewest, most = min(counts), max(counts)
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    few = no_interval(fewest) or "brackets hold t intervals over them"
+    return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
 
 
 def bands(seeds: int) -> str:
@@ -372,6 +396,13 @@ def contrast(
 
 class NotMeasured(Exception):
     """The rows do not have what a claim is about; the message says what is missing."""
+
+
+def needed(values: T | None, missing: str) -> T:
+    """What a claim is about, if it is there; else the claim is not judged, and `missing` says why."""
+    if not values:
+        raise NotMeasured(missing)
+    return values
 
 
 @dataclass(frozen=True)
