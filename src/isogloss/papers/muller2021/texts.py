@@ -2,8 +2,8 @@
 
 Everything is written into the reproduction's own folder and read from there. Where a file has more sentences than are
 wanted, those of the lowest places (a hash of the sentence's id, or of its lines where it has none, as in
-`isogloss.text.sampling`) are taken, in the order of the file: neither a seed nor the order decides, and parallel
-treebanks keep the same sentences. A file that must serve as development and test set is halved by the same hash.
+`isogloss.text.split`) are taken, in the order of the file: neither a seed nor the order decides, and parallel treebanks
+keep the same sentences. A file that must serve as development and test set is halved by the same hash.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ def sentences(lines: Sequence[str]) -> list[list[str]]:
 
 
 def where(block: Sequence[str]) -> float:
-    """The place of a sentence: by its id where it has one, else by its lines."""
+    """The hash_fraction of a sentence: by its id where it has one, else by its lines."""
     named = [line for line in block if line.startswith(IDENTIFIER)]
     return hash_fraction(named[0] if named else "\n".join(block))
 

@@ -47,7 +47,7 @@ def nli_files(
 def translated_files(folder: Path, source: str, targets: Sequence[str], *, train: Path, limit: int | None) -> Files:
     """Training pairs in every language, `LANG.tsv` in a folder, beside those that they translate: for translate-train.
 
-    They take the place of XNLI's development sets.
+    They take the hash_fraction of XNLI's development sets.
     """
     files = {source: train, **{one: there(folder / f"{one}.tsv", "translated pairs") for one in targets}}
     return {f"nli/xnli-train-{one}.tsv": _table(read_pairs(path), limit) for one, path in files.items()}
