@@ -6,7 +6,7 @@ from isogloss.papers import hussain2020
 from isogloss.papers.jexus2020 import settings as jexus
 from isogloss.papers.pan2021 import scales as pan
 
-PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 1}
+PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 0.5}
 SMALL = replace(
     hussain2020.SCALES["smoke"], sentences=30, watched=4, every=3, distance=3, words=12, pretraining=PRETRAINING,
     native_steps=2,

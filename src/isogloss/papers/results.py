@@ -160,20 +160,32 @@ class Curves:
         means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
         return dict(zip(self.seeds, means.tolist(), strict=True))
 
-    def line(self, label: str, *, until: float = math.inf, log: bool = False, **look: Any) -> Line:
+    def line(
+        self,
+        label: str,
+        *,
+        until: float = math.inf,
+        log: bool = False,
+        share: bool = False,
+        scale: float = 1.0,
+        **look: Any,
+    ) -> Line:
         """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
 
         Args:
             label: name of the curve.
             until: the last step that is shown.
             log: geometric means.
+            share: whether values are shares, so that the band stays between 0 and 1.
+            scale: what values and band are multiplied by, as 100 for points.
             look: further fields of `Line`.
 
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
-        ends = (mean.low.tolist(), mean.high.tolist()) if len(self.seeds) >= LEAST else ()
-        return Line(label, self.steps[shown].tolist(), mean.mean.tolist(), *ends, **look)
+        sides = [np.clip(side, 0.0, 1.0) if share else side for side in (mean.low, mean.high)]
+        ends = [(scale * side).tolist() for side in sides] if len(self.seeds) >= LEAST else []
+        return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
 
 
 class Results:
@@ -477,16 +489,16 @@ def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], lis
         yield {name: value for name, value in zip(names, key, strict=True) if value is not None}, group
 
 
-def mean_over(rows: Iterable[Row], name: str, **replaced: Any) -> Iterator[dict[str, Any]]:
-    """Means of rows that differ in one coordinate alone, such as the target; n counts them.
+def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dict[str, Any]]:
+    """Means of rows that differ in some coordinates alone, such as the target; n counts them.
 
     Args:
         rows: to take means of.
-        name: the coordinate.
+        names: the coordinates.
         replaced: what the mean's coordinates are instead, as in `target="others"`.
 
     """
-    for coordinates, group in alike(rows, name):
+    for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
         at = {**coordinates, **_floor(group), **replaced}
         yield row(at.pop("measure"), value, n=len(group), **at)
