@@ -28,8 +28,7 @@ NESTED = re.compile(r"^  (?=- )", re.MULTILINE)  # Python-Markdown nests a list 
 API = "api.md"
 API_TITLE = """# API reference
 
-Every public name of `isogloss` (`import isogloss as ig`), from its docstring. [The names at a glance](reference.md)
-lists them with their signatures.
+Every public name of `isogloss` (`import isogloss as ig`), from its docstring.
 """
 
 

@@ -450,9 +450,12 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
         raise typer.Exit
 
 
-def app_command(name: str) -> Any:
-    """The command of this name, made now."""
-    return typer.main.get_command(app).resolve_command(None, [name])[1]  # type: ignore[attr-defined]
+def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that a command line names, without `isogloss`, and the words that are left for it."""
+    command, rest = typer.main.get_command(app), list(words)
+    while isinstance(command, LazyGroup):
+        _, command, rest = command.resolve_command(None, rest)
+    return command, rest
 
 
 def main() -> None:

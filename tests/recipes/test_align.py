@@ -35,7 +35,7 @@ def isogloss(monkeypatch, capsys):
 
 
 def aligned(model, train, out, *bitext, **changes):
-    return ig.align_model(model, *bitext, train=train, out=out, **SMALL | changes)
+    return ig.align(model, *bitext, train=train, out=out, **SMALL | changes)
 
 
 def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_path):
