@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import inspect
 import re
 import shlex
 from pathlib import Path
@@ -62,21 +61,6 @@ def test_commands_parse(name, line):
     command.make_context(command.name, rest)  # parses and does not run
 
 
-def options_table(name):
-    """The rows of a page's table of options: (options, default)."""
-    table = TEXTS[f"{name}.md"].partition("\n## Options")[2].partition("\n## ")[0]
-    return re.findall(r"^\| (`--.*?) \| (.*?) ?\|", table, re.MULTILINE)
-
-
-@pytest.mark.parametrize("name", [*RECIPES, "reproduce", "export"])
-def test_every_option_of_a_recipe_is_in_its_table(name):
-    listed = [option for options, _ in options_table(name) for option in re.findall(r"`(--[a-z-]+)`", options)]
-    parameters = find_command([name] if name != "reproduce" else [name, "hussain2020"])[0].params
-    assert sorted(listed) == sorted(
-        {each for one in parameters for each in one.opts + one.secondary_opts if each.startswith("--")} - {"--help"}
-    )
-
-
 def test_lists_of_recipes_and_results_are_whole():
     listed = TEXTS["concepts.md"].partition("\n## Recipe, job")[2].partition("\n## ")[0]
     assert {name for name in RECIPES if f"[{name}]({name}.md)" not in listed} == set()
@@ -92,25 +76,6 @@ def test_the_readme_is_one_screen_that_names_every_command_and_links_to_files():
     assert set(re.findall(r"\big\.(\w+)", README)) <= set(isogloss.__all__)
     for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
         ast.parse(block)
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_sweep_has_the_options_of_its_recipe_and_those_in_its_table(name):
-    def options(command):
-        return {each for one in command.params for each in one.opts if each.startswith("--")}
-
-    listed = {option for options, _ in options_table("sweep") for option in re.findall(r"`(--[a-z-]+)`", options)}
-    assert options(find_command(["sweep", name])[0]) == options(find_command([name])[0]) | listed
-
-
-@pytest.mark.parametrize("name", ["pretrain", "drift", "transfer", "lexicon", "rotate", "stitch", "align", "export"])
-def test_defaults_in_a_table_are_those_of_the_signature(name):
-    written = dict(options_table(name))
-    function = getattr(isogloss, name)
-    for one in inspect.signature(function).parameters.values():
-        cell = written.get(f"`--{one.name.replace('_', '-')}`")
-        if cell is not None:  # text is read from paths, and a flag has two spellings
-            assert cell == ("" if one.default in (None, one.empty) else str(one.default)), one.name
 
 
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in TEXTS for t in re.findall(r"\]\(([^)]+)\)", TEXTS[n])])
