@@ -22,13 +22,13 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.load import load, locate
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import steps_of, task_model, task_objective
 from isogloss.tasks.task import Item, join_items
+from isogloss.training.frozen_prefix import read_prefix
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.plans import apply_plan, parse_plan
-from isogloss.training.prefixes import read_prefix
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import steps_of, task_model, task_objective
 
 SIZES = {"examples": (8_192, 256), "rounds": (3, 2)}  # on a GPU, on a CPU
 EPOCHS = 3

@@ -6,11 +6,11 @@ import numpy as np
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, find, task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import answers, find, task_model, task_objective
 
 NOUNS = ("cat", "chair", "book", "garden", "man", "water", "bread", "cheese")
 VERBS = ("sleeps", "drink", "eat", "reads", "goes")

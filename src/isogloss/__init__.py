@@ -11,7 +11,7 @@ Layer 0 is the embedding output, layer k the output of block k, everywhere.
 """
 
 from isogloss.errors import InputError
-from isogloss.integrations.exporting import export
+from isogloss.integrations.export import export
 from isogloss.mappings import Mapping, least_squares, load_mapping, procrustes, ridge, save
 from isogloss.measures import (
     CkaStream,

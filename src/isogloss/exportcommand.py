@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from isogloss import progress
-from isogloss.integrations.exporting import Exported, export
+from isogloss.integrations.export import Exported, export
 
 ONLY = inspect.Parameter.KEYWORD_ONLY
 

@@ -14,9 +14,10 @@ from transformers import AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import InputError
-from isogloss.integrations import exporting, sentencetransformers
+from isogloss.integrations import export as exporting
+from isogloss.integrations import sentence_transformers as sentencetransformers
 from isogloss.integrations.encoder import Encoder, apply
-from isogloss.integrations.exportcard import inherited
+from isogloss.integrations.export import inherited
 from isogloss.mappings import NORMALISATIONS, RESTORES
 from tiny_models import DEPTH, ENCODERS, TEXT
 
@@ -352,7 +353,7 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.integrations.onnxfile.find_spec", lambda name: None)
+    monkeypatch.setattr("isogloss.integrations.onnx.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"--to onnx needs onnx and onnxscript; install isogloss\[onnx\]"):
         ig.export(tiny("bert"), tmp_path / "out", to="onnx")
 

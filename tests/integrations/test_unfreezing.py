@@ -5,9 +5,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, TrainerCallback
 
 from isogloss.integrations import DriftCallback, UnfreezeCallback
-from isogloss.integrations.trainer import stack_of
-from isogloss.integrations.unfreezing import add_weights
-from isogloss.stack.change import freeze
+from isogloss.integrations.callbacks import add_weights, stack_of
+from isogloss.stack.edit import freeze
 from isogloss.text.corpora import Corpus
 from tiny_models import DEPTH
 from tiny_trainer import NL, TOKENIZER, TRAIN, moved, tiny, trainer, weights

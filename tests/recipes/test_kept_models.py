@@ -13,10 +13,10 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.recipes import drift
 from isogloss.recipes.arguments import model_name
-from isogloss.recipes.steps import keptmodels
-from isogloss.recipes.steps.keptmodels import keeping, kept_models, over_steps, with_kept
+from isogloss.recipes.steps.keptmodels import kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.stack.load import load_masked_lm
+from isogloss.training import resumable
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
 from tiny_tasks import SMALL, write_sets
@@ -81,7 +81,7 @@ def test_a_resumed_run_writes_no_model_twice_and_the_same_ones(tuned, tuning, tm
     model, _, files = tuning
     options = given(files, plans="freeze:0", seeds=2, save=4, probe=2, checkpoint=2)
     written = []
-    monkeypatch.setattr(keptmodels, "whole_folder", _counting(keptmodels.whole_folder, written))
+    monkeypatch.setattr(resumable, "whole_folder", _counting(resumable.whole_folder, written))
 
     def kill(stage, done, total):
         if len(written) == 2 and done == 5:
@@ -104,15 +104,6 @@ def _counting(whole_folder, written):
         return whole_folder(path)
 
     return counted
-
-
-def test_a_training_killed_after_a_model_was_kept_leaves_it_as_it_is(tmp_path):
-    step, exported = [0], []
-    probe = keeping(tmp_path / "kept", exported.append, every=2, step=lambda: step[0], about={"seed": 0})
-    for step[0] in (0, 1, 2, 3, 2, 4):
-        assert list(probe.take()) == []
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["step-2", "step-4"]
-    assert len(exported) == 2
 
 
 @pytest.fixture(scope="module")

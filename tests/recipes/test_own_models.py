@@ -10,8 +10,8 @@ from transformers import AutoModel
 import isogloss as ig
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, find, task_model
 from isogloss.tasks.task import join_items
-from isogloss.training.taskmodels import answers, find, task_model
 from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets
 

@@ -17,7 +17,7 @@ from isogloss.recipes.steps.inducing import Fits
 from isogloss.recipes.steps.ways import parse_ways
 from isogloss.runs import read_facts
 from isogloss.seeds import seed_of
-from isogloss.stack.change import reinitialise
+from isogloss.stack.edit import reinitialise
 from isogloss.text.invented import invented
 from tiny_commands import command_line
 from tiny_models import tiny_config, tiny_tokenizer

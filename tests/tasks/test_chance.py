@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from isogloss.tasks import TASKS
-from isogloss.tasks.chance import chance_floors, shuffle_words
 from isogloss.tasks.parsing import Parse, shuffle
+from isogloss.tasks.task import chance_floors, shuffle_words
 from tiny_tasks import read_task, write_task
 
 

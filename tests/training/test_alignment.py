@@ -15,8 +15,8 @@ from isogloss.text.masking import IGNORE
 from isogloss.text.pairstreams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, coins, loss_probe
 from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.optimisation import Optimisation
-from isogloss.training.sentences import masking_of
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
 

@@ -8,7 +8,7 @@ import torch
 from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
-from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
+from isogloss.training.alignment import batch_loss, distance, enqueue, follow, queue_loss, repeats
 
 
 def drawn(rows, width=5, seed=0):

@@ -6,7 +6,7 @@ import torch
 
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.pairstreams import Borders, borders_of
-from isogloss.training.pairbatches import Texts, fill_pairs, fill_single, fitting, read_sides, row_states
+from isogloss.training.alignment import PlainSentences, fill_pairs, fill_single, fitting, read_sides, row_states
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 
 BORDERS = Borders((2,), (3,), (2,), (3,), (3,))
@@ -24,7 +24,7 @@ def pairs(models):
 
 
 def texts(*sentences):
-    return Texts(np.concatenate(sentences), np.array([len(one) for one in sentences]))
+    return PlainSentences(np.concatenate(sentences), np.array([len(one) for one in sentences]))
 
 
 def test_rows_are_laid_out_by_hand():

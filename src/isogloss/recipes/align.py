@@ -46,9 +46,9 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.loop import train as train_loop
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.processes import join, launched
-from isogloss.training.sentences import masking_of
 from isogloss.training.stopping import Choice
 
 SHORTEST = 8  # tokens of a pair that are worth reading
@@ -114,20 +114,20 @@ def align_job(
     source, stack = load_masked_lm(model, revision, device=place)
     head_of(source.config)
     how = Alignment(
-        _layer(layer, stack),
-        at_least("tlm", tlm, 0),
-        at_least("contrastive", contrastive, 0),
-        at_least("pull", pull, 0),
-        cast(Any, one_of("negatives", negatives, NEGATIVES)),
-        at_least("queue", queue, 1),
-        share_of("momentum", momentum),
-        at_least("temperature", temperature, 1e-4),
-        cast(Any, one_of("projection", projection, PROJECTIONS)),
-        at_least("projection_width", projection_width, 1),
-        cast(Any, one_of("pool", pool, POOLS)),
-        shuffle,
-        reset_positions,
-        share_of("mask_share", mask_share, zero=False),
+        layer=_layer(layer, stack),
+        tlm=at_least("tlm", tlm, 0),
+        contrastive=at_least("contrastive", contrastive, 0),
+        pull=at_least("pull", pull, 0),
+        negatives=cast(Any, one_of("negatives", negatives, NEGATIVES)),
+        size=at_least("queue", queue, 1),
+        momentum=share_of("momentum", momentum),
+        temperature=at_least("temperature", temperature, 1e-4),
+        projection=cast(Any, one_of("projection", projection, PROJECTIONS)),
+        width=at_least("projection_width", projection_width, 1),
+        pool=cast(Any, one_of("pool", pool, POOLS)),
+        shuffle=shuffle,
+        reset=reset_positions,
+        share=share_of("mask_share", mask_share, zero=False),
     )
     _refuse_unfit(how, stack, at_least("batch", batch, 1), piece)
     longest = _longest(length, stack)

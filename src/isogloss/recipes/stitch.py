@@ -33,11 +33,11 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
+from isogloss.tasks.model import steps_of
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import launched
-from isogloss.training.taskmodels import steps_of
 
 
 def stitch_job(
@@ -118,7 +118,16 @@ def stitch_job(
         warmed = replace(optimisation, warm_up=round(warm_up * epochs * epoch))
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, warmed, report=epoch, half=half)
-        fitting = Fitting(model, revision, place, kind, sets, settings, batch, None, checkpoint)
+        fitting = Fitting(
+            model=model,
+            revision=revision,
+            device=place,
+            task=kind,
+            sets=sets,
+            settings=settings,
+            batch=batch,
+            checkpoint=checkpoint,
+        )
         yield [
             row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in sets.all if one.skipped
         ]

@@ -136,9 +136,22 @@ def transfer_job(
             steps, seed, replace(optimisation, warm_up=round(warm_up * steps)), report=max(1, steps // 50), half=half
         )
         fitting = Fitting(
-            model, revision, place, kind, sets, settings, batch, probe, checkpoint, frozen_dropout, cache, keep,
-            None if states is None else Path(states), weights, owns,
-        )  # fmt: skip
+            model=model,
+            revision=revision,
+            device=place,
+            task=kind,
+            sets=sets,
+            settings=settings,
+            batch=batch,
+            probe=probe,
+            checkpoint=checkpoint,
+            frozen_dropout=frozen_dropout,
+            cache=cache,
+            keep=keep,
+            states=None if states is None else Path(states),
+            weights=weights,
+            own=owns,
+        )
         where = {"model": name, "task": kind.name, "source": sets.source}
         alike = None if compared is None else tokenise_parallel(stack, compared)
         if alike is not None:

@@ -12,9 +12,7 @@ import numpy as np
 from torch import nn
 
 from isogloss.measures.counts import Score
-from isogloss.tasks.heads import LabelHead, label_guess, label_loss
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import Found, Item, Labels, Task
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, label_guess, label_loss
 from isogloss.text.corpora import Span
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.pairs import NLI as LABELS
@@ -51,7 +49,7 @@ def head(width: int, labels: Labels) -> nn.Module:
     return LabelHead(width, len(labels), pooled=True)
 
 
-def decode(example: SentencePair, found: Sequence[Found], labels: Labels) -> str:
+def decode(example: SentencePair, found: Sequence[Prediction], labels: Labels) -> str:
     """The best label."""
     return labels[int(found[0].guess[0][0])]
 

@@ -29,9 +29,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.measures.counts import Score
 from isogloss.measures.trees import attachment, best_tree, universal
-from isogloss.tasks.chance import shuffle_words
-from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
-from isogloss.tasks.words import encode_words
+from isogloss.tasks.task import IGNORE, Item, Labels, Prediction, Task, Tensors, encode_words, shuffle_words
 from isogloss.text.readers.conllu import Tree
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.tagged import read_parses
@@ -155,7 +153,7 @@ def guess(scores: Tensors, present: Tensor) -> Tensors:
     return arcs, relations
 
 
-def decode(example: Tree, found: Sequence[Found], labels: Labels) -> Parse:
+def decode(example: Tree, found: Sequence[Prediction], labels: Labels) -> Parse:
     """The best tree, and the best relation for each of its arcs."""
     (one,) = found
     words = one.units[:, 0].tolist()  # 0 for the root, then numbers from 1

@@ -25,9 +25,7 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import InputError
 from isogloss.measures.answers import answer_f1, exact_match
 from isogloss.measures.counts import Score
-from isogloss.tasks.heads import LabelHead
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
+from isogloss.tasks.task import IGNORE, FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.questions import Question, every_question, read_questions
@@ -150,7 +148,7 @@ def best_span(logs: np.ndarray, *, longest: int = LONGEST) -> tuple[float, int, 
     return best
 
 
-def decode(example: Question, found: Sequence[Found], labels: Labels) -> str:
+def decode(example: Question, found: Sequence[Prediction], labels: Labels) -> str:
     """The text of the best span of all windows."""
     spans = [(best_span(one.guess[0]), one.units) for one in found if len(one.units) > 1]
     if not spans:

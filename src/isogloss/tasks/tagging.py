@@ -16,10 +16,17 @@ from torch import nn
 
 from isogloss.measures.counts import Score, f1, share
 from isogloss.measures.labels import OUTSIDE, repair_bio, span_counts
-from isogloss.tasks.chance import shuffle_words
-from isogloss.tasks.heads import LabelHead, label_guess, label_loss
-from isogloss.tasks.task import Found, Item, Labels, Task
-from isogloss.tasks.words import encode_words
+from isogloss.tasks.task import (
+    Item,
+    LabelHead,
+    Labels,
+    Prediction,
+    Task,
+    encode_words,
+    label_guess,
+    label_loss,
+    shuffle_words,
+)
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.tagged import UPOS, TaggedSentence, read_tagged
 
@@ -45,10 +52,10 @@ def head(width: int, labels: Labels) -> nn.Module:
     return LabelHead(width, len(labels))
 
 
-def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Found], Labels], list[str]]:
+def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Labels], list[str]]:
     """The best tag of every word, `absent` where it has no token."""
 
-    def tags(example: TaggedSentence, found: Sequence[Found], labels: Labels) -> list[str]:
+    def tags(example: TaggedSentence, found: Sequence[Prediction], labels: Labels) -> list[str]:
         said = [absent] * len(example.words)
         for one in found:
             for unit, label in zip(one.units[:, 0], one.guess[0], strict=True):

@@ -25,22 +25,57 @@ was read and is scored) may become several items, as the windows of a long conte
     task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.counts import Score
 from isogloss.measures.registry import MEASURES
-from isogloss.tasks.chance import Shuffle, shuffle_answers
-from isogloss.tasks.segments import Segments
+from isogloss.seeds import seed_of
+from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.switching import Switched
+from isogloss.text.words import word_of_tokens
 
-__all__ = ["IGNORE", "Example", "Found", "Item", "Items", "Score", "Task", "chain_items", "join_items"]
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A row of a file of examples, bad or not, so that rows of translated files can be told to correspond.
+
+    where: file and line. example: what was read; None where the row is bad (its problem was told) or passed over. name:
+    what the row is called in every language, "" where only its place tells it from others.
+    """
+
+    where: str
+    example: Any
+    name: str = ""
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Segments:
+    """How the examples of a task fall into segments.
+
+    switched: numbers of the segments that may come from a translation. rows(file, problem): every row of a file, in
+    order. texts(example): each segment and the spans in it where no word may be replaced. rebuild(example, texts): the
+    example with other texts. swap(example, translation, segment): the example with one segment of its translation.
+    differ(example, translation): why the two cannot be translations of each other, "" where they can.
+    """
+
+    switched: tuple[int, ...]
+    rows: Callable[[Source, Problem], Iterator[FileRow]]
+    texts: Callable[[Any], Sequence[tuple[str, Sequence[Span]]]]
+    rebuild: Callable[[Any, Sequence[Switched]], Any]
+    swap: Callable[[Any, Any, int], Any]
+    differ: Callable[[Any, Any], str]
+
 
 Example = Any
 """What a task reads and scores: a frozen record of its own."""
@@ -48,6 +83,31 @@ Answer = Any
 """What is said of one example: a label, tags, a tree, a text."""
 Labels = tuple[str, ...]
 Tensors = tuple[Tensor, ...]
+
+
+DRAWS = 5
+
+Shuffle = Callable[[Sequence[Any], np.random.Generator], list[Any]]
+"""(answers, generator) -> as many answers of the same kind, dealt out anew."""
+
+
+def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> list[Any]:
+    """Each answer to another example.
+
+    >>> sorted(shuffle_answers(["yes", "no", "no"], np.random.default_rng(0)))
+    ['no', 'no', 'yes']
+    """
+    return [answers[number] for number in generator.permutation(len(answers))]
+
+
+def shuffle_words(answers: Sequence[Sequence[Any]], generator: np.random.Generator) -> list[list[Any]]:
+    """Answers of words to other words, of any sentence; sentences keep their lengths.
+
+    >>> [len(one) for one in shuffle_words([["DET", "NOUN"], ["VERB"]], np.random.default_rng(0))]
+    [2, 1]
+    """
+    dealt = iter(shuffle_answers([one for some in answers for one in some], generator))
+    return [[next(dealt) for _ in some] for some in answers]
 
 
 @dataclass(frozen=True)
@@ -104,7 +164,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Found:
+class Prediction:
     """What the model says of one item: its units (k, u), and its part of each of `guess`'s tensors, (k, ...).
 
     A second dimension over places, as of arcs, is still as wide as the batch was: only the first k are meant.
@@ -161,7 +221,7 @@ class Task:
     head: Callable[[int, Labels], nn.Module]
     loss: Callable[[Tensors, Tensor, Tensor], Tensor]
     guess: Callable[[Tensors, Tensor], Tensors]
-    decode: Callable[[Example, Sequence[Found], Labels], Answer]
+    decode: Callable[[Example, Sequence[Prediction], Labels], Answer]
     gold: Callable[[Example], Answer]
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
     length: int = 128
@@ -172,6 +232,15 @@ class Task:
     def higher_is_better(self) -> bool:
         """The direction of the main score, as its measure declares it."""
         return MEASURES[self.main].higher_is_better
+
+
+def chance_floors(
+    task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
+) -> dict[str, float]:
+    """The scores of shuffled answers, their mean over some draws; language and name of the set decide the draws."""
+    generator = np.random.default_rng(seed_of(0, "chance", language, name))
+    found = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
+    return {key: float(np.mean([one[key].value for one in found])) for key in found[0]}
 
 
 def join_items(items: Sequence[Item]) -> Items:
@@ -220,3 +289,78 @@ def _numbers_within(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     starts, some = np.cumsum(sizes) - sizes, sizes[chosen]
     before = np.cumsum(some) - some
     return np.asarray(np.repeat(starts[chosen] - before, some) + np.arange(int(some.sum())))
+
+
+DROPOUT = 0.1  # of heads, as in BERT's own
+SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
+
+
+class LabelHead(nn.Module):
+    """Scores of labels at every place: dropout and a linear layer, with `pooled` a dense layer and tanh before it.
+
+    states (rows, k, width) -> one tensor, (rows, k, labels).
+    """
+
+    def __init__(self, width: int, labels: int, *, pooled: bool = False) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(DROPOUT)
+        self.dense = nn.Linear(width, width) if pooled else None
+        self.out = nn.Linear(width, labels)
+        for one in (self.dense, self.out):
+            if one is not None:
+                nn.init.normal_(one.weight, std=SPREAD)
+                nn.init.zeros_(one.bias)
+
+    def forward(self, states: Tensor, present: Tensor) -> Tensors:
+        """Scores of each label before any softmax."""
+        states = self.dropout(states)
+        if self.dense is not None:
+            states = self.dropout(torch.tanh(self.dense(states)))
+        return (self.out(states),)
+
+
+def label_loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
+    """Cross entropy of the gold labels (first column of gold), in nats, summed."""
+    return cross_entropy(scores[0].flatten(0, 1), gold[..., 0].flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def label_guess(scores: Tensors, present: Tensor) -> Tensors:
+    """The number of the best label at each place, (rows, k)."""
+    return (scores[0].argmax(-1),)
+
+
+def encode_words(
+    sentences: Sequence[Sequence[str]], tokenizer: Any, *, length: int
+) -> list[tuple[list[int], list[int]]]:
+    """Token ids of each sentence, with special tokens, and for each of its words the place of its first subword.
+
+    The place is -1 where a word has no token: behind the cut at `length` tokens, or of characters the tokenizer drops.
+
+    >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
+    [([2, 187, 4211, 88, 3], [1, 2])]
+    """
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"words meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
+    encoded = tokenizer(
+        [" ".join(words) for words in sentences],
+        truncation=True,
+        max_length=length,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        return_offsets_mapping=True,
+    )
+    found = []
+    for words, ids, offsets in zip(sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        spans, start = [], 0
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word) + 1
+        places = [-1] * len(words)
+        for token, owner in enumerate(word_of_tokens(offsets, spans)):
+            if owner >= 0 and places[owner] < 0:
+                places[owner] = token
+        found.append((list(ids), places))
+    return found

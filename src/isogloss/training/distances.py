@@ -24,8 +24,7 @@ from isogloss.measures.geometry import cosine_distances, l2_distances
 from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
 from isogloss.measures.stream import CkaStream
 from isogloss.seeds import seed_of
-from isogloss.stack.reading import reading
-from isogloss.stack.stack import Part, Stack, measuring
+from isogloss.stack.stack import Part, Stack, measuring, reading
 from isogloss.text.batches import chunks, word_spans
 from isogloss.text.corpora import Corpus
 from isogloss.training.probes import Probe, Reading

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isogloss.errors import InputError
-from isogloss.stack.change import OWN, TORCH, freeze, redraw
+from isogloss.stack.edit import OWN, TORCH, freeze, redraw
 from isogloss.stack.stack import Stack
 
 FORMS = (

@@ -7,17 +7,15 @@ on each of them and on the one they came from, and puts the step of the tuning i
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.recipes.arguments import KEPT, model_name
 from isogloss.runs.run import read_facts
 from isogloss.runs.table import Row, key
-from isogloss.training.probes import Probe, Reading
 
 FOLDER = "models"
 COUNTED = ("chosen_step", "chosen_rate", "skipped")  # rows that describe one job, and are no curve
@@ -33,29 +31,6 @@ class Kept:
     variant: str
     seed: int
     step: int
-
-
-def keeping(
-    folder: Path, export: Callable[[Path], None], *, every: int, step: Callable[[], int], about: Mapping[str, Any]
-) -> Probe:
-    """A probe that reads nothing: every `every` steps it writes the model to `folder/step-N`, whole or not at all.
-
-    export(folder) writes the model; step() is where the training is; about: what `step.json` says besides the step. A
-    model that is there already is left: a resumed training comes by the same steps again, with the same weights.
-    """
-    clear_leftovers(folder)
-
-    def take() -> Iterable[Reading]:
-        now = step()
-        path = folder / f"step-{now}"
-        if now > 0 and now % every == 0 and not path.is_dir():
-            folder.mkdir(parents=True, exist_ok=True)
-            with whole_folder(path) as beside:
-                export(beside)
-                write_text(beside / KEPT, json.dumps({**about, "step": now}, indent=2) + "\n")
-        return ()
-
-    return Probe(every, take)
 
 
 def kept_models(run: Path) -> list[Kept]:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.training.prefixes import free_bytes
+from isogloss.training.frozen_prefix import free_bytes
 
 SHARE = 0.125  # of what is free, of memory and disk: other runs may do the same beside this one
 CPU = torch.device("cpu")

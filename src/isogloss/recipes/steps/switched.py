@@ -18,8 +18,7 @@ from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
 from isogloss.recipes.steps.texts import read_texts
 from isogloss.recipes.steps.translations import need_segments
-from isogloss.tasks.segments import Segments
-from isogloss.tasks.task import Example, Items, Task, chain_items
+from isogloss.tasks.task import Example, Items, Segments, Task, chain_items
 from isogloss.text.corpora import Lexicon
 from isogloss.text.readers import read_lexicon
 from isogloss.text.switching import (

@@ -19,7 +19,7 @@ from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers import read_corpus
 from isogloss.text.split import place
-from isogloss.training.sentences import Sentences, masking_of, tokenise
+from isogloss.training.masked_lm import Sentences, masking_of, tokenise
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """One training of a drift run: from its start, or its last checkpoint, to the test of its best model."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,25 +7,21 @@ from typing import Any, cast
 
 import torch
 
-from isogloss.files import clear_leftovers
 from isogloss.progress import Progress
 from isogloss.recipes.steps.drifting import Watch, evaluate, make_probes
-from isogloss.recipes.steps.keptmodels import FOLDER, keeping
+from isogloss.recipes.steps.keptmodels import FOLDER
 from isogloss.recipes.steps.legacy import Worst, without_dropout
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import load_masked_lm, quietly
 from isogloss.stack.stack import Stack
-from isogloss.training import checkpoints as kept
-from isogloss.training.captured import Captured, drops_attention
-from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, train
+from isogloss.training.cuda_graphs import Captured, drops_attention
+from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masked_sentences
 from isogloss.training.plans import Plan, apply_plan
 from isogloss.training.processes import join
-from isogloss.training.sentences import masked_sentences
+from isogloss.training.resumable import Resumable, SavedModels
 from isogloss.training.stopping import Choice, Stopping
-
-FINISHED = "finished"  # the file that marks a training as done
 
 
 @dataclass(frozen=True)
@@ -57,50 +52,53 @@ def tune(
     place: its model, variant and seed in the rows, by which its folder below `checkpoints` is called.
     """
     name = f"{folder_name(place['variant'])}-seed-{place['seed']}"
-    folder = run.folder / "checkpoints" / name
-    if not (folder / FINISHED).is_file():
-        defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
-        model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
-        if not tuning.dropout or "no-dropout" in defects:
-            without_dropout(model)
-        assert watch.text.train is not None
-        objective = masked_sentences(
-            model, watch.text.train, batch=tuning.batch, seed=settings.seed, device=tuning.device,
-            attend_padding="no-mask" in defects, graphs=None if "no-mask" in defects else _graphs(stack, tuning, watch),
-            **watch.text.masking,
-        )  # fmt: skip
-        training = Training(model, objective, settings, join(tuning.device))
-        planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
-        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        probes = make_probes(watch, model, stack, seed=settings.seed, step=lambda: training.step)
-        for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
-            run.note(sentence)
-        clear_leftovers(folder)
-        if (last := kept.latest(folder)) is not None:
-            training.restore(last)
+    cycle = Resumable(run.folder / "checkpoints" / name, every=tuning.checkpoint)
+    if cycle.finished():
+        return
+    defects, settings = watch.how.defects, replace(tuning.settings, seed=place["seed"])
+    model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
+    if not tuning.dropout or "no-dropout" in defects:
+        without_dropout(model)
+    assert watch.text.train is not None
+    objective = masked_sentences(
+        model,
+        watch.text.train,
+        batch=tuning.batch,
+        seed=settings.seed,
+        device=tuning.device,
+        attend_padding="no-mask" in defects,
+        graphs=None if "no-mask" in defects else _graphs(stack, tuning, watch),
+        **watch.text.masking,
+    )
+    training = Training(model, objective, settings, join(tuning.device))
+    planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=settings.seed)
+    # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+    probes = make_probes(watch, model, stack, seed=settings.seed, step=lambda: training.step)
+    for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
+        run.note(sentence)
 
-        def export(at: Path) -> None:
-            with quietly():
-                model.save_pretrained(at)
-            stack.tokenizer.save_pretrained(at)
+    def export(folder: Path) -> None:
+        with quietly():
+            model.save_pretrained(folder)
+        stack.tokenizer.save_pretrained(folder)
 
-        if tuning.save is not None:
-            about = {"model": str(tuning.model), "variant": place["variant"], "seed": place["seed"]}
-            kept_in, step = run.folder / FOLDER / name, lambda: training.step
-            probes.append(keeping(kept_in, export, every=tuning.save, step=step, about=about))
-        readings = train(
-            training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
-            selection=cast(Choice, Worst(tuning.choice)) if "worst" in defects else tuning.choice, stop=tuning.rule,
-            progress=progress,
-        )  # fmt: skip
-        for some in readings:
-            yield [_row(one, place) for one in some]
-        if training.stopped:
-            run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
-        yield _tested(watch, tuning, folder, {**place, "step": training.best_step})
-        (folder / FINISHED).touch()
-    for old in folder.glob("step-*"):
-        shutil.rmtree(old)
+    about = {"model": str(tuning.model), "variant": place["variant"], "seed": place["seed"]}
+    training_steps = cycle.train(
+        training,
+        export=export,
+        probes=probes,
+        plan=planned,
+        selection=cast(Choice, Worst(tuning.choice)) if "worst" in defects else tuning.choice,
+        stop=tuning.rule,
+        saved=None if tuning.save is None else SavedModels(run.folder / FOLDER / name, tuning.save, about),
+        progress=progress,
+    )
+    for readings in training_steps:
+        yield [_row(reading, place) for reading in readings]
+    if training.stopped:
+        run.note(f"{place['variant']}, seed {settings.seed}: stopped at step {training.step}, {training.stopped}")
+    yield _tested(watch, tuning, cycle.folder, {**place, "step": training.best_step})
+    cycle.finish()
 
 
 def _graphs(stack: Stack, tuning: Tuning, watch: Watch) -> Captured | None:

@@ -9,14 +9,14 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
+from isogloss.tasks.model import ask, task_model
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
-from isogloss.training import captured, checkpoints
-from isogloss.training.captured import Captured, CudaGraphs, filled_up, layout, size_of
+from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, layout, size_of
 from isogloss.training.heads import HEADS
-from isogloss.training.objectives import masked_loss, packed_loss
-from isogloss.training.taskmodels import ask, task_model
+from isogloss.training.masked_lm import masked_loss, packed_loss
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
@@ -69,8 +69,8 @@ def test_layout_is_that_of_an_explicit_loop():
 def test_sizes_are_few_and_little_is_left_over():
     for tokens in range(1, 40_000, 7):
         size = size_of(tokens)
-        assert tokens <= size == size_of(size) and size % captured.SIZE == 0
-        assert size - tokens < max(captured.SIZE, tokens / 16 + 1)
+        assert tokens <= size == size_of(size) and size % cuda_graphs.SIZE == 0
+        assert size - tokens < max(cuda_graphs.SIZE, tokens / 16 + 1)
     assert len({size_of(tokens) for tokens in range(15_000, 17_000)}) <= 5
 
 
@@ -130,7 +130,7 @@ def test_graphs_share_a_pool_until_a_capture_breaks_off_in_it(monkeypatch):
         "current_stream": lambda: "the stream of the step", "set_stream": streams.append,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(captured, "_expect_other_streams", lambda: None)
+    monkeypatch.setattr(cuda_graphs, "_expect_other_streams", lambda: None)
     capture, other = CudaGraphs(), CudaGraphs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # autocast finds no GPU
@@ -191,7 +191,7 @@ def test_rounded_up_batches_change_nothing(family, nli):
 
     model.captured = Captured(stack, rows=4, longest=64, capture=capture)
     found, same = losses_and_gradients(model, items, batches)
-    assert asked == [[captured.SIZE, captured.SIZE, 4 + 1 + captured.SIZE // 64]], (
+    assert asked == [[cuda_graphs.SIZE, cuda_graphs.SIZE, 4 + 1 + cuda_graphs.SIZE // 64]], (
         "both batches have the size of one graph"
     )
     assert found == pytest.approx(expected, rel=1e-5)
@@ -277,7 +277,7 @@ def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli, monkeypatch):
     model = without_dropout(task_model(stack, task, labels, seed=1, half=True))
     model.captured = Captured(model.stack, rows=4, longest=64)
     found, same = losses_and_gradients(model, items, batches)
-    assert any(graph is not None for graph in model.captured._graphs.values())
+    assert any(graph is not None for graph in model.cuda_graphs._graphs.values())
     assert found == pytest.approx(expected, rel=0.02)
     for name, one in gradients.items():
         assert torch.cosine_similarity(same[name].flatten(), one.flatten(), dim=0) > 0.99, name

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
-from isogloss.integrations.cutting import write_tokenizer
-from isogloss.integrations.encoder import Affine, Encoder, matrices
+from isogloss.integrations.encoder import Affine, Encoder, matrices, write_tokenizer
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Corpus

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,11 +24,26 @@ from torch import Tensor
 from isogloss.files import one_at_a_time, whole
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack, measuring
-from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch, group
 from isogloss.training.probes import arithmetic
 
 SHARE = 0.5  # of the memory that is free, for one prefix
+
+
+class Items(Protocol):
+    """Items end to end: ids and token types (tokens,), lengths (items,)."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Token ids, special tokens included."""
+
+    @property
+    def types(self) -> np.ndarray:
+        """0 for the first and 1 for the second sentence of a pair."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each item."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +167,7 @@ def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dt
             tokens = torch.from_numpy(_tokens(starts, items.lengths, np.asarray(members)))
             kept[tokens.to(kept.device)] = found.to(kept.device, kept.dtype)
             done += len(members)
-            progress("frozen layers", done, len(items))
+            progress("frozen layers", done, len(items.lengths))
 
 
 def _tokens(starts: np.ndarray, lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -21,17 +21,17 @@ from torch import Tensor, nn
 
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
-from isogloss.tasks.task import IGNORE, Found, Items, Labels, Task
+from isogloss.tasks.task import IGNORE, Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, group
-from isogloss.training.captured import Captured, drops_attention
+from isogloss.training.cuda_graphs import Captured, drops_attention
+from isogloss.training.frozen_prefix import Prefix, batch_of
 from isogloss.training.heads import part
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.prefixes import Prefix, batch_of
 from isogloss.training.probes import arithmetic
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskBatch:
     """A batch of items, and what is asked of it.
 
     index (rows, k): numbers of the states asked for, in the batch's tokens; present (rows, k): where a row has so
@@ -81,7 +81,7 @@ class TaskModel(nn.Module):
                 one.eval()
         return self
 
-    def forward(self, asked: Asked, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
+    def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
         """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
         stack = self.stack if self.training else self.still
         graphs = self.captured if self.training else None
@@ -119,7 +119,7 @@ def task_model(
     return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
-def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Asked:
+def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
     """Some items as one batch, in this order."""
     numbers = np.asarray(chosen)
     lengths, counts = items.lengths[numbers], items.counts[numbers]
@@ -132,7 +132,7 @@ def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.devic
     index = np.where(present, start[:, None] + items.places[flat], 0)
     gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
     moved = [torch.from_numpy(one).to(device, non_blocking=True) for one in (index, present, gold)]
-    return Asked(batch_of(items, numbers, device=device), *moved)
+    return TaskBatch(batch_of(items, numbers, device=device), *moved)
 
 
 def task_objective(
@@ -206,14 +206,14 @@ def find(
     dtype: torch.dtype | None = None,
     tokens: int | None = None,
     prefix: Prefix | None = None,
-) -> list[Found]:
+) -> list[Prediction]:
     """What the model says of each item, in order, in evaluation mode; tokens: of a batch, which bounds memory.
 
     Batches are of similar length, so they are not those of the examples.
     """
     device = model.stack.device
     size = tokens or (65_536 if device.type == "cuda" else 2_048)
-    found: list[Found | None] = [None] * len(items)
+    found: list[Prediction | None] = [None] * len(items)
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
@@ -226,13 +226,15 @@ def find(
         for row, number in enumerate(members):
             count, end = int(items.counts[number]), int(border[number])
             units = items.units[end - count : end]
-            found[number] = Found(units, tuple(one[row, :count] for one in arrays))
+            found[number] = Prediction(units, tuple(one[row, :count] for one in arrays))
     return [one for one in found if one is not None]
 
 
-def answers(task: Task, examples: Sequence[Any], items: Items, found: Sequence[Found], labels: Labels) -> list[Any]:
+def answers(
+    task: Task, examples: Sequence[Any], items: Items, found: Sequence[Prediction], labels: Labels
+) -> list[Any]:
     """The answer to each example, from what was found of its items."""
-    grouped: list[list[Found]] = [[] for _ in examples]
+    grouped: list[list[Prediction]] = [[] for _ in examples]
     for owner, one in zip(items.owners, found, strict=True):
         grouped[owner].append(one)
     return [task.decode(example, some, labels) for example, some in zip(examples, grouped, strict=True)]

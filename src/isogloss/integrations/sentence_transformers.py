@@ -14,8 +14,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from isogloss.integrations.cutting import write_model
-from isogloss.integrations.encoder import Affine, Encoder, matrices
+from isogloss.integrations.encoder import Affine, Encoder, matrices, write_model
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Corpus
 

@@ -8,14 +8,14 @@ import torch
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import TaskModel, ask, find, task_model, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.training import prefixes
+from isogloss.training import frozen_prefix
+from isogloss.training.frozen_prefix import read_prefix
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.plans import apply_plan, frozen_at, parse_plan
-from isogloss.training.prefixes import read_prefix
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import TaskModel, ask, find, task_model, task_objective
 from tiny_models import ENCODERS
 from tiny_tasks import read_task, write_task
 
@@ -159,13 +159,13 @@ def test_dropout_in_frozen_layers_changes_the_losses(prepared):
 def test_a_prefix_that_memory_has_no_room_for_is_read_from_its_file(prepared, tmp_path, monkeypatch):
     stack, task, items, _ = prepared()
     inside = read_prefix(stack, items, 2)
-    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
+    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
     file = tmp_path / "cut-2.states"
     outside = read_prefix(stack, items, 2, file=file)
     assert file.stat().st_size == items.lengths.sum() * stack.width * 4
     chosen = [5, 1, 1, 0]
     assert torch.equal(inside.states(chosen, stack.device), outside.states(chosen, stack.device))
-    monkeypatch.setattr(prefixes, "_fill", lambda *_, **__: pytest.fail("it was there already"))
+    monkeypatch.setattr(frozen_prefix, "_fill", lambda *_, **__: pytest.fail("it was there already"))
     again = read_prefix(stack, items, 2, file=file)
     assert torch.equal(again.kept, outside.kept)
 
