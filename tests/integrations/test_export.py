@@ -16,14 +16,25 @@ from isogloss import cli
 from isogloss.errors import InputError
 from isogloss.integrations import export as exporting
 from isogloss.integrations import sentence_transformers as sentencetransformers
-from isogloss.integrations.encoder import Encoder, apply
+from isogloss.integrations.encoder import Affine, Encoder
 from isogloss.integrations.export import inherited
 from isogloss.mappings import NORMALISATIONS, RESTORES
+from isogloss.measures.neighbours import unit_rows
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 # Marks that the text itself holds, a sentence of one word, and one that is too long for the model.
 SENTENCES = [*TEXT, "the [SEP] cat [CLS] sleeps", " ".join(TEXT * 3)]
 CORPUS = ig.Corpus("en", SENTENCES)
+
+
+def apply(steps, x):
+    """The steps on x (n, d), in the precision of x."""
+    for step in steps:
+        if isinstance(step, Affine):
+            x = (x if step.weight is None else x @ step.weight.to(x.dtype).T) + step.bias.to(x.dtype)
+        else:
+            x = unit_rows(x)
+    return x
 
 
 def reference(folder, layer, *, first=False):

@@ -9,12 +9,13 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
+from isogloss.stack.packing import packed_positions
 from isogloss.tasks.model import ask, task_model
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
 from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, layout, size_of
+from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, size_of
 from isogloss.training.heads import HEADS
 from isogloss.training.masked_lm import masked_loss, packed_loss
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
@@ -61,7 +62,7 @@ def without_dropout(model):
 
 def test_layout_is_that_of_an_explicit_loop():
     lengths, first = [3, 1, 5], 2
-    places, borders = layout(torch.tensor(lengths), tokens=9, first=first)
+    places, borders = packed_positions(torch.tensor(lengths), tokens=9, first=first)
     assert places.tolist() == [first + place for length in lengths for place in range(length)]
     assert borders.tolist() == [0, 3, 4, 9]
 
@@ -81,7 +82,7 @@ def test_what_is_left_over_are_sentences_no_longer_than_others(nli):
     graphs = Captured(stack, rows=rows, longest=64, capture=lambda *given: seen.append(given) or None)
     lengths = torch.full((rows,), 40)
     lengths[:385] = 41
-    places, borders = layout(lengths, tokens=16_385, first=0)
+    places, borders = packed_positions(lengths, tokens=16_385, first=0)
     assert graphs.run(0, torch.zeros(16_385, stack.width), places, borders) is None
     sizes = [len(sample[0]) for _, sample in seen]
     assert sizes == [20_480, 17_408], "the first is larger, so that others find room in its memory"

@@ -7,7 +7,7 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.training.probes import Probe
 from isogloss.training.resumable import FINISHED, Resumable, SavedModels
-from isogloss.training.stopping import Selection, early_stopping
+from isogloss.training.stopping import Selection, Stopping
 from tiny_training import interrupted, numbers, same, training, weights
 
 CHOICE = Selection("perplexity")
@@ -61,7 +61,7 @@ def test_a_killed_training_goes_on_to_the_same_weights_and_readings(whole, after
 
 
 def test_a_training_killed_twice_and_by_a_rule_stops_where_it_would_have_stopped(tmp_path, monkeypatch):
-    rule = early_stopping(CHOICE, patience=6)
+    rule = Stopping(CHOICE, patience=6)
     _, one, readings = begin(tmp_path / "whole", steps=40, stop=rule)
     expected = flat(readings)
     assert one.stopped and one.step < 40

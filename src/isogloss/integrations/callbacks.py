@@ -65,35 +65,35 @@ Log = Callable[[dict[str, float]], None]
 ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
 
 
-class TrainerReadings:
-    """The readings of a probe while a Trainer trains.
+class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
+    """Takes the readings of a probe while a Trainer trains: each step once, as rows and in Trainer's own log.
 
-    name: what a reading is called in the log, `eval_` before it. further: more numbers for the log, made of a step's
-    readings. every: updates between readings, None for Trainer's own evaluations. log: `trainer.log`; without it
-    numbers go to `state.log_history`, which is all that a callback can reach by itself.
+    A subclass says what is read (`_make`), what a reading is called in the log after `eval_` (`_name`), and may make
+    more numbers for the log of a step's readings (`_further`).
 
-    rows: every reading with its `step`, for `isogloss.runs.table.frame`. Trainer's log is kept in its checkpoints, and
-    rows from before a resumed one are read there: values without their intervals.
+    every: updates between readings, None for Trainer's own evaluations. log: `trainer.log`; without it numbers go to
+    `state.log_history`, which is all that a callback can reach by itself.
+
+    rows: every reading so far with its `step`, for `isogloss.runs.table.frame`. Trainer's log is kept in its
+    checkpoints, and rows from before a resumed one are read there: values without their intervals.
     """
 
-    def __init__(
-        self,
-        name: Callable[[Reading], str],
-        *,
-        every: int | None,
-        log: Log | None,
-        further: Callable[[Sequence[Reading]], Mapping[str, float]] = lambda readings: {},
-    ) -> None:
+    def __init__(self, *, every: int | None, log: Log | None) -> None:
         if every is not None and every < 1:
             raise InputError(f"readings are taken every 1 update or more rarely, not every {every}")
         self.rows: list[dict[str, Any]] = []
-        self._name, self._every, self._log, self._further = name, every, log, further
+        self._every, self._log = every, log
+        self._probe: Probe | None = None
         self._training = self._resumed = False
         self._step, self._values = -1, dict[str, float]()
 
-    def begin(self, probe: Probe, arguments: Any, state: Any) -> None:
-        """A training begins: read the model before its first update, unless this one is resumed."""
-        if self._every is None and arguments.eval_strategy == "no":
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **rest: Any
+    ) -> None:
+        """Read the model before its first update, unless the training is resumed."""
+        refuse_sharded(args, type(self).__name__)
+        self._probe = self._make(model, args, state, train_dataloader)
+        if self._every is None and args.eval_strategy == "no":
             raise InputError(
                 "Trainer makes no evaluations (eval_strategy='no'), at which readings would be taken; say how often "
                 "with every=500, or set eval_strategy"
@@ -101,26 +101,40 @@ class TrainerReadings:
         self.rows.clear()
         self._training, self._resumed, self._step = True, state.global_step > 0, -1
         if not self._resumed:
-            self._read(probe, state)
+            self._read(self._probe, state)
 
-    def after_update(self, probe: Probe, state: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Read the model if it is time, and after the last update in any case."""
         if self._every and (state.global_step % self._every == 0 or state.global_step >= state.max_steps):
-            self._read(probe, state)
+            assert self._probe is not None
+            self._read(self._probe, state)
 
-    def at_evaluation(self, probe: Probe, state: Any, metrics: dict[str, float] | None) -> None:
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
+    ) -> None:
         """Read the model if evaluations are when that is done; what is known of this step joins Trainer's metrics.
 
         So `metric_for_best_model` can name a reading. Trainer evaluates each of several sets apart; one reading does.
         """
+        self._probe = self._probe or self._make(model, args, None, None)
         if self._every is None or not self._training:
-            self._read(probe, state)
+            self._read(self._probe, state)
         if metrics is not None and (self._step == state.global_step or not self._training):
             metrics.update(self._values)
 
-    def end(self) -> None:
-        """The training is over; evaluations after it are of whatever model Trainer then holds, and make no rows."""
+    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Evaluations after the training are of whatever model Trainer then holds, and make no rows."""
         self._training = False
+
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        """The probe of this model; state and loader are those of a training, None at an evaluation without one."""
+        raise NotImplementedError
+
+    def _name(self, reading: Reading) -> str:
+        raise NotImplementedError
+
+    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
+        return {}
 
     def _read(self, probe: Probe, state: Any) -> None:
         if self._training and self._step == state.global_step:
@@ -158,7 +172,7 @@ SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a t
 FEWEST = 16  # sentences of a corpus that are worth reading
 
 
-class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
+class PerplexityCallback(ReadingsCallback):
     """Perplexity of a masked LM in training, on the language it is trained on and on any others.
 
     tokenizer: the model's. corpora: held-out sentences by language. target: the language trained on; the others are
@@ -188,6 +202,7 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
         limit: int | Literal["auto"] | None = "auto",
         log: Log | None = None,
     ) -> None:
+        super().__init__(every=every, log=log)
         self.corpora = [_corpus(language, given) for language, given in corpora.items()]
         if target not in corpora:
             raise InputError(f"the target {target} is not among the corpora ({', '.join(corpora)}); add its sentences")
@@ -195,41 +210,12 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
             raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
         self.target, self.others = target, len(corpora) > 1
         self._rule = at_balance({"target": target, "unit": "token"}, {"target": OTHERS, "unit": "token"}, patience=1)
-        self._tokenizer, self._every, self._seed, self._limit = tokenizer, every, seed, limit
-        self._curve = TrainerReadings(_perplexity_name, every=every, log=log, further=self._balance)
-        self._probe: Probe | None = None
+        self._tokenizer, self._seed, self._limit = tokenizer, seed, limit
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Every reading so far, with its `step`."""
-        return self._curve.rows
-
-    def on_train_begin(
-        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **rest: Any
-    ) -> None:
-        """Tokenise, mask, and read the model before its first update."""
-        refuse_sharded(args, "PerplexityCallback")
-        self._refuse_worst(args)
-        self._probe = self._make(model, args, self._sample(args, state, train_dataloader))
-        self._curve.begin(self._probe, args, state)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Read the model every so many updates."""
-        assert self._probe is not None
-        self._curve.after_update(self._probe, state)
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
-    ) -> None:
-        """Read the model with Trainer's own evaluation."""
-        self._probe = self._probe or self._make(model, args, None if self._limit == "auto" else self._limit)
-        self._curve.at_evaluation(self._probe, state, metrics)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """No more rows."""
-        self._curve.end()
-
-    def _make(self, model: Any, args: Any, limit: int | None) -> Probe:
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        if state is not None:
+            self._refuse_worst(args)
+        limit = self._sample(args, state, loader)
         if not type(model).__name__.endswith("ForMaskedLM"):
             raise InputError(f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
         stack = stack_of(model, self._tokenizer)
@@ -247,15 +233,18 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
 
     def _sample(self, args: Any, state: Any, loader: Any) -> int | None:
         """Sentences of each corpus to read, None for all."""
-        if self._limit != "auto":
-            return self._limit
+        if self._limit != "auto" or state is None:
+            return None if self._limit == "auto" else self._limit
         between = self._every or (state.eval_steps if args.eval_strategy == "steps" else steps_in_epoch(loader, args))
         updates = state.max_steps
         readings = 1 + -(-updates // min(between or updates, updates))  # the first before any update
         trained = updates * args.train_batch_size * args.gradient_accumulation_steps
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
-    def _balance(self, readings: Sequence[Reading]) -> dict[str, float]:
+    def _name(self, reading: Reading) -> str:
+        return _perplexity_name(reading)
+
+    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
         value = self._rule.selection.value(readings)
         return {} if value is None else {"eval_balance": value}
 
@@ -358,7 +347,7 @@ def _drawn(corpus: Corpus, limit: int | None, seed: int) -> Corpus:
 SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}
 
 
-class DriftCallback(TrainerCallback):  # type: ignore[misc]
+class DriftCallback(ReadingsCallback):
     """How far each layer of the model in training is from another model, or from its own start, on the same words.
 
     tokenizer: the model's. corpus: sentences, of which so many are drawn, once, that they hold `words` words.
@@ -385,52 +374,24 @@ class DriftCallback(TrainerCallback):  # type: ignore[misc]
         seed: int = 0,
         log: Log | None = None,
     ) -> None:
+        super().__init__(every=every, log=log)
         check_corpus(corpus)
         self._tokenizer, self._corpus, self._reference, self._measures = tokenizer, corpus, reference, tuple(measures)
         self._sampling: dict[str, Any] = {"words": words, "layers": layers, "seed": seed}
-        self._curve = TrainerReadings(_layer_name, every=every, log=log)
         self._start: Sampled | None = None
-        self._probe: Probe | None = None
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Every reading so far, with its `step`."""
-        return self._curve.rows
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         """Keep the start, before Trainer may load a checkpoint into the model."""
         self._keep(model)
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        """Read the other model, or the start, and the model before its first update."""
-        refuse_sharded(args, "DriftCallback")
-        if state.global_step == 0:
-            self._keep(model)
-        self._probe = self._make(model)
-        self._curve.begin(self._probe, args, state)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Read the model every so many updates."""
-        assert self._probe is not None
-        self._curve.after_update(self._probe, state)
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
-    ) -> None:
-        """Read the model with Trainer's own evaluation."""
-        self._probe = self._probe or self._make(model)
-        self._curve.at_evaluation(self._probe, state, metrics)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """No more rows."""
-        self._curve.end()
 
     def _keep(self, model: Any) -> None:
         """What the model is now is the start."""
         if self._reference is None:
             self._start = own_start(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
 
-    def _make(self, model: Any) -> Probe:
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        if state is not None and state.global_step == 0:
+            self._keep(model)
         kept = self._reference or self._start
         if kept is None:
             raise InputError(
@@ -447,9 +408,8 @@ class DriftCallback(TrainerCallback):  # type: ignore[misc]
             **self._sampling,
         )
 
-
-def _layer_name(reading: Reading) -> str:
-    return f"layer{reading['layer']}_{SHORT[reading['measure']]}"
+    def _name(self, reading: Reading) -> str:
+        return f"layer{reading['layer']}_{SHORT[reading['measure']]}"
 
 
 PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a schedule with an entry for each group

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.mappings import Mapping, Normalisation
-from isogloss.measures.neighbours import unit_rows
 from isogloss.progress import Progress, silent
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack, graft, module_at
@@ -134,16 +133,6 @@ def matrices(step: Affine) -> tuple[Tensor, Tensor]:
     """Weight (d_out, d_in) and bias (d_out,) in float32, as files hold them."""
     weight = torch.eye(len(step.bias), dtype=torch.float64) if step.weight is None else step.weight
     return weight.float().contiguous(), step.bias.float().contiguous()
-
-
-def apply(steps: Sequence[Step], x: Tensor) -> Tensor:
-    """The steps on x (n, d), in the precision of x."""
-    for step in steps:
-        if isinstance(step, Affine):
-            x = (x if step.weight is None else x @ step.weight.to(x.dtype).T) + step.bias.to(x.dtype)
-        else:
-            x = unit_rows(x)
-    return x
 
 
 def cut_model(stack: Stack, layer: int, *, spare: bool = False) -> Any:

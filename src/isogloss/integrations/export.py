@@ -101,11 +101,9 @@ def export(
     with whole_folder(place) as beside:
         kind.write(beside, encoder)
         difference = _check_vectors(beside, encoder, kind, to)
-        write_text(
-            beside / "README.md",
-            model_card(to, model_name(source), facts, front, pre_norm=stack.family.norm is not None,
-                 checked=_told(difference, kind)),
-        )  # fmt: skip
+        pre_norm, checked = stack.family.norm is not None, _told(difference, kind)
+        card = model_card(to, model_name(source), facts, front, pre_norm=pre_norm, checked=checked)
+        write_text(beside / "README.md", card)
         if place.exists():
             raise InputError(f"{place} was made by someone else meanwhile; choose another folder")
     return Exported(place, facts, difference)
@@ -268,7 +266,6 @@ vectors = session.run(None, {name: encoded[name] for name in ("input_ids", "atte
 }
 NORM = """
 The model normalises what its last block gives: `last_hidden_state` is after that norm, isogloss' layer before it."""
-LIBRARY = {"sentence-transformers": "sentence-transformers", "transformers": "transformers", "onnx": "onnx"}
 TASK = {
     "sentence-transformers": "sentence-similarity",
     "transformers": "feature-extraction",
@@ -280,7 +277,7 @@ def model_card(
     kind: str, name: str, facts: Mapping[str, str], front: Sequence[str], *, pre_norm: bool, checked: str
 ) -> str:
     """README.md of a folder; front: lines of the source's own card on licence and languages."""
-    lines = ["---", *front, f"library_name: {LIBRARY[kind]}", f"pipeline_tag: {TASK[kind]}", "tags:", "- isogloss"]
+    lines = ["---", *front, f"library_name: {kind}", f"pipeline_tag: {TASK[kind]}", "tags:", "- isogloss"]
     lines += ["---", "", f"# {name}, layer {facts['layer']}", ""]
     lines += [f"Made with `isogloss export` from {name}, in float32.", ""]
     lines += markdown_table(("", ""), list(facts.items()))

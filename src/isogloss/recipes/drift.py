@@ -43,7 +43,7 @@ from isogloss.training.loop import Settings
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import frozen_at
 from isogloss.training.processes import launched
-from isogloss.training.stopping import Choice, at_balance, early_stopping
+from isogloss.training.stopping import Choice, Stopping, at_balance
 
 UNTUNED = "untuned"
 
@@ -102,7 +102,7 @@ def drift_job(
     best = chosen_reading(corpora)
     elsewhere = {"target": "others", "unit": "token"}
     rules = {
-        "early": early_stopping(best, patience=patience),
+        "early": Stopping(best, patience=patience),
         "balance": at_balance(best.where, elsewhere, patience=patience),
     }
     rule = rules.get(stop)

@@ -121,5 +121,5 @@ def _deep(config: Any, depth: int) -> Any:
         facts.pop(listed, None)
     own = next(name for name in ("num_hidden_layers", "n_layers") if name in facts)
     made = type(config)(**{**facts, own: depth})
-    made._attn_implementation = config._attn_implementation
+    made._attn_implementation = config._attn_implementation  # no public name says which attention a model has
     return made

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from isogloss.stack.families import FAMILIES
+from isogloss.stack.families import FAMILIES, Family
 
 NAME = "isogloss_packed"
 OPAQUE = "isogloss_packed_opaque"
@@ -106,6 +106,32 @@ def _opaque_attention() -> Any:
     return torch.compiler.disable(packed_attention)  # type: ignore[no-untyped-call]
 
 
+def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
+    """Positions (tokens,) and borders (sentences + 1,) of sentences end to end, so many tokens together.
+
+    Nothing waits for the device. first: the position of a sentence's first token.
+
+    >>> packed_positions(torch.tensor([2, 3]), tokens=5, first=0)
+    (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
+    """
+    borders = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))
+    begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
+    return torch.arange(tokens, device=lengths.device) - begun + first, borders
+
+
+def packed_arguments(
+    family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
+) -> dict[str, Any]:
+    """The arguments that tell a model where sentences that lie end to end begin, in the names `transformers` uses.
+
+    positions, types (tokens,); borders (sentences + 1,); longest: tokens of the longest sentence, or more.
+    """
+    given: dict[str, Any] = {"position_ids": positions[None], "cu_seq_lens_q": borders, "max_length_q": longest}
+    if family.token_types:
+        given["token_type_ids"] = (torch.zeros_like(positions) if types is None else types)[None]
+    return given
+
+
 def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContextManager[None]]:
     """A context in which these base models run rows of `length` tokens that are full of text.
 
@@ -153,7 +179,8 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, function)
-    # A block asks its own configuration, which is another model's where two models share the block.
+    # A block asks its own configuration, which is another model's where two models share the block. The public
+    # `set_attn_implementation` changes the configurations of whole models only, so that such a block would be missed.
     configs = {id(one.config): one.config for model in models for one in model.modules() if hasattr(one, "config")}
     before = [config._attn_implementation for config in configs.values()]
     for config in configs.values():

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family
-from isogloss.stack.packing import packed
+from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
 
@@ -348,17 +348,9 @@ def _mask(lengths: Tensor, longest: int) -> Tensor:
 
 def packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
     """What tells a model where sentences that lie end to end begin."""
-    borders = torch.nn.functional.pad(torch.cumsum(batch.lengths, 0), (1, 0))
-    places = torch.arange(int(borders[-1]), device=borders.device)
-    places = places - torch.repeat_interleave(borders[:-1], batch.lengths)
-    inputs: dict[str, Any] = {
-        "position_ids": (places + stack.first_position).unsqueeze(0),
-        "cu_seq_lens_q": borders,
-        "max_length_q": int(batch.lengths.max()),
-    }
-    if stack.family.token_types:
-        inputs["token_type_ids"] = torch.zeros_like(inputs["position_ids"])
-    return inputs
+    tokens, longest = int(batch.lengths.sum()), int(batch.lengths.max())
+    positions, borders = packed_positions(batch.lengths, tokens=tokens, first=stack.first_position)
+    return packed_arguments(stack.family, positions, borders, longest)
 
 
 def shape_only(lengths: Tensor) -> Batch:

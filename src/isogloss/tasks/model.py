@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.stack import Stack, measuring
-from isogloss.tasks.task import IGNORE, Items, Labels, Prediction, Task
+from isogloss.stack.stack import Stack, measuring, module_at
+from isogloss.tasks.task import Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, group
+from isogloss.text.masking import IGNORE
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.frozen_prefix import Prefix, batch_of
-from isogloss.training.heads import part
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.probes import arithmetic
 
@@ -67,7 +67,7 @@ class TaskModel(nn.Module):
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
-        blocks = list(part(self.encoder, self.stack.family.blocks))
+        blocks = list(module_at(self.encoder, self.stack.family.blocks))
         below = [found for path in self.stack.family.embeddings if (found := _module(self.encoder, path)) is not None]
         held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
         self._frozen = held + (blocks[until:] if until is not None else [])

@@ -89,6 +89,16 @@ def differ(example: SentencePair, translation: SentencePair) -> str:
 
 
 NLI = Task(
-    "nli", "accuracy", read, lambda _: LABELS, encode, head, label_loss, label_guess, decode,
-    gold=lambda one: one.label, score=score, segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
-)  # fmt: skip
+    name="nli",
+    main="accuracy",
+    read=read,
+    labels=lambda _: LABELS,
+    encode=encode,
+    head=head,
+    loss=label_loss,
+    guess=label_guess,
+    decode=decode,
+    gold=lambda example: example.label,
+    score=score,
+    segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
+)

@@ -29,7 +29,8 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.measures.counts import Score
 from isogloss.measures.trees import attachment, best_tree, universal
-from isogloss.tasks.task import IGNORE, Item, Labels, Prediction, Task, Tensors, encode_words, shuffle_words
+from isogloss.tasks.task import Item, Labels, Prediction, Task, Tensors, encode_words, shuffle_words
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.conllu import Tree
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.tagged import read_parses
@@ -214,5 +215,16 @@ def head(width: int, labels: Labels) -> nn.Module:
 
 
 PARSING = Task(
-    "parsing", "las", read, relations_of, encode, head, loss, guess, decode, gold=gold, score=score, shuffle=shuffle
+    name="parsing",
+    main="las",
+    read=read,
+    labels=relations_of,
+    encode=encode,
+    head=head,
+    loss=loss,
+    guess=guess,
+    decode=decode,
+    gold=gold,
+    score=score,
+    shuffle=shuffle,
 )

@@ -25,8 +25,9 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import InputError
 from isogloss.measures.answers import answer_f1, exact_match
 from isogloss.measures.counts import Score
-from isogloss.tasks.task import IGNORE, FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.questions import Question, every_question, read_questions
 from isogloss.text.switching import Switched
@@ -190,7 +191,17 @@ def swap(example: Question, translation: Question, segment: int) -> Question:
 
 
 QA = Task(
-    "qa", "answer_f1", read, lambda _: ("begin", "end"), encode, lambda width, _: LabelHead(width, 2), loss, guess,
-    decode, gold=lambda one: one.answers[0], score=score, length=384,
-    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda one, other: ""),
-)  # fmt: skip
+    name="qa",
+    main="answer_f1",
+    read=read,
+    labels=lambda _: ("begin", "end"),
+    encode=encode,
+    head=lambda width, _: LabelHead(width, 2),
+    loss=loss,
+    guess=guess,
+    decode=decode,
+    gold=lambda example: example.answers[0],
+    score=score,
+    length=384,
+    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda example, translation: ""),
+)

@@ -9,6 +9,7 @@ the beginning of a span (`isogloss.measures.labels`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,10 +107,19 @@ def score_ner(
 
 
 POS = Task(
-    "pos", "accuracy", read_pos, lambda _: UPOS, encode, head, label_loss, label_guess, decode(OTHER),
-    gold=lambda one: list(one.tags), score=score_pos, shuffle=shuffle_words,
-)  # fmt: skip
-NER = Task(
-    "ner", "span_f1", read_ner, labels_ner, encode, head, label_loss, label_guess, decode(OUTSIDE),
-    gold=lambda one: list(one.tags), score=score_ner, shuffle=shuffle_words,
-)  # fmt: skip
+    name="pos",
+    main="accuracy",
+    read=read_pos,
+    labels=lambda _: UPOS,
+    encode=encode,
+    head=head,
+    loss=label_loss,
+    guess=label_guess,
+    decode=decode(OTHER),
+    gold=lambda example: list(example.tags),
+    score=score_pos,
+    shuffle=shuffle_words,
+)
+NER = replace(
+    POS, name="ner", main="span_f1", read=read_ner, labels=labels_ner, decode=decode(OUTSIDE), score=score_ner
+)

@@ -38,6 +38,7 @@ from isogloss.errors import InputError
 from isogloss.measures.counts import Score
 from isogloss.measures.registry import MEASURES
 from isogloss.seeds import seed_of
+from isogloss.text.batches import ranges
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
@@ -156,11 +157,21 @@ class Items:
 
     def take(self, numbers: np.ndarray) -> "Items":
         """The items of these numbers, in this order; what was lost is what was lost of all."""
-        tokens, places = _numbers_within(self.lengths, numbers), _numbers_within(self.counts, numbers)
+        tokens, places = (
+            ranges((np.cumsum(sizes) - sizes)[numbers], sizes[numbers]) for sizes in (self.lengths, self.counts)
+        )
         return Items(
-            self.ids[tokens], self.types[tokens], self.lengths[numbers], self.places[places], self.counts[numbers],
-            self.gold[places], self.units[places], self.targets[numbers], self.owners[numbers], self.lost,
-        )  # fmt: skip
+            self.ids[tokens],
+            self.types[tokens],
+            self.lengths[numbers],
+            self.places[places],
+            self.counts[numbers],
+            self.gold[places],
+            self.units[places],
+            self.targets[numbers],
+            self.owners[numbers],
+            self.lost,
+        )
 
 
 @dataclass(frozen=True)
@@ -196,7 +207,7 @@ class Encode(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """What is trained in one language and tested in others.
 
@@ -209,8 +220,8 @@ class Task:
     summed over targets; gold is `IGNORE` where not present. guess(scores, present): what decoding needs of the scores,
     tensors (rows, k, ...), without gradients. decode(example, found of its items, labels): the answer. gold(example):
     the right answer, of the same kind. score(examples, answers, language): scores by name; given the gold answers each
-    is perfect. shuffle: see `isogloss.tasks.chance`; what shuffled answers score is the task's floor. segments: see
-    `isogloss.tasks.segments`, None where an example has no two.
+    is perfect. shuffle: see `shuffle_answers`; what shuffled answers score is the task's floor. segments: see
+    `Segments`, None where an example has no two.
     """
 
     name: str
@@ -282,13 +293,6 @@ def chain_items(parts: Sequence[Items]) -> Items:
     columns = ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     return Items(**joined, lost=sum(part.lost for part in parts))
-
-
-def _numbers_within(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Numbers of the rows that belong to some items, end to end; sizes: how many rows each item has."""
-    starts, some = np.cumsum(sizes) - sizes, sizes[chosen]
-    before = np.cumsum(some) - some
-    return np.asarray(np.repeat(starts[chosen] - before, some) + np.arange(int(some.sum())))
 
 
 DROPOUT = 0.1  # of heads, as in BERT's own

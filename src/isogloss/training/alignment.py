@@ -30,10 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, module_at
+from isogloss.text.batches import ranges
 from isogloss.text.fixedmasks import splitmix
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.pairstreams import Borders, PairSampler, PairStream
@@ -120,7 +122,6 @@ def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor, *, names: tuple[Tensor
     pointer.copy_((pointer + len(keys)) % len(queue))
 
 
-@torch.no_grad()
 def follow(slow: Sequence[Tensor], fast: Sequence[Tensor], *, momentum: float) -> None:
     """Move slow weights towards fast ones, in place: slow <- momentum * slow + (1 - momentum) * fast.
 
@@ -129,7 +130,7 @@ def follow(slow: Sequence[Tensor], fast: Sequence[Tensor], *, momentum: float) -
     >>> slow[0].item()
     1.25
     """
-    torch._foreach_lerp_(list(slow), list(fast), 1 - momentum)
+    get_ema_multi_avg_fn(momentum)(list(slow), list(fast), None)  # type: ignore[no-untyped-call]
 
 
 def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
@@ -172,7 +173,7 @@ def read_sides(
     for side in (0, 1):
         own = np.full(len(rows), side) if swapped is None else np.where(swapped, 1 - side, side)
         begins, sizes = borders[own, rows], borders[own + 1, rows] - borders[own, rows]
-        tokens, owners = _spans(begins, sizes), np.repeat(groups, sizes)
+        tokens, owners = ranges(begins, sizes), np.repeat(groups, sizes)
         ids = np.empty(len(tokens), dtype=np.int64)
         for group in known:
             mine = owners == group
@@ -225,7 +226,7 @@ def sentence_names(sentences: PlainSentences) -> np.ndarray:
     (True, False)
     """
     sizes = sentences.sizes
-    places = _spans(np.zeros_like(sizes), sizes).astype(np.uint64)
+    places = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
     mixed = splitmix(splitmix(sentences.ids.astype(np.uint64)) ^ places)
     sums = np.append(np.uint64(0), np.cumsum(mixed))  # beyond 64 bits they go on at 0, and differences stay right
     ends = np.cumsum(sizes)
@@ -294,7 +295,7 @@ def row_states(
     """
     sizes = lengths.numpy() if end_to_end else np.full(len(ids), ids.shape[1])
     begins = np.cumsum(sizes) - sizes
-    rows, places = np.repeat(np.arange(len(sizes)), sizes), _spans(np.zeros_like(sizes), sizes)  # (tokens,)
+    rows, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.zeros_like(sizes), sizes)  # (tokens,)
     starts = lengths.numpy() if second is None else second.numpy()
     later = (places >= starts[rows]) & (places < lengths.numpy()[rows])
     positions = (np.where(later, places - starts[rows], places) if reset else places) + stack.first_position
@@ -333,22 +334,12 @@ def _sent(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
     return list(torch.split(to_device(np.concatenate(arrays), device), [len(one) for one in arrays]))
 
 
-def _spans(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The numbers from each beginning on, as many as its size says, end to end.
-
-    >>> _spans(np.array([5, 0]), np.array([2, 3]))
-    array([5, 6, 0, 1, 2])
-    """
-    before = np.cumsum(sizes) - sizes
-    return np.asarray(np.repeat(begins - before, sizes) + np.arange(int(sizes.sum())))
-
-
 def _cut(sentences: PlainSentences, sizes: np.ndarray) -> PlainSentences:
     """Sentences with just their first tokens, so many of each."""
     if np.array_equal(sizes, sentences.sizes):
         return sentences
     begins = np.cumsum(sentences.sizes) - sentences.sizes
-    return PlainSentences(sentences.ids[_spans(begins, sizes)], sizes)
+    return PlainSentences(sentences.ids[ranges(begins, sizes)], sizes)
 
 
 def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], padding: int) -> Filled:
@@ -363,7 +354,7 @@ def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], paddi
             ids[place] = each
             place = place + 1
         if number < len(texts):
-            inside = _spans(place, texts[number].sizes)
+            inside = ranges(place, texts[number].sizes)
             ids[inside], content[inside] = texts[number].ids, True
             place = place + texts[number].sizes
     # The first mark between two sentences ends the first one; what follows it begins the second.
@@ -591,9 +582,14 @@ class _Runner:
         """Nats of the masked tokens, summed; the vocabulary is scored there only."""
         stack, how = self.aligner.stack, self.aligner.how
         states = row_states(
-            stack, rows["inputs"], rows["lengths"], end_to_end=self.end_to_end, second=rows["second"], reset=how.reset,
+            stack,
+            rows["inputs"],
+            rows["lengths"],
+            end_to_end=self.end_to_end,
+            second=rows["second"],
+            reset=how.reset,
             graphs=self.graphs.get("tlm"),
-        )  # fmt: skip
+        )
         found = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
         return cross_entropy(
             found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"

@@ -24,7 +24,7 @@ from torch import Tensor
 from isogloss.files import one_at_a_time, whole
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack, measuring
-from isogloss.text.batches import Batch, group
+from isogloss.text.batches import Batch, group, ranges
 from isogloss.training.probes import arithmetic
 
 SHARE = 0.5  # of the memory that is free, for one prefix
@@ -61,7 +61,7 @@ class Prefix:
 
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
-        tokens = torch.from_numpy(_tokens(self.starts, self.lengths, np.asarray(chosen)))
+        tokens = torch.from_numpy(ranges(self.starts[chosen], self.lengths[chosen]))
         found = self.kept[tokens.to(self.kept.device, non_blocking=True)]
         found = found.to(device, non_blocking=True).float()
         return found if self.turn is None else self.turn(found)
@@ -71,7 +71,7 @@ def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.
     """The tokens of some items, end to end, in this order; words and content are not told apart."""
     numbers = np.asarray(chosen)
     lengths = items.lengths[numbers]
-    tokens = _tokens(np.cumsum(items.lengths) - items.lengths, items.lengths, numbers)
+    tokens = ranges((np.cumsum(items.lengths) - items.lengths)[numbers], lengths)
     ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
     types = torch.from_numpy(items.types[tokens].astype(np.int64))
     none = torch.zeros(0, dtype=torch.long)
@@ -164,17 +164,10 @@ def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dt
         for members in group(items.lengths.tolist(), tokens=size):
             batch = batch_of(items, members, device=stack.device)
             found = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
-            tokens = torch.from_numpy(_tokens(starts, items.lengths, np.asarray(members)))
+            tokens = torch.from_numpy(ranges(starts[members], items.lengths[members]))
             kept[tokens.to(kept.device)] = found.to(kept.device, kept.dtype)
             done += len(members)
             progress("frozen layers", done, len(items.lengths))
-
-
-def _tokens(starts: np.ndarray, lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Numbers of the tokens of some items, end to end."""
-    sizes = lengths[chosen]
-    before = np.cumsum(sizes) - sizes
-    return np.asarray(np.repeat(starts[chosen] - before, sizes) + np.arange(int(sizes.sum())))
 
 
 def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:

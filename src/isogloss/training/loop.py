@@ -10,7 +10,7 @@ changes nothing but rounding.
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from isogloss.seeds import seed_of
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.optimisation import Optimisation, adamw, rate_at
-from isogloss.training.probes import Probe, Reading
+from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.processes import Processes
 from isogloss.training.stopping import Choice, Memory, Rule
 
@@ -103,10 +103,11 @@ class Training:
         parts = self.objective.draw(self.step)
         counts = sum(self.objective.count(part.rows) for part in parts)
         count = self._on_device(counts)
+        half = torch.bfloat16 if self.settings.half else None
         with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with self._arithmetic(), self.objective.around():
+                    with arithmetic(self.processes.device, half), self.objective.around():
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
@@ -202,10 +203,6 @@ class Training:
         device = self.processes.device
         return count.to(device) if isinstance(count, Tensor) else torch.full((), count, device=device)
 
-    def _arithmetic(self) -> AbstractContextManager[Any]:
-        kind = self.processes.device.type
-        return torch.autocast(kind, dtype=torch.bfloat16) if self.settings.half else nullcontext()
-
 
 def train(
     training: Training,
@@ -231,7 +228,7 @@ def train(
     try:
         while True:
             step = training.step
-            if any(step % probe.every == 0 for probe in probes) or step == settings.steps:
+            if any(probe.due(step) for probe in probes) or step == settings.steps:
                 progress("training: measuring", step, settings.steps)
             readings = _take(training, probes, begun, due=True)
             last = step == settings.steps or (stop is not None and training.judge(stop, readings))
@@ -259,7 +256,7 @@ def train(
 
 def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool) -> list[Reading]:
     """What is due at this step, probes and then the loss; or the others, to complete a last step."""
-    chosen = [probe for probe in probes if (training.step % probe.every == 0) is due]
+    chosen = [probe for probe in probes if probe.due(training.step) is due]
     if chosen:
         training.sound_losses()  # a probe would only stumble over what is no number
     readings = [reading for probe in chosen for reading in probe.take()]
@@ -278,19 +275,12 @@ def _keep_best(
             training.best_weights = kept.copy_weights(training.model, training.best_weights)
 
 
-class _drawing:
+@contextmanager
+def _drawing(seed: int, device: torch.device) -> Iterator[None]:
     """Draws inside the block come from `seed`; the global random state is as before afterwards."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self.seed, self.device = seed, device
-        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.default_generator.manual_seed(self.seed)
-        if self.device.type == "cuda":
-            with torch.cuda.device(self.device):  # seeding is of the current GPU, which need not be this one
-                torch.cuda.manual_seed(self.seed)
-
-    def __exit__(self, *what: Any) -> None:
-        self.fork.__exit__(*what)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):  # seeding is of the current GPU, which need not be this one
+                torch.cuda.manual_seed(seed)
+        yield

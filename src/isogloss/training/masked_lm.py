@@ -40,7 +40,7 @@ from isogloss.text.sampling import Sampler
 from isogloss.training.cuda_graphs import Captured
 from isogloss.training.heads import base, masked_scores, scores
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.probes import Probe, Reading, arithmetic, perplexities
+from isogloss.training.probes import Probe, Reading, TextSize, arithmetic, perplexities
 from isogloss.training.sharing import Languages
 
 RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
@@ -124,9 +124,15 @@ def _compiled() -> Callable[[torch.nn.Module, Rows], Tensor]:
 
     It is a function of the model: one that encloses its model would be compiled anew for each.
     """
-    # Models of one process may have many shapes, and torch gives up after eight unless told.
-    torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-    return torch.compile(masked_loss)
+    compiled = torch.compile(masked_loss)
+
+    def loss(model: torch.nn.Module, rows: Rows) -> Tensor:
+        # Models of one process may have many shapes, and torch gives up after eight unless it is told. There is no
+        # public name for this limit; without compiling, `masked_loss` is the same function.
+        with torch._dynamo.config.patch(recompile_limit=max(64, torch._dynamo.config.recompile_limit)):
+            return compiled(model, rows)
+
+    return loss
 
 
 def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor | None:
@@ -532,10 +538,10 @@ def sentence_perplexity_probe(
         sizes = [len(text.lengths) for text in texts]
         found = [by_sentence(*one[:2], sentences=one[2]) for one in zip(nats, batches, sizes, strict=True)]
         for text, one in zip(texts, found, strict=True):
-            yield from ({**reading, "data": text.name} for reading in perplexities(text.language, [text], [one]))
+            yield from ({**reading, "data": text.name} for reading in perplexities(text.language, [text.size], [one]))
         others = [i for i, text in enumerate(texts) if text.language != target]
         if others:
-            pooled = perplexities("others", [texts[i] for i in others], [found[i] for i in others])
+            pooled = perplexities("others", [texts[i].size for i in others], [found[i] for i in others])
             names = "+".join(dict.fromkeys(texts[i].name for i in others))
             yield from ({**one, "data": names} for one in pooled)
 
@@ -544,16 +550,14 @@ def sentence_perplexity_probe(
 
 @dataclass(frozen=True)
 class _Evaluated:
-    """What of a corpus is evaluated: ids, content (tokens,), lengths (sentences,); the counts are of all of it."""
+    """What of a corpus is evaluated: ids, content (tokens,), lengths (sentences,); the size is of all of it."""
 
     language: str
     name: str
     ids: np.ndarray
     content: np.ndarray
     lengths: np.ndarray
-    tokens: int
-    words: int
-    characters: int
+    size: TextSize
 
 
 def _evaluated(corpus: Sentences, marks: Sequence[int], limit: int | None) -> _Evaluated:
@@ -562,8 +566,8 @@ def _evaluated(corpus: Sentences, marks: Sequence[int], limit: int | None) -> _E
     used = int(lengths.sum())
     if not content[:used].any():
         raise _no_content(corpus, limit)
-    counts = int(content.sum()), corpus.words, corpus.characters
-    return _Evaluated(corpus.language, corpus.name, corpus.ids[:used], content[:used], lengths, *counts)
+    size = TextSize(int(content.sum()), corpus.words, corpus.characters)
+    return _Evaluated(corpus.language, corpus.name, corpus.ids[:used], content[:used], lengths, size)
 
 
 def _content(corpus: Sentences, marks: Sequence[int]) -> np.ndarray:

@@ -8,7 +8,7 @@ because the model moved. A probe sets evaluation mode and restores it, and leave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,32 +39,43 @@ SHORTEST = 8  # tokens of a last stream that is worth predicting in
 class Probe:
     """Measures to take every `every` steps: `take()` yields readings of the model as it then is.
 
+    every: None takes them before the first update and after the last one only, which every probe is taken at.
     notes: sentences on what it leaves out, for whoever shows the readings.
     """
 
-    every: int
+    every: int | None
     take: Callable[[], Iterable[Reading]]
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.every < 1:
+        if self.every is not None and self.every < 1:
             raise InputError(f"a probe is taken every 1 step or more rarely, not every {self.every}")
+
+    def due(self, step: int) -> bool:
+        """Whether it is taken after so many updates, the last one apart."""
+        return step == 0 or (self.every is not None and step % self.every == 0)
+
+
+class TextSize(NamedTuple):
+    """How much text was evaluated: content tokens, and the words and characters they make."""
+
+    tokens: int
+    words: int
+    characters: int
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """One language's held-out text: ids (tokens,), end to end, cut into streams of `length`.
 
-    tokens counts the ids that are content, which is what words and characters are made of.
+    size: of all of it, of which the content tokens are counted.
     """
 
     language: str
     ids: np.ndarray
     length: int
     pool: Tensor
-    tokens: int
-    words: int
-    characters: int
+    size: TextSize
 
     @property
     def streams(self) -> int:
@@ -113,9 +124,9 @@ def perplexity_probe(
         for text in texts:
             batches = held_out_masks(text, mask_id=mask_id, marks=marks, seed=seed, limit=limit)
             found.append(_surprise(models(text.language), batches, rows=rows, device=device, dtype=dtype))
-            yield from perplexities(text.language, [text], found[-1:])
+            yield from perplexities(text.language, [text.size], found[-1:])
         if len(texts) > 1:
-            yield from perplexities("all", texts, found)
+            yield from perplexities("all", [text.size for text in texts], found)
 
     return Probe(every, take)
 
@@ -170,7 +181,7 @@ def _held_out(
     language: str, ids: np.ndarray, facts: tuple[int, int], *, length: int, marks: Sequence[int], pool: Tensor
 ) -> HeldOut:
     content = int((~np.isin(ids, list(marks))).sum())
-    text = HeldOut(language, ids, length, pool.cpu(), content, *facts)
+    text = HeldOut(language, ids, length, pool.cpu(), TextSize(content, *facts))
     if text.streams == 0 or content == 0:
         raise InputError(
             f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
@@ -202,31 +213,15 @@ def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> Abstrac
     return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)
 
 
-class Counted(Protocol):
-    """Any text whose content tokens, words and characters are known."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that are content."""
-
-    @property
-    def words(self) -> int:
-        """Words they make."""
-
-    @property
-    def characters(self) -> int:
-        """Characters they make."""
-
-
-def perplexities(target: str, texts: Sequence[Counted], found: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
+def perplexities(target: str, sizes: Sequence[TextSize], found: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
     """The readings of some texts taken together: found (totals, counts) of each text's streams or sentences.
 
     Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
     difference for chance.
     """
     whole = Likelihood(0.0, 0, 0, 0, 0)
-    for text, (totals, counts) in zip(texts, found, strict=True):
-        whole += Likelihood(float(totals.sum()), int(counts.sum()), text.tokens, text.words, text.characters)
+    for size, (totals, counts) in zip(sizes, found, strict=True):
+        whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
     blocks = min(BLOCKS, *(len(totals) for totals, _ in found))
     totals, counts = (torch.stack([_in_blocks(one[side], blocks) for one in found]).sum(dim=0) for side in (0, 1))
     for unit in UNITS:

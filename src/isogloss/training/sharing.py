@@ -26,9 +26,9 @@ from torch import nn
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import family_of
-from isogloss.stack.load import quietly
-from isogloss.stack.stack import Stack
-from isogloss.training.heads import base, head_of, part
+from isogloss.stack.load import quietly, whole_stack
+from isogloss.stack.stack import Stack, module_at
+from isogloss.training.heads import base, head_of
 
 ALL = "all"
 
@@ -145,9 +145,7 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
     model = languages.of(language)
-    family = family_of(model.config, name)
-    encoder = base(model)
-    return Stack(encoder, family, tokenizer, name, 0, len(part(encoder, family.blocks)))
+    return whole_stack(base(model), family_of(model.config, name), tokenizer, name)
 
 
 def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[str, Any]:
@@ -211,7 +209,7 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
         ]
     for path in taken:
         owner, _, name = path.rpartition(".")
-        setattr(part(taker, owner) if owner else taker, name, part(giver, path))
+        setattr(module_at(taker, owner) if owner else taker, name, module_at(giver, path))
 
 
 def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:

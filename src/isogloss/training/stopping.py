@@ -11,7 +11,7 @@ where memory is what JSON can hold, empty at first. The loop carries it and keep
 that was killed and goes on stops where it would have stopped: readings from before the checkpoint are not taken again.
 
     choice = Selection("perplexity", {"target": "nl", "unit": "token"})
-    train(training, probes=probes, selection=choice, stop=early_stopping(choice, patience=5))
+    train(training, probes=probes, selection=choice, stop=Stopping(choice, patience=5))
 
     rule = at_balance({"target": "nl"}, {"target": "others"}, patience=5)
     train(training, probes=probes, checkpoints=place, selection=rule.selection, stop=rule)
@@ -156,11 +156,6 @@ class Stopping:
         since = "has been no number" if at is None else f"has not improved since step {at}"
         sentence = f"{self.selection.title} {since} (patience {self.patience})"
         return {"best": best, "step": at, "waited": waited}, sentence
-
-
-def early_stopping(selection: Choice, *, patience: int, least: float = 0.0) -> Stopping:
-    """Stop when a reading has not improved for `patience` evaluations; least: by more than this, in its own unit."""
-    return Stopping(selection, patience, least)
 
 
 def at_balance(
