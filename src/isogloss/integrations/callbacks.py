@@ -141,12 +141,13 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             return
         # Every process reads, and all go by the first one's numbers: were one to stop alone, the others would hang.
         readings: list[Reading] = broadcast_object_list([list(probe.take())])[0]
-        values = {f"eval_{self._name(one)}": float(one["value"]) for one in readings} | dict(self._further(readings))
+        values = {f"eval_{self._name(reading)}": float(reading["value"]) for reading in readings}
+        values |= self._further(readings)
         if self._training:
             if self._resumed:
                 self.rows[:] = self._logged(readings, state)
                 self._resumed = False
-            self.rows += [{**one, "step": state.global_step} for one in readings]
+            self.rows += [{**reading, "step": state.global_step} for reading in readings]
         self._step, self._values = state.global_step, values
         if self._log is not None:
             self._log(dict(values))
@@ -155,14 +156,14 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
 
     def _logged(self, readings: Sequence[Reading], state: Any) -> list[dict[str, Any]]:
         """Rows of the steps that the log of a resumed training knows."""
-        places = {
-            f"eval_{self._name(one)}": {name: value for name, value in one.items() if name not in ANSWER}
-            for one in readings
+        coordinates_of = {
+            f"eval_{self._name(reading)}": {name: value for name, value in reading.items() if name not in ANSWER}
+            for reading in readings
         }
         return [
-            {**place, "value": entry[name], "step": entry["step"]}
+            {**coordinates, "value": entry[name], "step": entry["step"]}
             for entry in state.log_history
-            for name, place in places.items()
+            for name, coordinates in coordinates_of.items()
             if name in entry and entry["step"] < state.global_step
         ]
 
@@ -257,7 +258,7 @@ class PerplexityCallback(ReadingsCallback):
         )
         if args.greater_is_better and chosen in {
             "eval_balance",
-            *(f"eval_{_perplexity_name(one)}" for one in readings),
+            *(f"eval_{_perplexity_name(reading)}" for reading in readings),
         }:
             raise InputError(
                 f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
@@ -392,18 +393,18 @@ class DriftCallback(ReadingsCallback):
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         if state is not None and state.global_step == 0:
             self._keep(model)
-        kept = self._reference or self._start
-        if kept is None:
+        reference = self._reference or self._start
+        if reference is None:
             raise InputError(
                 "the model this training began with is no longer there; give DriftCallback to Trainer(callbacks=...), "
                 "or that model as reference=isogloss.load(...)"
             )
         return distance_probe(
             stack_of(model, self._tokenizer),
-            kept,
+            reference,
             self._corpus,
             every=1,
-            other=kept.name if isinstance(kept, Stack) else "start",
+            other=reference.name if isinstance(reference, Stack) else "start",
             measures=self._measures,
             **self._sampling,
         )
@@ -417,6 +418,18 @@ PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a sche
 
 class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     """Train by a plan: which layers are frozen, re-initialised, and unfrozen when.
+
+    The trap: Trainer makes its optimiser of the weights that require gradients at that moment. A callback that sets
+    `requires_grad` later changes what has a gradient, and nothing else: the optimiser does not hold the weight, so it
+    never moves. Trainer makes the optimiser after `on_init_end` and before `on_train_begin`. So in
+    `Trainer(callbacks=...)` this callback freezes nothing at `on_init_end`, and the optimiser takes every weight; from
+    `on_train_begin` the plan holds. A weight without a gradient is left alone: no update, no decay, no moments in
+    memory. The groups never change, so checkpoints can be resumed, and several processes know from the start which
+    gradients they share.
+
+    Any other way (`trainer.add_callback`, an optimiser of one's own, a model frozen before), a weight that is unfrozen
+    and that the optimiser does not hold is added to it then: in parameter groups of their own, with decay and without,
+    at the schedule's current rate, and the schedule goes on with them.
 
     plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`. It
     alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised blocks. Put it
@@ -539,8 +552,8 @@ def _not_held(model: nn.Module, optimizer: Any) -> dict[str, nn.Parameter]:
 
 def _refuse_waiting(args: Any) -> None:
     """Several processes wait for a gradient of each weight, unless they look which have none."""
-    found = args.ddp_find_unused_parameters
-    if args.world_size > 1 and not (not args.gradient_checkpointing if found is None else found):
+    looks = args.ddp_find_unused_parameters
+    if args.world_size > 1 and not (not args.gradient_checkpointing if looks is None else looks):
         raise InputError(
             "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
             "without gradient checkpointing"

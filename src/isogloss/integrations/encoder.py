@@ -77,17 +77,17 @@ class Encoder:
     @property
     def steps(self) -> list[Step]:
         """What follows the pooling, as few steps as there can be."""
-        found = [] if self.mapping is None else mapping_steps(self.mapping, self.side)
+        steps = [] if self.mapping is None else mapping_steps(self.mapping, self.side)
         if self.mean is not None:
-            found.append(Affine(None, -self.mean.double()))
-        return joined(found)
+            steps.append(Affine(None, -self.mean.double()))
+        return joined(steps)
 
     def vectors(self, corpus: Corpus, *, progress: Progress = silent) -> Tensor:
         """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
-        found = vectors(self.stack, corpus, layers=[self.layer], unit=UNIT[self.pooling], progress=progress)[0]
+        pooled = vectors(self.stack, corpus, layers=[self.layer], unit=UNIT[self.pooling], progress=progress)[0]
         if self.mapping is not None:
-            found = mapped(found, self.mapping, self.side)
-        return found if self.mean is None else found - self.mean.to(found.dtype)
+            pooled = mapped(pooled, self.mapping, self.side)
+        return pooled if self.mean is None else pooled - self.mean.to(pooled.dtype)
 
 
 def mapped(x: Tensor, mapping: Mapping, side: Side) -> Tensor:
@@ -111,22 +111,22 @@ def mapping_steps(mapping: Mapping, side: Side) -> list[Step]:
 
 def normalisation_steps(normalisation: Normalisation) -> list[Step]:
     """Rounds of "divide each row by its length, subtract the mean", and a last division."""
-    found: list[Step] = []
+    steps: list[Step] = []
     for mean in normalisation.means:
-        found += [UnitLength()] if normalisation.lengths else []
-        found.append(Affine(None, -mean))
-    return [*found, UnitLength()] if normalisation.lengths else found
+        steps += [UnitLength()] if normalisation.lengths else []
+        steps.append(Affine(None, -mean))
+    return [*steps, UnitLength()] if normalisation.lengths else steps
 
 
 def joined(steps: Sequence[Step]) -> list[Step]:
     """The same with neighbouring affine maps made one."""
-    found: list[Step] = []
+    merged: list[Step] = []
     for step in steps:
-        if isinstance(step, Affine) and found and isinstance(found[-1], Affine):
-            found[-1] = step.after(found[-1])
+        if isinstance(step, Affine) and merged and isinstance(merged[-1], Affine):
+            merged[-1] = step.after(merged[-1])
         else:
-            found.append(step)
-    return found
+            merged.append(step)
+    return merged
 
 
 def matrices(step: Affine) -> tuple[Tensor, Tensor]:
@@ -143,7 +143,7 @@ def cut_model(stack: Stack, layer: int, *, spare: bool = False) -> Any:
     """
     from transformers import AutoModel
 
-    kept = list(module_at(stack.model, stack.family.blocks))[:layer]
+    blocks = list(module_at(stack.model, stack.family.blocks))[:layer]
     config = cut_config(stack.model.config, layer + spare)
     if spare:
         with torch.device("meta"):
@@ -151,8 +151,8 @@ def cut_model(stack: Stack, layer: int, *, spare: bool = False) -> Any:
         block = module_at(skeleton, stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
         for tensor in block.state_dict().values():
             tensor.zero_()
-        kept.append(block)
-    model = graft(stack.model, stack.family.blocks, nn.ModuleList(kept))
+        blocks.append(block)
+    model = graft(stack.model, stack.family.blocks, nn.ModuleList(blocks))
     if "pooler" in model._modules:
         model._modules["pooler"] = None
     model.config = config

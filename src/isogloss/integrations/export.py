@@ -77,9 +77,9 @@ def export(
     """
     kind = FORMATS[one_of("to", to, tuple(FORMATS))]
     one_of("pooling", pooling, get_args(Pooling)), one_of("side", side, get_args(Side))
-    place = Path(folder)
-    if place.exists() or place.is_symlink():
-        raise InputError(f"{place} is already there; choose another folder, or remove it")
+    target = Path(folder)
+    if target.exists() or target.is_symlink():
+        raise InputError(f"{target} is already there; choose another folder, or remove it")
     if to == "transformers" and (mapping is not None or centre is not None or pooling != "mean"):
         raise InputError(
             "--to transformers writes the states of tokens; --pooling, --mapping and --centre are of sentences, so "
@@ -98,15 +98,15 @@ def export(
     facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers")
     front, licence = inherited(source_cards(source, run, revision))
     facts |= {"licence": licence}
-    with whole_folder(place) as beside:
+    with whole_folder(target) as beside:
         kind.write(beside, encoder)
         difference = _check_vectors(beside, encoder, kind, to)
         pre_norm, checked = stack.family.norm is not None, _told(difference, kind)
         card = model_card(to, model_name(source), facts, front, pre_norm=pre_norm, checked=checked)
         write_text(beside / "README.md", card)
-        if place.exists():
-            raise InputError(f"{place} was made by someone else meanwhile; choose another folder")
-    return Exported(place, facts, difference)
+        if target.exists():
+            raise InputError(f"{target} was made by someone else meanwhile; choose another folder")
+    return Exported(target, facts, difference)
 
 
 def _read_again(folder: Path, corpus: Corpus) -> Tensor:
@@ -194,8 +194,8 @@ def _facts(
         facts["mapping"] = f"{mapping} ({called})" if isinstance(mapping, str | Path) else called
         facts |= {"side": encoder.side, "hash of the mapping": hashed}
     if texts:
-        facts["centred on"] = ", ".join(f"{one.language} ({len(one):,} sentences)" for one in texts)
-        facts["hash of that text"] = ", ".join(one.fingerprint for one in texts)
+        facts["centred on"] = ", ".join(f"{text.language} ({len(text):,} sentences)" for text in texts)
+        facts["hash of that text"] = ", ".join(text.fingerprint for text in texts)
     return facts
 
 
@@ -203,7 +203,7 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
     """The largest difference between isogloss' vectors and those of the folder, which must be small."""
     if find_spec(kind.package.replace("-", "_")) is None:
         return None
-    corpora = [one.take(range(2)) for one in embedded()]
+    corpora = [text.take(range(2)) for text in embedded()]
     sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
     if encoder.stack.max_length <= LONGEST:
         sentences.append(" ".join(sentences * (1 + LONGEST // (10 * len(sentences)))))
@@ -211,14 +211,14 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
     expected = encoder.vectors(corpus)
     try:
         with quietly():
-            found = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
+            exported = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
     except Exception as error:  # whatever an older version makes of what it does not know
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"{kind.package} {version(kind.package)} cannot read what --to {to} writes ({reason}); nothing was "
             "written; update it, or export where it is not installed"
         ) from error
-    difference = float((found - expected).abs().max()) if found.shape == expected.shape else float("inf")
+    difference = float((exported - expected).abs().max()) if exported.shape == expected.shape else float("inf")
     if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
         raise InputError(
             f"{encoder.stack.name} cannot be exported --to {to}: read by {kind.package} it gives vectors that differ "
@@ -291,29 +291,29 @@ def inherited(cards: Sequence[Path]) -> tuple[list[str], str]:
     licence: list[str] = []
     languages: list[str] = []
     for path in cards:
-        found = _front(path)
-        licence = licence or [line for line in found if re.match(r"license(_name|_link)?:\s*\S", line)]
-        languages = languages or _entry(found, "language")
+        front = _front(path)
+        licence = licence or [line for line in front if re.match(r"license(_name|_link)?:\s*\S", line)]
+        languages = languages or _entry(front, "language")
     named = next((line.partition(":")[2].strip().strip("\"'") for line in licence if line.startswith("license:")), "")
     return [*licence, *languages], named or "the source's card names none"
 
 
 def source_cards(source: str | Path, run: Path | None, revision: str | None) -> list[Path]:
     """Cards that may name the licence: the model's own, then those of the models it was trained from."""
-    found: list[Path] = []
+    cards: list[Path] = []
     seen: set[str] = set()
     now: str | None = str(source)
     while now is not None and now not in seen:
         seen.add(now)
         try:
-            place = Path(locate(now))
+            location = Path(locate(now))
         except InputError:  # the model a run began with is no longer there
             break
-        found += [place / "README.md"] if place.is_dir() else _hub_card(now, revision)
-        run = run or (place.parent if (place.parent / "run.json").is_file() else None)
+        cards += [location / "README.md"] if location.is_dir() else _hub_card(now, revision)
+        run = run or (location.parent if (location.parent / "run.json").is_file() else None)
         now = read_facts(run).get("arguments", {}).get("model") if run is not None else None
         run, revision = None, None
-    return found
+    return cards
 
 
 def _hub_card(name: str, revision: str | None) -> list[Path]:
@@ -329,8 +329,8 @@ def _front(path: Path) -> list[str]:
     """The lines between the two rules at the head of a card; none where it has no such head."""
     if not path.is_file():
         return []
-    found = re.match(r"---\r?\n(.*?)\n---\s*(\n|$)", path.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
-    return found[1].splitlines() if found else []
+    match = re.match(r"---\r?\n(.*?)\n---\s*(\n|$)", path.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
+    return match[1].splitlines() if match else []
 
 
 def _entry(lines: Sequence[str], key: str) -> list[str]:
@@ -338,9 +338,9 @@ def _entry(lines: Sequence[str], key: str) -> list[str]:
     for number, line in enumerate(lines):
         if line.startswith(f"{key}:"):
             below = []
-            for one in lines[number + 1 :]:
-                if not re.match(r"\s*- ", one):
+            for following in lines[number + 1 :]:
+                if not re.match(r"\s*- ", following):
                     break
-                below.append(one)
+                below.append(following)
             return [line, *below]
     return []

@@ -64,7 +64,7 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
     ids = torch.full((2, 5), _any_token(stack))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
-    bytes_ = sum(one.numel() * one.element_size() for one in graph.parameters())
+    bytes_ = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             graph,

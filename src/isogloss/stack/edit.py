@@ -103,12 +103,12 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
     with seeded(seed):
         model = type(stack.model)(_deep(stack.model.config, cut + count))
     known = stack.model.state_dict()
-    kept = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))
+    kept_blocks = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
     with torch.no_grad():
         for name, weight in model.state_dict().items():
             block = name.startswith(f"{stack.family.blocks}.")
-            if name.startswith(kept) if block else not name.startswith(above):
+            if name.startswith(kept_blocks) if block else not name.startswith(above):
                 weight.copy_(known[name])
     model = model.to(stack.device, stack.dtype).eval()
     return replace(stack, model=model, last=len(module_at(model, stack.family.blocks)))

@@ -245,9 +245,9 @@ def _refuse_too_small(made: Any, more: str | Path, *, positions: int, vocabulary
 
 def _read_fields(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"--config {path} cannot be read as JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise InputError(f"--config {path} must hold one JSON object")
-    return found
+    return fields

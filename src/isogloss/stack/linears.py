@@ -59,8 +59,8 @@ def _product(module: nn.Linear, *, gelu: bool) -> Callable[[Tensor], Tensor]:
     after: tuple[str, list[Any], str] = ("gelu", [], "none") if gelu else ("none", [], "")
 
     def forward(states: Tensor) -> Tensor:
-        found: Tensor = multiply(states, weight, bias, *after)
-        return found
+        product: Tensor = multiply(states, weight, bias, *after)
+        return product
 
     return forward
 
@@ -71,8 +71,8 @@ def _fused(block: nn.Module, family: Family) -> nn.Module | None:
 
     if family.expands is None or type(block.get_submodule(str(family.activation))) is not GELUActivation:
         return None
-    found = block.get_submodule(family.expands)
-    return None if found._forward_hooks else found  # a hook wants to see what comes before the GELU
+    projection = block.get_submodule(family.expands)
+    return None if projection._forward_hooks else projection  # a hook wants to see what comes before the GELU
 
 
 def _plain(module: nn.Module) -> TypeGuard[nn.Linear]:
@@ -88,5 +88,5 @@ def _same(states: Tensor) -> Tensor:
 
 def _available() -> bool:
     known: bool = hasattr(torch.ops.mkldnn, "_linear_pointwise") and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    there: Any = torch.backends.mkldnn.is_available
-    return known and there() and platform.machine() in ("x86_64", "AMD64")
+    usable: Any = torch.backends.mkldnn.is_available
+    return known and usable() and platform.machine() in ("x86_64", "AMD64")

@@ -60,9 +60,9 @@ def packed_attention(
         count = len(list(same))
         stop = start + count * length
         shape = (query.shape[1], count, length, query.shape[3])
-        one = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
+        piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
         mask = None if window is None else _band(length, window, q.device)
-        out = scaled_dot_product_attention(one[0], one[1], one[2], mask, dropout, scale=scaling)
+        out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, scale=scaling)
         pieces.append(out.transpose(1, 2).flatten(0, 1))  # (count * length, heads, width)
         start = stop
     return torch.cat(pieces).unsqueeze(0), None  # (1, tokens, heads, width)
@@ -146,14 +146,14 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
     @contextmanager
     def around() -> Iterator[None]:
-        kept = [(model, path, getattr(model, path)) for model, path, _ in swaps]
+        originals = [(model, path, getattr(model, path)) for model, path, _ in swaps]
         for model, path, table in swaps:
             setattr(model, path, table)
         try:
             with _attending(models, WHOLE, whole_attention):
                 yield
         finally:
-            for model, path, rotary in kept:
+            for model, path, rotary in originals:
                 setattr(model, path, rotary)
 
     return around
@@ -181,20 +181,22 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None
     AttentionInterface.register(name, function)
     # A block asks its own configuration, which is another model's where two models share the block. The public
     # `set_attn_implementation` changes the configurations of whole models only, so that such a block would be missed.
-    configs = {id(one.config): one.config for model in models for one in model.modules() if hasattr(one, "config")}
+    configs = {
+        id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
+    }
     before = [config._attn_implementation for config in configs.values()]
     for config in configs.values():
         config._attn_implementation = name
     try:
         yield
     finally:
-        for config, kept in zip(configs.values(), before, strict=True):
-            config._attn_implementation = kept
+        for config, implementation in zip(configs.values(), before, strict=True):
+            config._attn_implementation = implementation
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:
-    place = torch.arange(length, device=device)
-    return (place[:, None] - place[None, :]).abs() <= window
+    position = torch.arange(length, device=device)
+    return (position[:, None] - position[None, :]).abs() <= window
 
 
 def _flash_takes(window: int | None) -> bool:

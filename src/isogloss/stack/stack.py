@@ -260,7 +260,7 @@ class Stack:
         return body
 
     def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None, part: Part) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         pack = self.packs
         lengths = batch.lengths
         longest = int(lengths.max())
@@ -278,9 +278,9 @@ class Stack:
 
         def keep(cut: int, states: Tensor) -> None:
             if pack:
-                found[cut] = reduce(cut, states[0])
+                results[cut] = reduce(cut, states[0])
             else:
-                found[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
+                results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         if hidden is None:
@@ -303,7 +303,7 @@ class Stack:
                 out = body(**inputs)
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
             keep(self.first, out[0])
-        return found
+        return results
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class TaskModel(nn.Module):
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
         blocks = list(module_at(self.encoder, self.stack.family.blocks))
-        below = [found for path in self.stack.family.embeddings if (found := _module(self.encoder, path)) is not None]
+        below = [module for path in self.stack.family.embeddings if (module := _module(self.encoder, path)) is not None]
         held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
         self._frozen = held + (blocks[until:] if until is not None else [])
         self.train(self.training)
@@ -77,8 +77,8 @@ class TaskModel(nn.Module):
         """Training mode, with frozen layers in evaluation mode."""
         super().train(mode)
         if mode and not self.dropout:
-            for one in self._frozen:
-                one.eval()
+            for module in self._frozen:
+                module.eval()
         return self
 
     def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
@@ -90,8 +90,8 @@ class TaskModel(nn.Module):
             states = self._top(stack, asked.batch, prefix, cut)
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
-        found: tuple[Tensor, ...] = self.head(chosen, asked.present)
-        return found
+        scores: tuple[Tensor, ...] = self.head(chosen, asked.present)
+        return scores
 
     def _top(self, stack: Stack, batch: Batch, prefix: Tensor | None, cut: int) -> Tensor:
         """The states of the top cut, (tokens, width)."""
@@ -124,14 +124,14 @@ def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.devic
     numbers = np.asarray(chosen)
     lengths, counts = items.lengths[numbers], items.counts[numbers]
     most = max(1, int(counts.max()))
-    place = np.arange(most)
-    present = place < counts[:, None]  # (rows, k)
+    position = np.arange(most)
+    present = position < counts[:, None]  # (rows, k)
     first = (np.cumsum(items.counts) - items.counts)[numbers]
-    flat = np.where(present, first[:, None] + place, 0)
+    flat = np.where(present, first[:, None] + position, 0)
     start = np.cumsum(lengths) - lengths
     index = np.where(present, start[:, None] + items.places[flat], 0)
     gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
-    moved = [torch.from_numpy(one).to(device, non_blocking=True) for one in (index, present, gold)]
+    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in (index, present, gold)]
     return TaskBatch(batch_of(items, numbers, device=device), *moved)
 
 
@@ -174,7 +174,7 @@ def task_objective(
         numbers = rows["items"].numpy()
         asked = ask(now(int(rows["epoch"][0])), numbers, device=device)
         scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
-        return model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
+        return model.task.loss(tuple(score.float() for score in scores), asked.gold, asked.present)
 
     def count(rows: Rows) -> int:
         return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
@@ -213,31 +213,31 @@ def find(
     """
     device = model.stack.device
     size = tokens or (65_536 if device.type == "cuda" else 2_048)
-    found: list[Prediction | None] = [None] * len(items)
+    predictions: list[Prediction | None] = [None] * len(items)
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
             asked = ask(items, members, device=device)
             scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
-            waiting.append((members, model.task.guess(tuple(one.float() for one in scores), asked.present)))
+            waiting.append((members, model.task.guess(tuple(score.float() for score in scores), asked.present)))
     for members, guesses in waiting:  # only now does the host wait for the device
-        arrays = [one.cpu().numpy() for one in guesses]
+        arrays = [guess.cpu().numpy() for guess in guesses]
         for row, number in enumerate(members):
             count, end = int(items.counts[number]), int(border[number])
             units = items.units[end - count : end]
-            found[number] = Prediction(units, tuple(one[row, :count] for one in arrays))
-    return [one for one in found if one is not None]
+            predictions[number] = Prediction(units, tuple(array[row, :count] for array in arrays))
+    return [prediction for prediction in predictions if prediction is not None]
 
 
 def answers(
-    task: Task, examples: Sequence[Any], items: Items, found: Sequence[Prediction], labels: Labels
+    task: Task, examples: Sequence[Any], items: Items, predictions: Sequence[Prediction], labels: Labels
 ) -> list[Any]:
-    """The answer to each example, from what was found of its items."""
+    """The answer to each example, from the predictions of its items."""
     grouped: list[list[Prediction]] = [[] for _ in examples]
-    for owner, one in zip(items.owners, found, strict=True):
-        grouped[owner].append(one)
-    return [task.decode(example, some, labels) for example, some in zip(examples, grouped, strict=True)]
+    for owner, prediction in zip(items.owners, predictions, strict=True):
+        grouped[owner].append(prediction)
+    return [task.decode(example, own, labels) for example, own in zip(examples, grouped, strict=True)]
 
 
 def _as_they_are(cut: int, states: Tensor) -> Tensor:

@@ -38,10 +38,10 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
     """One item a sentence; its units are the numbers of the words its places begin."""
     numbers = {label: number for number, label in enumerate(labels)}
     items = []
-    encoded = encode_words([one.words for one in examples], tokenizer, length=length)
-    for owner, (one, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
-        words = [word for word, place in enumerate(places) if place >= 0]
-        gold = [[numbers[one.tags[word]]] for word in words]
+    encoded = encode_words([example.words for example in examples], tokenizer, length=length)
+    for owner, (example, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
+        words = [word for word, position in enumerate(places) if position >= 0]
+        gold = [[numbers[example.tags[word]]] for word in words]
         units = [[word] for word in words]
         lost = len(places) - len(words)
         items.append(Item(ids, [places[word] for word in words], gold, units, len(words), owner, lost=lost))
@@ -56,10 +56,10 @@ def head(width: int, labels: Labels) -> nn.Module:
 def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Labels], list[str]]:
     """The best tag of every word, `absent` where it has no token."""
 
-    def tags(example: TaggedSentence, found: Sequence[Prediction], labels: Labels) -> list[str]:
+    def tags(example: TaggedSentence, predictions: Sequence[Prediction], labels: Labels) -> list[str]:
         said = [absent] * len(example.words)
-        for one in found:
-            for unit, label in zip(one.units[:, 0], one.guess[0], strict=True):
+        for prediction in predictions:
+            for unit, label in zip(prediction.units[:, 0], prediction.guess[0], strict=True):
                 said[unit] = labels[label]
         return said
 
@@ -77,7 +77,7 @@ def score_pos(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
     """Accuracy; n counts words."""
-    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
+    pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
     rows = [(sum(map(str.__eq__, gold, said)), len(gold)) for gold, said in pairs]
     return {"accuracy": Score(np.array(rows, dtype=np.float64))}
 
@@ -91,17 +91,17 @@ def read_ner(
 
 def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
     """O, then B and I of every type there is, in alphabetical order."""
-    types = sorted({tag[2:] for one in examples for tag in one.tags if tag != OUTSIDE})
-    return (OUTSIDE, *(f"{prefix}-{one}" for one in types for prefix in "BI"))
+    types = sorted({tag[2:] for example in examples for tag in example.tags if tag != OUTSIDE})
+    return (OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in "BI"))
 
 
 def score_ner(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
     """F1 of spans, precision and recall; n counts the spans there are, of precision the ones guessed."""
-    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
-    found = [span_counts([gold], [repair_bio(said)]) for gold, said in pairs]
-    rows = np.array([(one.right, one.guessed, one.gold) for one in found], dtype=np.float64)  # (sentences, 3)
+    pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
+    counts = [span_counts([gold], [repair_bio(said)]) for gold, said in pairs]
+    rows = np.array([(count.right, count.guessed, count.gold) for count in counts], dtype=np.float64)  # (sentences, 3)
     precision, recall = Score(rows[:, [0, 1]], share), Score(rows[:, [0, 2]], share)
     return {"span_f1": Score(rows, f1), "span_precision": precision, "span_recall": recall}
 

@@ -20,7 +20,7 @@ was read and is scored) may become several items, as the windows of a long conte
     scores = head(states, present)                                   # states (rows, k, width), present (rows, k) bool
     task.loss(scores, gold, present)                                 # summed over targets
     task.guess(scores, present)                                      # still on the device, as small as it can be
-    task.decode(example, found, labels)                              # an answer of the kind task.gold(example) gives
+    task.decode(example, predictions, labels)                        # an answer of the kind task.gold(example) gives
     task.score(examples, answers, language)                          # {"accuracy": Score, ...}
     task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
 """
@@ -62,7 +62,13 @@ class FileRow:
 
 @dataclass(frozen=True)
 class Segments:
-    """How the examples of a task fall into segments.
+    """How the examples of a task fall into two segments of text: what code-switching needs to know of a task.
+
+        NLI   a premise and a hypothesis, either of which may be taken from a translation of the pair
+        QA    a question, which may, and its context, which may not: the answer is a part of it and stays there
+
+    A row of a file and its translation are found by their position in their files, or by the name the row has in it
+    (the id of a question). Labels never change.
 
     switched: numbers of the segments that may come from a translation. rows(file, problem): every row of a file, in
     order. texts(example): each segment and the spans in it where no word may be replaced. rebuild(example, texts): the
@@ -107,8 +113,8 @@ def shuffle_words(answers: Sequence[Sequence[Any]], generator: np.random.Generat
     >>> [len(one) for one in shuffle_words([["DET", "NOUN"], ["VERB"]], np.random.default_rng(0))]
     [2, 1]
     """
-    dealt = iter(shuffle_answers([one for some in answers for one in some], generator))
-    return [[next(dealt) for _ in some] for some in answers]
+    dealt = iter(shuffle_answers([answer for sentence in answers for answer in sentence], generator))
+    return [[next(dealt) for _ in sentence] for sentence in answers]
 
 
 @dataclass(frozen=True)
@@ -211,17 +217,23 @@ class Encode(Protocol):
 class Task:
     """What is trained in one language and tested in others.
 
-    name: as in tables. main: the score that chooses and is compared between languages; its measure declares the
-    direction. length: most tokens of an item unless told otherwise.
+    Args:
+        name: the task in tables.
+        main: the score that chooses and is compared between languages; its measure declares the direction.
+        read: the examples of a file, see `Read`.
+        labels: `labels(examples)`, the labels of the training examples in a fixed order.
+        encode: examples as items, see `Encode`.
+        head: `head(width, labels)`, a module that takes states (rows, k, width) and present (rows, k) bool to a tuple
+            of tensors (rows, k, ...). Where a row has fewer than k places, the rest is not present, its states are 0.
+        loss: `loss(scores, gold, present)`, summed over targets; gold (rows, k, c) is `IGNORE` where not present.
+        guess: `guess(scores, present)`, what decoding needs of the scores: tensors (rows, k, ...), without gradients.
+        decode: `decode(example, predictions, labels)`, the answer, from the predictions of the example's items.
+        gold: `gold(example)`, the right answer, of the same kind.
+        score: `score(examples, answers, language)`, scores by name; given the gold answers each is perfect.
+        length: most tokens of an item unless another length is given.
+        shuffle: answers dealt out anew; what they score is the task's floor. See `shuffle_answers`.
+        segments: the two texts of an example, None where it has no two. See `Segments`.
 
-    read, encode: see `Read` and `Encode`. labels(examples): of the training examples, in a fixed order. head(width,
-    labels): a module `(states (rows, k, width), present (rows, k) bool) -> tuple of tensors (rows, k, ...)`; where a
-    row has fewer than k places, the rest is not present and its states are 0. loss(scores, gold (rows, k, c), present):
-    summed over targets; gold is `IGNORE` where not present. guess(scores, present): what decoding needs of the scores,
-    tensors (rows, k, ...), without gradients. decode(example, found of its items, labels): the answer. gold(example):
-    the right answer, of the same kind. score(examples, answers, language): scores by name; given the gold answers each
-    is perfect. shuffle: see `shuffle_answers`; what shuffled answers score is the task's floor. segments: see
-    `Segments`, None where an example has no two.
     """
 
     name: str
@@ -248,10 +260,16 @@ class Task:
 def chance_floors(
     task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
 ) -> dict[str, float]:
-    """The scores of shuffled answers, their mean over some draws; language and name of the set decide the draws."""
+    """What guessing scores: the mean score of a model's own answers when they are given to other examples.
+
+    A floor is measured, not assumed: a third is chance in NLI only where a model gives each label equally often and the
+    labels are equally many. Answers are dealt out anew at random, whole where an example has one, word by word where
+    every word has one, so that each is given as often as before and nothing ties it to its example any more. The
+    language and the name of the set decide the draws.
+    """
     generator = np.random.default_rng(seed_of(0, "chance", language, name))
-    found = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
-    return {key: float(np.mean([one[key].value for one in found])) for key in found[0]}
+    scores = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
+    return {key: float(np.mean([score[key].value for score in scores])) for key in scores[0]}
 
 
 def join_items(items: Sequence[Item]) -> Items:
@@ -265,26 +283,26 @@ def join_items(items: Sequence[Item]) -> Items:
         raise InputError("there is no example to train on or to score")
 
     def flat(parts: Sequence[Any], kind: Any) -> np.ndarray:
-        return np.concatenate([np.asarray(one, dtype=kind) for one in parts])
+        return np.concatenate([np.asarray(part, dtype=kind) for part in parts])
 
     def table(parts: Sequence[Any]) -> np.ndarray:
-        width = max(np.asarray(one).reshape(len(one), -1).shape[1] if len(one) else 0 for one in parts)
-        return flat([np.asarray(one, dtype=np.int64).reshape(len(one), width) for one in parts], np.int64)
+        width = max(np.asarray(part).reshape(len(part), -1).shape[1] if len(part) else 0 for part in parts)
+        return flat([np.asarray(part, dtype=np.int64).reshape(len(part), width) for part in parts], np.int64)
 
     def each(values: Sequence[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)
 
     return Items(
-        ids=flat([one.ids for one in items], np.int32),
-        types=flat([np.zeros(len(one.ids)) if one.types is None else one.types for one in items], np.int8),
-        lengths=each([len(one.ids) for one in items]),
-        places=flat([one.places for one in items], np.int64),
-        counts=each([len(one.places) for one in items]),
-        gold=table([one.gold for one in items]),
-        units=table([one.units for one in items]),
-        targets=each([one.targets for one in items]),
-        owners=each([one.owner for one in items]),
-        lost=sum(one.lost for one in items),
+        ids=flat([item.ids for item in items], np.int32),
+        types=flat([np.zeros(len(item.ids)) if item.types is None else item.types for item in items], np.int8),
+        lengths=each([len(item.ids) for item in items]),
+        places=flat([item.places for item in items], np.int64),
+        counts=each([len(item.places) for item in items]),
+        gold=table([item.gold for item in items]),
+        units=table([item.units for item in items]),
+        targets=each([item.targets for item in items]),
+        owners=each([item.owner for item in items]),
+        lost=sum(item.lost for item in items),
     )
 
 
@@ -310,10 +328,10 @@ class LabelHead(nn.Module):
         self.dropout = nn.Dropout(DROPOUT)
         self.dense = nn.Linear(width, width) if pooled else None
         self.out = nn.Linear(width, labels)
-        for one in (self.dense, self.out):
-            if one is not None:
-                nn.init.normal_(one.weight, std=SPREAD)
-                nn.init.zeros_(one.bias)
+        for layer in (self.dense, self.out):
+            if layer is not None:
+                nn.init.normal_(layer.weight, std=SPREAD)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, states: Tensor, present: Tensor) -> Tensors:
         """Scores of each label before any softmax."""
@@ -338,6 +356,10 @@ def encode_words(
 ) -> list[tuple[list[int], list[int]]]:
     """Token ids of each sentence, with special tokens, and for each of its words the place of its first subword.
 
+    Tagging and parsing ask about words that somebody else cut. What the model is given is their forms with a space
+    between (as XTREME and Muller et al. 2021 do), not the sentence as written: the two words of French `aux`, `à` and
+    `les`, then have tokens of their own. A word meets its subwords through characters, so any fast tokenizer will do.
+
     The place is -1 where a word has no token: behind the cut at `length` tokens, or of characters the tokenizer drops.
 
     >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
@@ -356,7 +378,7 @@ def encode_words(
         return_token_type_ids=False,
         return_offsets_mapping=True,
     )
-    found = []
+    encodings = []
     for words, ids, offsets in zip(sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True):
         spans, start = [], 0
         for word in words:
@@ -366,5 +388,5 @@ def encode_words(
         for token, owner in enumerate(word_of_tokens(offsets, spans)):
             if owner >= 0 and places[owner] < 0:
                 places[owner] = token
-        found.append((list(ids), places))
-    return found
+        encodings.append((list(ids), places))
+    return encodings

@@ -142,7 +142,7 @@ def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
     >>> round(float(distance([torch.tensor([3.0])], [torch.tensor([0.0])])), 4)
     3.0
     """
-    squares = [(one - other).square().sum() for one, other in zip(weights, origins, strict=True)]
+    squares = [(weight - other).square().sum() for weight, other in zip(weights, origins, strict=True)]
     return (torch.stack(squares).sum() + TINY).sqrt()
 
 
@@ -214,8 +214,8 @@ def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarra
     >>> fitting(np.array([3, 3, 8]), np.array([4, 9, 9]), 10)
     (array([3, 3, 5]), array([4, 7, 5]))
     """
-    kept = np.minimum(first, np.maximum(room - second, room - room // 2))
-    return kept, np.minimum(second, room - kept)
+    fitted = np.minimum(first, np.maximum(room - second, room - room // 2))
+    return fitted, np.minimum(second, room - fitted)
 
 
 def sentence_names(sentences: PlainSentences) -> np.ndarray:
@@ -236,8 +236,8 @@ def sentence_names(sentences: PlainSentences) -> np.ndarray:
 
 def to_device(array: np.ndarray, device: torch.device) -> Tensor:
     """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
-    found = torch.from_numpy(array)
-    return found.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else found.to(device)
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def runs_packed(stack: Stack, device: torch.device, *, half: bool) -> bool:
@@ -267,7 +267,7 @@ class States:
         starts = np.cumsum(sizes) - sizes
         owners = np.repeat(np.arange(len(sizes)), sizes)  # (content tokens,)
         within = np.arange(len(owners)) - starts[owners] + before
-        rows, places = (to_device(one, self.flat.device) for one in (owners, within))
+        rows, places = (to_device(array, self.flat.device) for array in (owners, within))
         chosen = self.flat[self.begins[rows] + places].float()
         sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
         return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
@@ -308,7 +308,7 @@ def row_states(
     inputs = dict(zip(given, others, strict=True))
     if end_to_end:
         return States(_run_packed(stack, ids.flatten()[chosen], starting, int(lengths.max()), inputs, graphs), starting)
-    states: Tensor = stack._body(input_ids=ids, **{name: one.view(ids.shape) for name, one in inputs.items()})[0]
+    states: Tensor = stack._body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
     return States(states.flatten(0, 1), starting)
 
 
@@ -318,11 +318,11 @@ def _run_packed(
     """The rows without their padding, in one row whose borders attention stops at: (tokens,) -> (tokens, width)."""
     borders = torch.nn.functional.pad(begins, (0, 1), value=len(ids))
     if graphs is not None:
-        found = graphs.from_text(ids, given["position_ids"], borders, given.get("token_type_ids"))
-        if found is not None:
-            return found
+        states_of_graph = graphs.from_text(ids, given["position_ids"], borders, given.get("token_type_ids"))
+        if states_of_graph is not None:
+            return states_of_graph
     body: Any = stack._body
-    inputs: dict[str, Any] = {name: one[None] for name, one in given.items()}
+    inputs: dict[str, Any] = {name: values[None] for name, values in given.items()}
     inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": longest}
     with packed(body):
         states: Tensor = body(input_ids=ids[None], attention_mask=None, **inputs)[0]
@@ -331,7 +331,7 @@ def _run_packed(
 
 def _sent(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
     """Arrays of whole numbers on the device, in one copy."""
-    return list(torch.split(to_device(np.concatenate(arrays), device), [len(one) for one in arrays]))
+    return list(torch.split(to_device(np.concatenate(arrays), device), [len(array) for array in arrays]))
 
 
 def _cut(sentences: PlainSentences, sizes: np.ndarray) -> PlainSentences:
@@ -344,19 +344,19 @@ def _cut(sentences: PlainSentences, sizes: np.ndarray) -> PlainSentences:
 
 def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], padding: int) -> Filled:
     """Rows of marks, text, marks, text ... marks: texts, the sentences of each place; marks, one more than texts."""
-    lengths = sum((one.sizes for one in texts), np.array(sum(map(len, marks))))
+    lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
     rows, longest = len(lengths), int(lengths.max())
     ids = np.full(rows * longest, padding, dtype=np.int64)
     content = np.zeros(len(ids), dtype=bool)
-    place = np.arange(rows) * longest  # (rows,), where a row goes on
-    for number, some in enumerate(marks):
-        for each in some:
-            ids[place] = each
-            place = place + 1
+    position = np.arange(rows) * longest  # (rows,), where a row goes on
+    for number, ids_of_mark in enumerate(marks):
+        for each in ids_of_mark:
+            ids[position] = each
+            position = position + 1
         if number < len(texts):
-            inside = ranges(place, texts[number].sizes)
+            inside = ranges(position, texts[number].sizes)
             ids[inside], content[inside] = texts[number].ids, True
-            place = place + texts[number].sizes
+            position = position + texts[number].sizes
     # The first mark between two sentences ends the first one; what follows it begins the second.
     second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
     return Filled(ids.reshape(rows, longest), content.reshape(rows, longest), lengths, second)
@@ -429,21 +429,21 @@ class Aligner(nn.Module):
             self.register_buffer("names", torch.zeros(how.size, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a run that goes on loads the same model first.
-        self.start = [one.detach().clone() for one in model.parameters()] if how.pull else []
+        self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
 
     @cached_property
     def slow_and_fast(self) -> tuple[list[Tensor], list[Tensor]]:
         """Weights of the key encoder and its projection, and those they follow."""
         fast = dict(self.stack.model.named_parameters())
-        pairs = [(one, fast[name]) for name, one in self.key.named_parameters()]
+        pairs = [(weight, fast[name]) for name, weight in self.key.named_parameters()]
         pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
-        return [one for one, _ in pairs], [other for _, other in pairs]
+        return [weight for weight, _ in pairs], [other for _, other in pairs]
 
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
             follow(*self.slow_and_fast, momentum=self.how.momentum)
-            keys, names = (torch.cat(some) for some in zip(*self.pending, strict=True))
+            keys, names = (torch.cat(column) for column in zip(*self.pending, strict=True))
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
 
@@ -472,7 +472,7 @@ def align_pairs(
     it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
     how, words = aligner.how, pool.to(device)
-    sampler = PairSampler({name: len(one) for name, one in pairs.items()}, exponent=exponent, seed=seed)
+    sampler = PairSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
     maskable[list(marks)] = False
@@ -490,13 +490,13 @@ def align_pairs(
             whole = fill_pairs(sides, borders, padding, longest=longest)
             content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-            found = mask(
+            masked = mask(
                 to_device(whole.ids, device), content, mask_id=mask_id, pool=words, generator=draw_from, share=how.share
             )
-            rows |= {"inputs": found.inputs, "places": found.places, "labels": found.labels}
+            rows |= {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
             rows |= {"lengths": torch.from_numpy(whole.lengths), "second": torch.from_numpy(whole.second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
-            tokens = (found.labels != IGNORE).sum().clamp(min=1)
+            tokens = (masked.labels != IGNORE).sum().clamp(min=1)
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for sentences, name in zip(sides, ("query", "key"), strict=True):
@@ -538,12 +538,12 @@ def loss_probe(aligner: Aligner, *, every: int) -> Probe:
     """The mean loss of each term since it was last read: of TLM a masked token, of contrast a pair."""
 
     def take() -> list[Reading]:
-        found = aligner.sums.tolist()
+        sums = aligner.sums.tolist()
         aligner.sums.zero_()
-        told = (("tlm", "token", *found[:2]), ("contrastive", "pair", *found[2:]))
+        terms = (("tlm", "token", *sums[:2]), ("contrastive", "pair", *sums[2:]))
         return [
             {"measure": "loss", "value": nats / count, "n": int(count), "unit": unit, "task": task}
-            for task, unit, nats, count in told
+            for task, unit, nats, count in terms
             if count
         ]
 
@@ -590,9 +590,9 @@ class _Runner:
             reset=how.reset,
             graphs=self.graphs.get("tlm"),
         )
-        found = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
+        predicted = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
         return cross_entropy(
-            found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
+            predicted.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
         )
 
     def contrast(self, rows: Rows) -> Tensor:

@@ -73,12 +73,12 @@ class CudaGraphs:
         stream = torch.cuda.current_stream()
         try:
             with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
-                found = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
+                graph = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
         except RuntimeError:
             self._pool = None  # a pool that a capture broke off in may not be entered again
             torch.cuda.set_stream(stream)  # torch leaves its own current where the end of a capture fails, too
             raise
-        return cast(Graph, found)
+        return cast(Graph, graph)
 
 
 def _expect_other_streams() -> None:
@@ -142,10 +142,10 @@ class Captured:
             return None
         if cut not in self._uppers:
             upper = self._stack[cut:]
-            self._uppers[cut] = upper, upper.blocks, [one for block in upper.blocks for one in block.parameters()]
+            self._uppers[cut] = upper, upper.blocks, [weight for block in upper.blocks for weight in block.parameters()]
         upper, blocks, weights = self._uppers[cut]
         back = torch.is_grad_enabled()
-        trained = tuple(one.requires_grad for one in weights) if back else ()
+        trained = tuple(weight.requires_grad for weight in weights) if back else ()
         if not weights or (back and not any(trained)):
             return None
         size, left = size_of(len(hidden)), size_of(len(hidden)) - len(hidden)
@@ -162,10 +162,10 @@ class Captured:
         Memory of a pool is used again by what is no larger, so the first graph is larger than those that follow.
         """
         sizes = [size] if self._graphs or size < LARGE else [size_of(size + size // 8), size]
-        for one in sizes:
-            if (one, *what) not in self._graphs:
+        for captured_size in sizes:
+            if (captured_size, *what) not in self._graphs:
                 full = len(self._graphs) >= MOST
-                self._graphs[(one, *what)] = None if full else self._capture(upper, one, hidden)
+                self._graphs[(captured_size, *what)] = None if full else self._capture(upper, captured_size, hidden)
         return self._graphs[(size, *what)]
 
     def _capture(self, upper: Stack, size: int, hidden: Tensor) -> Graph | None:
@@ -216,7 +216,7 @@ class _Blocks(nn.Module):
         self.compiled = compiled
         if compiled:  # block by block: blocks have the same code, which is compiled once for all, and for every size
             blocks = nn.ModuleList(
-                cast(nn.Module, torch.compile(one, dynamic=True, backend=COMPILER)) for one in stack.blocks
+                cast(nn.Module, torch.compile(block, dynamic=True, backend=COMPILER)) for block in stack.blocks
             )
             self.body = graft(self.body, stack.family.blocks, blocks)
 

@@ -62,9 +62,9 @@ class Prefix:
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
         tokens = torch.from_numpy(ranges(self.starts[chosen], self.lengths[chosen]))
-        found = self.kept[tokens.to(self.kept.device, non_blocking=True)]
-        found = found.to(device, non_blocking=True).float()
-        return found if self.turn is None else self.turn(found)
+        states = self.kept[tokens.to(self.kept.device, non_blocking=True)]
+        states = states.to(device, non_blocking=True).float()
+        return states if self.turn is None else self.turn(states)
 
 
 def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
@@ -76,7 +76,7 @@ def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.
     types = torch.from_numpy(items.types[tokens].astype(np.int64))
     none = torch.zeros(0, dtype=torch.long)
     parts = (ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
-    return Batch(*(one.to(device, non_blocking=True) for one in parts))
+    return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
 
 def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
@@ -103,7 +103,7 @@ def read_prefix(
         return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
     total = int(items.lengths.sum())
     room = torch.empty((total, stack.width), dtype=dtype or torch.float32, device=home or "cpu")
-    _fill(stack, items, cut, kept=room, dtype=dtype, progress=progress)
+    _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
     return Prefix(cut, room, items.lengths, np.cumsum(items.lengths) - items.lengths)
 
 
@@ -129,9 +129,9 @@ def shared_prefix(
     if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
         return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
     with one_at_a_time(file):
-        found = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+        prefix = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
     home = _home(stack.device, size)
-    return found if home is None or home.type == "cpu" else replace(found, kept=found.kept.to(home))
+    return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
 
 
 def _in_a_file(
@@ -141,9 +141,9 @@ def _in_a_file(
     total, kind = int(items.lengths.sum()), dtype or torch.float32
     if not file.is_file():
         with whole(file) as beside:
-            kept = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
-            _fill(stack, items, cut, kept=kept.view(total, stack.width), dtype=dtype, progress=progress)
-            del kept
+            room = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
+            _fill(stack, items, cut, room=room.view(total, stack.width), dtype=dtype, progress=progress)
+            del room
     mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
     return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
 
@@ -151,21 +151,21 @@ def _in_a_file(
 def _digest(stack: Stack, items: Items, dtype: torch.dtype | None, weights: str) -> str:
     """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
     digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
-    for one in (items.ids, items.types, items.lengths):
-        digest.update(np.ascontiguousarray(one).data)
+    for array in (items.ids, items.types, items.lengths):
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:32]
 
 
-def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
     lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
     size = 65_536 if stack.device.type == "cuda" else 2_048
     done = 0
     with measuring(stack.model), arithmetic(stack.device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
             batch = batch_of(items, members, device=stack.device)
-            found = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
+            states_of_cut = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
             tokens = torch.from_numpy(ranges(starts[members], items.lengths[members]))
-            kept[tokens.to(kept.device)] = found.to(kept.device, kept.dtype)
+            room[tokens.to(room.device)] = states_of_cut.to(room.device, room.dtype)
             done += len(members)
             progress("frozen layers", done, len(items.lengths))
 

@@ -112,7 +112,7 @@ class Training:
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
         self._count += count
-        weights = [one for one in self.model.parameters() if one.requires_grad]
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         self._share_gradients(weights, least=min(len(next(iter(part.rows.values()))) for part in parts))
         optimisation = self.settings.optimisation
         if optimisation.clip:
@@ -151,14 +151,14 @@ class Training:
         self.stopped = (why or "the first process stopped") if decided else None
         return self.stopped is not None
 
-    def save(self, place: Checkpoints) -> None:
+    def save(self, checkpoints: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
         total, count = self.sound_losses()
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
             apart = None if self.best_step == self.step else self.best_weights
-            kept.save(place, self.model, self.optimiser, state=state, best=apart)
+            kept.save(checkpoints, self.model, self.optimiser, state=state, best=apart)
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
@@ -179,18 +179,18 @@ class Training:
         if self.processes.count == 1:
             return
         if least < self.processes.count:
-            held = torch.tensor([one.grad is not None for one in weights], dtype=torch.int32)
+            held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32)
             held = held.to(self.processes.device)
             self.processes.add([held])
-            for one, processes in zip(weights, held.tolist(), strict=True):
-                if processes and one.grad is None:
-                    one.grad = torch.zeros_like(one)
-        self.processes.add(one.grad for one in weights if one.grad is not None)
+            for weight, processes in zip(weights, held.tolist(), strict=True):
+                if processes and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
+        self.processes.add(weight.grad for weight in weights if weight.grad is not None)
 
     def sound_losses(self) -> tuple[float, float]:
         """`losses`, refused where a loss or weight is no number: updates can spoil weights after a last good loss."""
         total, count = self.losses()
-        sound = torch.stack([torch.isfinite(one).all() for one in self.model.parameters()]).all()
+        sound = torch.stack([torch.isfinite(weight).all() for weight in self.model.parameters()]).all()
         if not math.isfinite(total) or not bool(sound):
             raise InputError(
                 f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "

@@ -88,7 +88,7 @@ def masked_lm(
         parts = []
         for name, chosen in _together(models, names, numbers):
             ids = text.rows(numbers[chosen], starts[chosen])
-            found = mask(
+            masked = mask(
                 ids,
                 ~special[ids],
                 mask_id=mask_id,
@@ -97,18 +97,18 @@ def masked_lm(
                 share=share,
                 starts=begins[name][ids] if begins else None,
             )
-            rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
+            rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
             parts.append(Part(rows, name))
         return parts
 
     def loss(rows: Rows, name: str) -> Tensor:
         if compiled and not alone:  # how many rows a language has differs from step to step
-            for one in rows.values():
-                torch._dynamo.maybe_mark_dynamic(one, 0)
+            for value in rows.values():
+                torch._dynamo.maybe_mark_dynamic(value, 0)
         return loss_of(models.of(name), rows)
 
-    encoders: dict[int, Any] = {id(one): one for one in (base(models.of(name)) for name in names)}
-    packing = [one for one in encoders.values() if FAMILIES[one.config.model_type].packs]
+    encoders: dict[int, Any] = {id(encoder): encoder for encoder in (base(models.of(name)) for name in names)}
+    packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
     around = unpadded(packing, length)
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
 
@@ -151,8 +151,8 @@ def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor 
     return _surprise(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
 
 
-def _surprise(found: Tensor, labels: Tensor) -> Tensor:
-    return cross_entropy(found.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
+def _surprise(predicted: Tensor, labels: Tensor) -> Tensor:
+    return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
 def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
@@ -172,10 +172,10 @@ class _Streams:
 
     def __init__(self, ids: list[np.ndarray], length: int, device: torch.device) -> None:
         self.ids, self.length, self.device = ids, length, device
-        self.begins = np.cumsum([0, *(len(one) for one in ids)])
+        self.begins = np.cumsum([0, *(len(stream) for stream in ids)])
         self.resident: Tensor | None = None
         if device.type == "cuda" and 4 * int(self.begins[-1]) <= RESIDENT_BYTES:
-            self.resident = torch.cat([torch.from_numpy(one.astype(np.int32)) for one in ids]).to(device)
+            self.resident = torch.cat([torch.from_numpy(stream.astype(np.int32)) for stream in ids]).to(device)
         self.steps = torch.arange(length, device=device)
 
     def rows(self, numbers: np.ndarray, starts: np.ndarray) -> Tensor:
@@ -183,8 +183,8 @@ class _Streams:
         if self.resident is not None:
             begins = torch.from_numpy(self.begins[numbers] + starts).to(self.device, non_blocking=True)
             return self.resident[begins[:, None] + self.steps].long()
-        found = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
-        rows = torch.from_numpy(found.astype(np.int32))
+        streams = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
+        rows = torch.from_numpy(streams.astype(np.int32))
         if self.device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
             rows = rows.pin_memory().to(self.device, non_blocking=True)
         return rows.to(self.device).long()
@@ -231,7 +231,7 @@ class MaskedBatch:
             name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
             for name, value in self.inputs.items()
         }
-        asked, labels = (one.to(device, non_blocking=True) for one in (self.asked, self.labels))
+        asked, labels = (tensor.to(device, non_blocking=True) for tensor in (self.asked, self.labels))
         return replace(self, inputs=moved, asked=asked, labels=labels)
 
 
@@ -266,8 +266,8 @@ def choose_layout(
 
 def padding_id(model: Any) -> int:
     """The id that fills rows up: the model's own, which some families know positions by."""
-    found = model.config.pad_token_id
-    return 0 if found is None else int(found)
+    number = model.config.pad_token_id
+    return 0 if number is None else int(number)
 
 
 def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -277,9 +277,9 @@ def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: n
     >>> numbers.tolist(), text[0].tolist()
     ([[7, 8, 0], [0, 1, 2]], [True, True, False])
     """
-    place = np.arange(max(1, lengths[chosen].max()))
-    text = place < lengths[chosen][:, None]  # (rows, longest)
-    return np.where(text, starts[chosen][:, None] + place, 0), text
+    position = np.arange(max(1, lengths[chosen].max()))
+    text = position < lengths[chosen][:, None]  # (rows, longest)
+    return np.where(text, starts[chosen][:, None] + position, 0), text
 
 
 def ask(
@@ -297,7 +297,7 @@ def ask(
         used = np.flatnonzero(counts)
         groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=layout.tokens))
     home = layout.device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
-    found = []
+    batches = []
     for members in groups:
         tokens, text = tokens_of(members, starts, lengths)  # (rows, longest)
         if layout.stack is not None:
@@ -310,8 +310,8 @@ def ask(
         asked = np.flatnonzero(chosen[tokens] & text)
         labels = ids[tokens].reshape(-1)[asked].astype(np.int64)
         owners = np.repeat(members, counts[members])
-        found.append(MaskedBatch(given, *(torch.from_numpy(one) for one in (asked, labels, owners))).to(home))
-    return found
+        batches.append(MaskedBatch(given, *(torch.from_numpy(array) for array in (asked, labels, owners))).to(home))
+    return batches
 
 
 def surprise(model: Any, batches: Sequence[MaskedBatch], *, layout: Layout) -> Tensor:
@@ -324,7 +324,7 @@ def surprise(model: Any, batches: Sequence[MaskedBatch], *, layout: Layout) -> T
     within = nullcontext() if layout.stack is None else packed(encoder)
     nats = []
     with measuring(model), arithmetic(layout.device, layout.dtype), within:
-        for batch in (one.to(layout.device) for one in batches):
+        for batch in (batch.to(layout.device) for batch in batches):
             states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
             for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
                 nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
@@ -458,8 +458,8 @@ def masked_sentences(
         ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64)).to(device)
         maskable = torch.from_numpy(content[tokens] & text).to(device)
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-        found = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator, share=share)
-        rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
+        masked = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator, share=share)
+        rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
         if not attend_padding:
             rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
         if graphs is not None:
@@ -467,8 +467,8 @@ def masked_sentences(
         return [Part(rows)]
 
     def loss(rows: Rows, name: str) -> Tensor:
-        found = None if graphs is None else packed_loss(graphs, model, rows)
-        return masked_loss(model, rows) if found is None else found
+        total = None if graphs is None else packed_loss(graphs, model, rows)
+        return masked_loss(model, rows) if total is None else total
 
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
 
@@ -510,7 +510,7 @@ def sentence_perplexity_probe(
     `target` pooled, where there are any.
     """
     _refuse_unclear(corpora, limit)
-    texts = [_evaluated(one, marks, limit) for one in corpora]
+    texts = [_evaluated(corpus, marks, limit) for corpus in corpora]
     layout = choose_layout(
         _given(model),
         torch.device(device),
@@ -586,7 +586,7 @@ def _refuse_unclear(corpora: Sequence[Sentences], limit: int | None) -> None:
         raise InputError("perplexity needs at least one corpus to evaluate on")
     if limit is not None and limit < 1:
         raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
-    names = [f"{one.name} ({one.language})" for one in corpora]
+    names = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")

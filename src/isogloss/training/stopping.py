@@ -64,9 +64,11 @@ class Selection:
 
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The reading this selection is about, if it is among these."""
-        for one in readings:
-            if one["measure"] == self.measure and all(one.get(name) == value for name, value in self.where.items()):
-                return float(one["value"])
+        for reading in readings:
+            if reading["measure"] == self.measure and all(
+                reading.get(name) == value for name, value in self.where.items()
+            ):
+                return float(reading["value"])
         return None
 
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
@@ -141,7 +143,7 @@ class Stopping:
         value = self.selection.value(readings)
         if value is None:
             if step == 0:  # when every probe is taken: what is not read now will never be
-                measures = ", ".join(dict.fromkeys(one["measure"] for one in readings))
+                measures = ", ".join(dict.fromkeys(reading["measure"] for reading in readings))
                 raise InputError(
                     f"training cannot stop by {self.selection.title}: no probe reads it (they read {measures}); mend "
                     "its coordinates or add the probe"
