@@ -8,7 +8,7 @@ import torch
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
-from isogloss.tasks.model import TaskModel, ask, find, task_model, task_objective
+from isogloss.tasks.model import TaskModel, predict, task_batch, task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.training import frozen_prefix
 from isogloss.training.frozen_prefix import read_prefix
@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_model_run_item_by_item(family, prepared):
     border, start = np.cumsum(items.counts), np.cumsum(items.lengths) - items.lengths
     chosen = [3, 0, 7]
     with torch.no_grad():
-        found = model(ask(items, chosen, device=stack.device))[0]
+        found = model(task_batch(items, chosen, device=stack.device))[0]
         for row, number in enumerate(chosen):
             ids = torch.from_numpy(items.ids[start[number] :][: items.lengths[number]].astype(np.int64))[None]
             given = {"input_ids": ids}
@@ -77,9 +77,9 @@ def test_the_second_sentence_of_a_pair_is_told_apart_where_the_model_can(tiny, t
     items.types[:] = 0
     model = task_model(stack, task, labels, seed=0).eval()
     with torch.no_grad():
-        before = model(ask(items, [0, 1], device=stack.device))[0]
+        before = model(task_batch(items, [0, 1], device=stack.device))[0]
         items.types[items.lengths[0] // 2 : items.lengths[0]] = 1
-        after = model(ask(items, [0, 1], device=stack.device))[0]
+        after = model(task_batch(items, [0, 1], device=stack.device))[0]
     assert not torch.allclose(before[0], after[0])
     torch.testing.assert_close(before[1], after[1])
 
@@ -187,7 +187,7 @@ def test_an_epoch_sees_every_item_once_and_the_order_hangs_on_seed_and_epoch(pre
 def test_what_is_found_does_not_hang_on_how_items_are_batched(prepared):
     stack, task, items, labels = prepared()
     model = task_model(stack, task, labels, seed=0)
-    for one, other in zip(find(model, items), find(model, items, tokens=1), strict=True):
+    for one, other in zip(predict(model, items), predict(model, items, tokens=1), strict=True):
         assert np.array_equal(one.units, other.units)
         assert np.array_equal(one.guess[0], other.guess[0])
 
@@ -204,7 +204,7 @@ def test_every_task_has_a_head_that_begins_the_same_from_one_seed(tiny):
 def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared):
     stack, task, items, labels = prepared()
     model = TaskModel(replace(stack, pack=False), task, labels, seed=0, still=replace(stack, pack=True))
-    asked = ask(items, [4, 2, 9], device=stack.device)
+    asked = task_batch(items, [4, 2, 9], device=stack.device)
     model.eval()
     packed = model(asked)[0]
     for one in model.modules():

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
 from isogloss.stack.packing import packed_positions
-from isogloss.tasks.model import ask, task_model
+from isogloss.tasks.model import task_batch, task_model
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
 from isogloss.training import checkpoints, cuda_graphs
@@ -44,7 +44,7 @@ def losses_and_gradients(model, items, batches):
     model.train()
     for chosen in batches:
         model.zero_grad()
-        asked = ask(items, chosen, device=model.stack.device)
+        asked = task_batch(items, chosen, device=model.stack.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=model.stack.device.type == "cuda"):
             scores = model(asked)
         loss = model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
@@ -148,7 +148,7 @@ def test_modes_and_gradients_have_graphs_of_their_own(nli):
     stack, task, items, labels = nli("bert")
     count = []
     graphs = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(sample[0]) or blocks)
-    batch = ask(items, [0, 1, 2], device=stack.device).batch
+    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
     for number, training in enumerate((True, False), 1):
         stack.model.train(training)
         assert graphs.top(batch).requires_grad and graphs.top(batch).requires_grad
@@ -161,7 +161,7 @@ def test_modes_and_gradients_have_graphs_of_their_own(nli):
 
 def test_a_capture_leaves_the_draws_of_its_step_alone(nli):
     stack, _, items, _ = nli("bert")
-    batch = ask(items, [0, 1, 2], device=stack.device).batch
+    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
 
     def capture(blocks, sample):
         torch.rand(7)

@@ -19,8 +19,8 @@ from isogloss.text.fixedmasks import fixed_masks
 from isogloss.text.masking import IGNORE
 from isogloss.text.words import spans
 from isogloss.training import masked_lm
-from isogloss.training.loop import Settings, Training, train
-from isogloss.training.masked_lm import masked_sentences, sentence_perplexity_probe, steps_in_epoch, tokenise
+from isogloss.training.loop import Settings, Training, steps_in_epoch, train
+from isogloss.training.masked_lm import masked_sentences, sentence_perplexity_probe, tokenise
 from isogloss.training.optimisation import Optimisation
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE

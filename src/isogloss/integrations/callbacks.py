@@ -36,6 +36,13 @@ from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, Stopping, at_balance
 
+ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
+OTHERS = "others"
+SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
+FEWEST = 16  # sentences of a corpus that are worth reading
+SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}
+PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a schedule with an entry for each group
+
 
 def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     """The stack inside a model with any head; the weights are the model's own, so it reads what training leaves."""
@@ -62,7 +69,6 @@ def refuse_sharded(arguments: Any, name: str) -> None:
 
 
 Log = Callable[[dict[str, float]], None]
-ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
 
 
 class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
@@ -166,11 +172,6 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             for name, coordinates in coordinates_of.items()
             if name in entry and entry["step"] < state.global_step
         ]
-
-
-OTHERS = "others"
-SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
-FEWEST = 16  # sentences of a corpus that are worth reading
 
 
 class PerplexityCallback(ReadingsCallback):
@@ -345,9 +346,6 @@ def _drawn(corpus: Corpus, limit: int | None, seed: int) -> Corpus:
     return corpus.take(sorted(generator.permutation(len(corpus))[:limit].tolist()))
 
 
-SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}
-
-
 class DriftCallback(ReadingsCallback):
     """How far each layer of the model in training is from another model, or from its own start, on the same words.
 
@@ -411,9 +409,6 @@ class DriftCallback(ReadingsCallback):
 
     def _name(self, reading: Reading) -> str:
         return f"layer{reading['layer']}_{SHORT[reading['measure']]}"
-
-
-PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a schedule with an entry for each group
 
 
 class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]

@@ -33,9 +33,8 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.model import steps_of
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.training.loop import Settings
+from isogloss.training.loop import Settings, steps_in_epoch
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import launched
 
@@ -114,7 +113,7 @@ def stitch_job(
             for stack, language, places in zip((second, source), languages, sides, strict=True)
         )  # fmt: skip
         text = _tokenised(run, kind, sets, (source, second), size, progress)
-        epoch = steps_of(text.home[0], batch)
+        epoch = steps_in_epoch(text.home[0], batch)
         warmed = replace(optimisation, warm_up=round(warm_up * epochs * epoch))
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, warmed, report=epoch, half=half)

@@ -26,7 +26,7 @@ from isogloss.text.batches import Batch, group
 from isogloss.text.masking import IGNORE
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.frozen_prefix import Prefix, batch_of
-from isogloss.training.loop import Objective, Part, Rows
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
 from isogloss.training.probes import arithmetic
 
 
@@ -119,7 +119,7 @@ def task_model(
     return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
-def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
+def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
     """Some items as one batch, in this order."""
     numbers = np.asarray(chosen)
     lengths, counts = items.lengths[numbers], items.counts[numbers]
@@ -151,7 +151,7 @@ def task_objective(
     changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
     epoch has as many steps as `items` make; where an epoch has more windows or fewer, its steps do.
     """
-    device, steps = model.stack.device, steps_of(items, batch)
+    device, steps = model.stack.device, steps_in_epoch(items, batch)
     if device.type == "cuda" and model.stack.packs:
         model.captured = Captured(model.stack, rows=batch, longest=longest or int(items.lengths.max()))
 
@@ -172,7 +172,7 @@ def task_objective(
 
     def loss(rows: Rows, name: str) -> Tensor:
         numbers = rows["items"].numpy()
-        asked = ask(now(int(rows["epoch"][0])), numbers, device=device)
+        asked = task_batch(now(int(rows["epoch"][0])), numbers, device=device)
         scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
         return model.task.loss(tuple(score.float() for score in scores), asked.gold, asked.present)
 
@@ -194,12 +194,7 @@ def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
     return slice(first, max(first + 1, (number + 1) * count // steps))
 
 
-def steps_of(items: Items, batch: int) -> int:
-    """Steps in an epoch; the last may be smaller than the others."""
-    return -(-len(items) // batch)
-
-
-def find(
+def predict(
     model: TaskModel,
     items: Items,
     *,
@@ -218,7 +213,7 @@ def find(
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
-            asked = ask(items, members, device=device)
+            asked = task_batch(items, members, device=device)
             scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
             waiting.append((members, model.task.guess(tuple(score.float() for score in scores), asked.present)))
     for members, guesses in waiting:  # only now does the host wait for the device

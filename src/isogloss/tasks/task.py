@@ -45,6 +45,10 @@ from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.switching import Switched
 from isogloss.text.words import word_of_tokens
 
+DRAWS = 5
+DROPOUT = 0.1  # of heads, as in BERT's own
+SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
+
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
@@ -91,8 +95,6 @@ Answer = Any
 Labels = tuple[str, ...]
 Tensors = tuple[Tensor, ...]
 
-
-DRAWS = 5
 
 Shuffle = Callable[[Sequence[Any], np.random.Generator], list[Any]]
 """(answers, generator) -> as many answers of the same kind, dealt out anew."""
@@ -311,10 +313,6 @@ def chain_items(parts: Sequence[Items]) -> Items:
     columns = ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
     return Items(**joined, lost=sum(part.lost for part in parts))
-
-
-DROPOUT = 0.1  # of heads, as in BERT's own
-SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
 
 
 class LabelHead(nn.Module):

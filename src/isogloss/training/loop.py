@@ -9,7 +9,7 @@ changes nothing but rounding.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,11 @@ class Settings:
     report: int = 50
     piece: int | None = None
     half: bool = False
+
+
+def steps_in_epoch(items: Sized, batch: int) -> int:
+    """Steps that see every item once; the last of them may have fewer than `batch`."""
+    return -(-len(items) // batch)
 
 
 class Training:

@@ -13,7 +13,6 @@ nothing is read from the device until a corpus is done.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -39,11 +38,15 @@ from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import Sampler
 from isogloss.training.cuda_graphs import Captured
 from isogloss.training.heads import base, masked_scores, scores
-from isogloss.training.loop import Objective, Part, Rows
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
 from isogloss.training.probes import Probe, Reading, TextSize, arithmetic, perplexities
 from isogloss.training.sharing import Languages
 
 RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
+SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
+RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
+HALF = (torch.float16, torch.bfloat16)
+TOKENISED_AT_ONCE = 2_048  # sentences
 
 
 def masked_lm(
@@ -190,11 +193,6 @@ class _Streams:
         return rows.to(self.device).long()
 
 
-SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
-RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
-HALF = (torch.float16, torch.bfloat16)
-
-
 @dataclass(frozen=True)
 class Layout:
     """How batches are made and run.
@@ -282,7 +280,7 @@ def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: n
     return np.where(text, starts[chosen][:, None] + position, 0), text
 
 
-def ask(
+def masked_batches(
     ids: np.ndarray, lengths: np.ndarray, *, inputs: np.ndarray, chosen: np.ndarray, layout: Layout
 ) -> list[MaskedBatch]:
     """Batches that ask for every chosen token once; a sentence with none is left out, since it would change nothing.
@@ -340,9 +338,6 @@ def by_sentence(nats: Tensor, batches: Sequence[MaskedBatch], *, sentences: int)
     owners = torch.cat([batch.owners for batch in batches])
     totals = torch.zeros(sentences, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
     return totals, torch.bincount(owners, minlength=sentences)
-
-
-TOKENISED_AT_ONCE = 2_048  # sentences
 
 
 @dataclass(frozen=True)
@@ -405,11 +400,6 @@ def masking_of(tokenizer: Any) -> dict[str, Any]:
     content = torch.ones(len(tokenizer), dtype=torch.bool)
     content[special] = False
     return {"mask_id": tokenizer.mask_token_id, "marks": special, "pool": content.nonzero().squeeze(1)}
-
-
-def steps_in_epoch(sentences: Sentences, batch: int) -> int:
-    """Steps that see every sentence once; the last of them may have fewer than `batch`."""
-    return math.ceil(len(sentences) / batch)
 
 
 def masked_sentences(
@@ -526,7 +516,7 @@ def sentence_perplexity_probe(
         inputs, chosen = fixed_masks(
             text.ids, text.lengths, content=text.content, mask_id=mask_id, pool=words, seed=key, share=share
         )
-        return ask(text.ids, text.lengths, inputs=inputs, chosen=chosen, layout=layout)
+        return masked_batches(text.ids, text.lengths, inputs=inputs, chosen=chosen, layout=layout)
 
     ready = None if redraw else [prepare(text) for text in texts]
 

@@ -19,10 +19,10 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
-from isogloss.tasks.model import TaskModel, answers, find, steps_of, task_model, task_objective
+from isogloss.tasks.model import TaskModel, answers, predict, task_model, task_objective
 from isogloss.tasks.task import Items, Task, chance_floors
 from isogloss.training.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
-from isogloss.training.loop import Settings, Training
+from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
@@ -96,7 +96,7 @@ def fit(
     cycle = Resumable(training_folder(run, place), every=fitting.checkpoint)
     if cycle.finished():
         return
-    steps = steps_of(text.items[0], fitting.batch)
+    steps = steps_in_epoch(text.items[0], fitting.batch)
     settings = replace(
         fitting.settings, seed=place["seed"], optimisation=replace(fitting.settings.optimisation, rate=rate)
     )
@@ -163,7 +163,7 @@ def evaluate(fitting: Fitting, text: Text, model: TaskModel, prefixes: Sequence[
 
 def said_of(fitting: Fitting, one: Set, items: Items, model: TaskModel, prefix: Prefix | None) -> list[Any]:
     """A model's answer to each example of a set."""
-    guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
+    guesses = predict(model, items, dtype=fitting.dtype, prefix=prefix)
     return answers(fitting.task, one.examples, items, guesses, fitting.sets.labels)
 
 
