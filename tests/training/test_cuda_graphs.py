@@ -107,12 +107,12 @@ def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
     model = task_model(stack, task, labels, seed=1)
     optimiser = torch.optim.AdamW(model.parameters())
     place = Checkpoints(tmp_path, lambda folder: None, 1)
-    saved = checkpoints.save(place, model, optimiser, state={"step": 1})
+    saved = checkpoints.save_checkpoint(place, model, optimiser, state={"step": 1})
     before = {name: (one.data_ptr(), one.detach().clone()) for name, one in model.named_parameters()}
     with torch.no_grad():
         for one in model.parameters():
             one.add_(1.0)
-    checkpoints.restore(saved, model, optimiser)
+    checkpoints.restore_checkpoint(saved, model, optimiser)
     for name, one in model.named_parameters():
         assert one.data_ptr() == before[name][0] and torch.equal(one, before[name][1]), name
 

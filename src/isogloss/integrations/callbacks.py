@@ -52,7 +52,7 @@ def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     return whole_stack(model.base_model, family, tokenizer, type(model).__name__)
 
 
-def steps_in_epoch(loader: Any, arguments: Any) -> int | None:
+def updates_in_epoch(loader: Any, arguments: Any) -> int | None:
     """Updates of an epoch, as Trainer counts them: the last may have fewer batches. None for data without a length."""
     if not has_length(loader):
         return None
@@ -237,7 +237,7 @@ class PerplexityCallback(ReadingsCallback):
         """Sentences of each corpus to read, None for all."""
         if self._limit != "auto" or state is None:
             return None if self._limit == "auto" else self._limit
-        between = self._every or (state.eval_steps if args.eval_strategy == "steps" else steps_in_epoch(loader, args))
+        between = self._every or (state.eval_steps if args.eval_strategy == "steps" else updates_in_epoch(loader, args))
         updates = state.max_steps
         readings = 1 + -(-updates // min(between or updates, updates))  # the first before any update
         trained = updates * args.train_batch_size * args.gradient_accumulation_steps
@@ -461,7 +461,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         _refuse_waiting(args)
         if self._stack is None or self._stack.model is not model.base_model:
             self._begin(model, fresh=state.global_step == 0)
-        epoch = steps_in_epoch(train_dataloader, args)
+        epoch = updates_in_epoch(train_dataloader, args)
         if epoch is None and self.plan.unfreeze is not None and self.plan.every is None:
             raise InputError(
                 f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead"

@@ -39,7 +39,7 @@ class Checkpoints:
     keep: int = 1
 
 
-def save(
+def save_checkpoint(
     checkpoints: Checkpoints,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
@@ -107,7 +107,7 @@ def latest(folder: Path) -> Path | None:
     return paths[-1] if paths else None
 
 
-def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def restore_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Put weights and moments back as they were; returns what was saved as `state`."""
     try:
         tensors = load_file(path / "training.safetensors")

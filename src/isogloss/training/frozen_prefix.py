@@ -30,7 +30,7 @@ from isogloss.training.probes import arithmetic
 SHARE = 0.5  # of the memory that is free, for one prefix
 
 
-class Items(Protocol):
+class TokenItems(Protocol):
     """Items end to end: ids and token types (tokens,), lengths (items,)."""
 
     @property
@@ -67,7 +67,7 @@ class Prefix:
         return states if self.turn is None else self.turn(states)
 
 
-def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
+def batch_of(items: TokenItems, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
     """The tokens of some items, end to end, in this order; words and content are not told apart."""
     numbers = np.asarray(chosen)
     lengths = items.lengths[numbers]
@@ -79,14 +79,14 @@ def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.
     return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
 
-def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
+def has_room(stack: Stack, items: TokenItems, *, dtype: torch.dtype | None = None) -> bool:
     """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
     return _home(stack.device, _size(stack, items, dtype)) is not None
 
 
 def read_prefix(
     stack: Stack,
-    items: Items,
+    items: TokenItems,
     cut: int,
     *,
     dtype: torch.dtype | None = None,
@@ -109,7 +109,7 @@ def read_prefix(
 
 def shared_prefix(
     stack: Stack,
-    items: Items,
+    items: TokenItems,
     cut: int,
     *,
     folder: Path,
@@ -135,7 +135,7 @@ def shared_prefix(
 
 
 def _in_a_file(
-    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
+    stack: Stack, items: TokenItems, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
 ) -> Prefix:
     """States mapped from a file, which is made where it is not there yet."""
     total, kind = int(items.lengths.sum()), dtype or torch.float32
@@ -148,7 +148,7 @@ def _in_a_file(
     return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
 
 
-def _digest(stack: Stack, items: Items, dtype: torch.dtype | None, weights: str) -> str:
+def _digest(stack: Stack, items: TokenItems, dtype: torch.dtype | None, weights: str) -> str:
     """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
     digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
     for array in (items.ids, items.types, items.lengths):
@@ -156,7 +156,9 @@ def _digest(stack: Stack, items: Items, dtype: torch.dtype | None, weights: str)
     return digest.hexdigest()[:32]
 
 
-def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+def _fill(
+    stack: Stack, items: TokenItems, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress
+) -> None:
     lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
     size = 65_536 if stack.device.type == "cuda" else 2_048
     done = 0
@@ -170,7 +172,7 @@ def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dt
             progress("frozen layers", done, len(items.lengths))
 
 
-def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
+def _size(stack: Stack, items: TokenItems, dtype: torch.dtype | None) -> int:
     """Bytes of the states of one cut."""
     return int(items.lengths.sum()) * stack.width * (dtype or torch.float32).itemsize
 

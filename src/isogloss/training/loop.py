@@ -21,8 +21,14 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
-from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.checkpoints import (
+    Checkpoints,
+    copy_weights,
+    export_best,
+    restore_best,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from isogloss.training.optimisation import Optimisation, adamw, rate_at
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.processes import Processes
@@ -163,14 +169,14 @@ class Training:
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
             apart = None if self.best_step == self.step else self.best_weights
-            kept.save(checkpoints, self.model, self.optimiser, state=state, best=apart)
+            save_checkpoint(checkpoints, self.model, self.optimiser, state=state, best=apart)
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint."""
-        state = kept.restore(checkpoint, self.model, self.optimiser)
+        state = restore_checkpoint(checkpoint, self.model, self.optimiser)
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
-        self.best_weights = kept.restore_best(checkpoint, self.model, state) if self.processes.first else None
+        self.best_weights = restore_best(checkpoint, self.model, state) if self.processes.first else None
         self.memory, self._judged = state.get("memory", {}), self.step
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
@@ -246,7 +252,7 @@ def train(
                 yield [{**reading, "step": step} for reading in readings]
             if last:
                 if checkpoints is not None and training.best_weights is not None:
-                    kept.export_best(checkpoints, model, training.best_weights)
+                    export_best(checkpoints, model, training.best_weights)
                 progress(stage, step, settings.steps)
                 return
             if checkpoints is not None and step > begun and step % checkpoints.every == 0:
@@ -277,7 +283,7 @@ def _keep_best(
     if value is not None and selection.better(value, training.best):
         training.best, training.best_step = value, training.step
         if checkpoints is not None and training.processes.first:
-            training.best_weights = kept.copy_weights(training.model, training.best_weights)
+            training.best_weights = copy_weights(training.model, training.best_weights)
 
 
 @contextmanager
