@@ -143,7 +143,9 @@ def compilations(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
     masked_lm_module._compiled.cache_clear()
+    limit = torch._dynamo.config.recompile_limit
     yield graphs
+    assert torch._dynamo.config.recompile_limit == limit, "the compiler's settings are nobody's to change for good"
     masked_lm_module._compiled.cache_clear()
     torch._dynamo.reset()
 
