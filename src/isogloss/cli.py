@@ -305,7 +305,7 @@ def report_command(
 
 def export_command() -> Any:
     """Make the command of `ig.export` from its signature."""
-    from isogloss.integrations.exporting import export
+    from isogloss.integrations.export import export
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))

@@ -14,16 +14,28 @@ from transformers import AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import InputError
-from isogloss.integrations import exporting, sentencetransformers
-from isogloss.integrations.encoder import Encoder, apply
-from isogloss.integrations.exportcard import inherited
+from isogloss.integrations import export as exporting
+from isogloss.integrations import sentence_transformers as sentencetransformers
+from isogloss.integrations.encoder import Affine, Encoder
+from isogloss.integrations.export import inherited
 from isogloss.mappings import NORMALISATIONS, RESTORES, least_squares
 from isogloss.measures import retrieve
+from isogloss.measures.retrieval import unit_rows
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 # Marks that the text itself holds, a sentence of one word, and one that is too long for the model.
 SENTENCES = [*TEXT, "the [SEP] cat [CLS] sleeps", " ".join(TEXT * 3)]
 CORPUS = ig.Corpus("en", SENTENCES)
+
+
+def apply(steps, x):
+    """The steps on x (n, d), in the precision of x."""
+    for step in steps:
+        if isinstance(step, Affine):
+            x = (x if step.weight is None else x @ step.weight.to(x.dtype).T) + step.bias.to(x.dtype)
+        else:
+            x = unit_rows(x)
+    return x
 
 
 def reference(folder, layer, *, first=False):
@@ -353,7 +365,7 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.integrations.onnxfile.find_spec", lambda name: None)
+    monkeypatch.setattr("isogloss.integrations.onnx.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"--to onnx needs onnx and onnxscript; install isogloss\[onnx\]"):
         ig.export(tiny("bert"), tmp_path / "out", to="onnx")
 

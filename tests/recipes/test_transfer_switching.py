@@ -13,10 +13,10 @@ from isogloss.recipes.steps.translations import with_translated
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, QA, TASKS
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.switching import Switching
-from isogloss.training import prefixes
-from isogloss.training.taskmodels import task_model, task_objective
+from isogloss.training import frozen_prefix as prefixes
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 

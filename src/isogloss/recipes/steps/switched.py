@@ -17,8 +17,7 @@ from isogloss.recipes.recipe import language_files, one_of
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
 from isogloss.recipes.steps.translations import need_segments
-from isogloss.tasks.segments import Segments
-from isogloss.tasks.task import Example, Items, Task, chain_items
+from isogloss.tasks.task import Example, Items, Segments, Task, chain_items
 from isogloss.text import read_lexicon
 from isogloss.text.corpora import Lexicon
 from isogloss.text.switching import (
