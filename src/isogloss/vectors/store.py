@@ -1,0 +1,217 @@
+"""Vectors on disk: the one place where arrays that are too large to be held, or worth keeping, are written and read.
+
+`VectorStore` holds named arrays in a folder, memory-mapped, so that only the part at hand is in memory, and a mark that
+says they are complete, so that a resumed run need not compute them again. `cached` is one tensor under a key of all
+that it depends on. `rereadable` keeps what several passes go through, in memory as far as it has room and on disk
+beyond that.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from torch import Tensor
+
+from isogloss.files import whole, write_text
+
+SHARE = 0.125  # of the memory and disk that are free: other runs may do the same beside this one
+CPU = torch.device("cpu")
+
+Read = Callable[[], Iterable[Tensor]]
+
+
+class VectorStore:
+    """Arrays by name in one folder, each a memory-mapped `.npy` file, and a mark that all of them are complete.
+
+    There are two ways to write an array. `create` makes room that is filled part by part, over any number of calls; it
+    counts only once `finish` has written the mark. `filling` and `write` put an array under its name whole or not at
+    all, so that the file is a mark of its own: `name in store`.
+
+    The mark is a JSON file with facts of the caller's own, such as words, layers or counts, and is written last.
+    Several stores may share a folder if their marks and arrays have different names.
+
+    >>> import tempfile
+    >>> store = VectorStore(Path(tempfile.mkdtemp()))
+    >>> states = store.create("en", (2, 3, 4))  # (layers, sentences, width)
+    >>> states[:, 0] = 1.0
+    >>> store.complete, store.finish({"layers": [0, 1]}), store.complete, store.facts()
+    (False, None, True, {'layers': [0, 1]})
+    >>> store.read("en", 1).sum(dim=1)
+    tensor([4., 0., 0.])
+    """
+
+    def __init__(self, folder: Path, *, mark: str = "complete.json") -> None:
+        """Open a folder, which need not exist yet.
+
+        Args:
+            folder: where the files are.
+            mark: name of the JSON file that marks the store as complete.
+
+        """
+        self.folder, self.mark = folder, folder / mark
+
+    @property
+    def complete(self) -> bool:
+        """Whether `finish` was called, now or by an earlier run."""
+        return self.mark.is_file()
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is an array of this name, finished or not."""
+        return self.path(name).is_file()
+
+    def path(self, name: str) -> Path:
+        """The file of an array."""
+        return self.folder / f"{name}.npy"
+
+    def create(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """Make room for an array of zeros that is filled in place, in place of one of the same name."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return np.lib.format.open_memmap(self.path(name), mode="w+", dtype=dtype, shape=tuple(shape))
+
+    def open(self, name: str, *, writable: bool = False) -> NDArray[Any]:
+        """The memory-mapped array of this name; what is written to a writable one is written to the file."""
+        values: NDArray[Any] = np.load(self.path(name), mmap_mode="r+" if writable else "r")
+        return values
+
+    @contextmanager
+    def filling(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> Iterator[NDArray[Any]]:
+        """A memory-mapped array to fill inside the block; it gets its name when the block ends without an error."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with whole(self.path(name)) as beside:
+            values = np.lib.format.open_memmap(beside, mode="w+", dtype=dtype, shape=tuple(shape))
+            yield values
+            values.flush()
+
+    def write(self, name: str, values: ArrayLike) -> None:
+        """Write an array that is in memory, whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with whole(self.path(name)) as beside, beside.open("wb") as file:
+            np.save(file, np.asarray(values))
+
+    def read(self, name: str, index: int | None = None) -> Tensor:
+        """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
+        values = self.open(name)
+        return torch.from_numpy(np.array(values if index is None else values[index]))
+
+    def remove(self, name: str) -> None:
+        """Remove an array, if there is one of this name."""
+        self.path(name).unlink(missing_ok=True)
+
+    def finish(self, facts: Mapping[str, Any] | None = None) -> None:
+        """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(self.mark, json.dumps(dict(facts or {}), ensure_ascii=False))
+
+    def facts(self) -> dict[str, Any]:
+        """The facts that the store was finished with."""
+        facts: dict[str, Any] = json.loads(self.mark.read_text(encoding="utf-8"))
+        return facts
+
+
+def cached(folder: Path, key: str, compute: Callable[[], Tensor]) -> Tensor:
+    """The tensor stored under `key`, computed and stored first if it is missing or its file is damaged.
+
+    Args:
+        folder: where such tensors are stored.
+        key: a hash of everything the tensor depends on: model weights, text, layers, unit, pooling.
+        compute: computes the tensor, on the CPU.
+
+    """
+    store = VectorStore(folder)
+    if key in store:
+        try:
+            return store.read(key)
+        except (ValueError, EOFError):
+            store.remove(key)
+    values = compute()
+    store.write(key, values.numpy())
+    return values
+
+
+@contextmanager
+def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], float]) -> Iterator[Read]:
+    """A stand-in for `read`, inside the block: it reads until it was once read to its end, and then gives that again.
+
+    Tensors are held in memory, the GPU's first, as far as a share of it reaches, and beyond that in a file that is read
+    tensor by tensor. Where the disk has no room either, nothing is held and every pass reads anew: slower, the same
+    values.
+
+    Args:
+        read: gives float32 tensors, which are not changed.
+        file: for those that memory has no room for; gone afterwards.
+        free_bytes: the memory that is free on a device.
+
+    >>> chunks = iter([torch.zeros(2), torch.ones(3)])  # a second reading of them would give nothing
+    >>> with rereadable(lambda: chunks, file=Path("chunks"), free_bytes=lambda device: 1000.0) as again:
+    ...     [[len(chunk) for chunk in again()] for _ in range(2)]
+    [[2, 3], [2, 3]]
+
+    """
+    complete: _Spill | None = None
+
+    def again() -> Iterator[Tensor]:
+        nonlocal complete
+        if complete is not None:
+            yield from complete
+            return
+        spill = _Spill(file, free_bytes)
+        for chunk in read():
+            spill.add(chunk)
+            yield chunk
+        complete = spill if spill.whole else None
+
+    try:
+        yield again
+    finally:
+        file.unlink(missing_ok=True)
+
+
+class _Spill:
+    """Tensors in their order: in memory, or only their shapes, and the values in a file.
+
+    whole: whether all that were added are held; a tensor that has room nowhere empties it.
+    """
+
+    def __init__(self, file: Path, free_bytes: Callable[[torch.device], float]) -> None:
+        self.file, self.whole = file, True
+        self._free_bytes = free_bytes
+        self._parts: list[Tensor | torch.Size] = []
+        self._room: dict[torch.device, float] = {}
+        self._device = CPU
+        file.unlink(missing_ok=True)
+
+    def add(self, tensor: Tensor) -> None:
+        """Hold a tensor where there is room for it."""
+        if not self.whole:
+            return
+        self._device, size = tensor.device, tensor.numel() * tensor.element_size()
+        for device in dict.fromkeys((tensor.device, CPU)):
+            room = self._room.setdefault(device, SHARE * self._free_bytes(device))
+            if size <= room:
+                self._room[device] = room - size
+                self._parts.append(tensor.to(device))
+                return
+        if size <= SHARE * shutil.disk_usage(self.file.parent).free:
+            with self.file.open("ab") as file:
+                tensor.cpu().numpy().tofile(file)
+            self._parts.append(tensor.shape)
+            return
+        self.whole, self._parts = False, []
+        self.file.unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Every tensor in turn, on the device it came from; those of the file are read as they are needed."""
+        done = 0
+        for part in self._parts:
+            if isinstance(part, Tensor):
+                yield part.to(self._device)
+            else:
+                values = np.fromfile(self.file, dtype=np.float32, count=part.numel(), offset=4 * done)
+                yield torch.from_numpy(values).view(part).to(self._device)
+                done += part.numel()
