@@ -136,8 +136,10 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
         vectors = ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy()
         sides.append(np.stack([vectors[starts[pair[0]] + pair[at]] for pair in pairs]))
     mapping = seen["mapping"]
-    means = [ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy().mean(0)
-             for folder, language in ((other, "qab"), (first, "qaa"))]  # fmt: skip
+    means = [
+        ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy().mean(0)
+        for folder, language in ((other, "qab"), (first, "qaa"))
+    ]
     for shape, mean, side in zip((mapping.source, mapping.target), means, sides, strict=True):
         np.testing.assert_allclose(shape.mean.numpy(), mean, atol=1e-5)
         assert np.abs(mean - side.mean(0)).max() > 1e-3, "of all words, not of those that are paired"
@@ -394,11 +396,34 @@ def test_the_command(planted, tmp_path, monkeypatch, capsys):
     for corpus in text:
         (tmp_path / f"text.{corpus.language}").write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
     code, _, errors = command_line(monkeypatch, capsys)(
-        "stitch", first, "--other", other, "--task", "ner", "--train", f"qaa={given['train']['qaa']}",
-        "--dev", f"qaa={given['dev']['qaa']}", *(f"--test={one}={path}" for one, path in given["test"].items()),
-        "--bitext", tmp_path / "text.qaa", "--bitext", tmp_path / "text.qab", "--languages", "qaa,qab",
-        "--layers", "1", "--epochs", "1", "--fresh-layers", "1", "--device", "cpu", "--out", tmp_path / "run",
-    )  # fmt: skip
+        "stitch",
+        first,
+        "--other",
+        other,
+        "--task",
+        "ner",
+        "--train",
+        f"qaa={given['train']['qaa']}",
+        "--dev",
+        f"qaa={given['dev']['qaa']}",
+        *(f"--test={one}={path}" for one, path in given["test"].items()),
+        "--bitext",
+        tmp_path / "text.qaa",
+        "--bitext",
+        tmp_path / "text.qab",
+        "--languages",
+        "qaa,qab",
+        "--layers",
+        "1",
+        "--epochs",
+        "1",
+        "--fresh-layers",
+        "1",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "run",
+    )
     assert code == 0, errors
     table = ig.read_rows(tmp_path / "run")
     assert set(table[table.measure == "span_f1"].condition) == {"stitched", "shifted", "unmapped", "random"}

@@ -329,7 +329,7 @@ def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, source_dev, 
     items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
     said = answers(task, examples, items, find(model, items), labels)
     assert scored(table, "qab") == pytest.approx(task.score(examples, said, "qab")["span_f1"].value)
-    alone = ig.transfer(first, **options)
+    alone = ig.transfer(first, **source_dev, **OPTIONS, plans=f"freeze:{frozen}")
     assert scored(alone, "qaa") == scored(table, "qaa") > 0  # the source has nothing to do with it
     assert scored(alone, "qab") != scored(table, "qab")
 
