@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-cluster lint bench clean
+.PHONY: install demo test test-cluster test-lowest lint hooks docs bench clean
 
 install: $(STAMP)
 
@@ -33,8 +33,38 @@ test: install lint
 test-cluster: install
 	$(RUN) pytest -m cluster
 
+# The lowest versions that are declared, in an environment of their own, and the tests that lean on them the most.
+# TORCH=torch==2.13.0 tries the others with another torch; PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu in the
+# environment makes pip take torch without CUDA.
+LOWEST := .venv-lowest
+TORCH ?= $(shell grep ^torch== constraints-lowest.txt)
+$(LOWEST)/.installed: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv $(LOWEST)
+	grep -v ^torch== constraints-lowest.txt > $(LOWEST)/constraints.txt
+	echo '$(TORCH)' >> $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt \
+	  -e '.[report]' hypothesis pytest
+	touch $@
+
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pytest tests/test_cli.py tests/stack tests/measures tests/mappings tests/vectors
+
+$(VENV)/.docs: $(STAMP)
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+# Fails on a broken link or anchor, on a page that is missing from the navigation, and on a public name that
+# is not found in the source.
+docs: $(VENV)/.docs
+	$(RUN) scripts.docs_pages
+	$(VENV)/bin/zensical build --clean --strict
+
+hooks: install
+	$(RUN) pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(VENV)/bin/pre-commit install
+
 bench: install
 	for one in $$(grep -l __main__ benchmarks/*.py); do $(RUN) benchmarks.$$(basename $$one .py) || exit 1; done
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) build runs .cache .mypy_cache .ruff_cache .pytest_cache

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import isogloss as ig
-from isogloss.vectors.types import type_vectors
+from isogloss.vectors.static import type_vectors
 
 SYLLABLES = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
 KNOWN, KEPT, WORDS = 30_000, 20_000, 12

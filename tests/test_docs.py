@@ -16,6 +16,7 @@ from isogloss.measures import MEASURES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
 FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
 BLOCKS = [(name, *match.groups()) for name, text in TEXTS.items() for match in FENCE.finditer(text)]
@@ -27,6 +28,7 @@ RUN = sorted({name for name, kind, _ in BLOCKS if kind == "python run"})
 def test_the_pages_are_there_and_fences_are_of_known_kinds():
     assert {
         "index.md",
+        "start.md",
         "concepts.md",
         "map.md",
         "pretrain.md",
@@ -84,6 +86,16 @@ def test_lists_of_recipes_and_results_are_whole():
     assert {name for name in RECIPES if f"[{name}]({name}.md)" not in listed} == set()
     measured = [place.parent.name for place in ROOT.glob("results/*2*/README.md")]
     assert measured and {one for one in measured if f"../results/{one}/README.md" not in TEXTS["reproduce.md"]} == set()
+
+
+def test_the_readme_is_one_screen_that_names_every_command_and_links_to_files():
+    assert len(README.splitlines()) <= 60
+    assert {name for name in get_command(app).commands if f"[`{name}`]" not in README} <= {"data"}
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", README)]
+    assert [target for target in targets if not (ROOT / target).is_file()] == []
+    assert set(re.findall(r"\big\.(\w+)", README)) <= set(isogloss.__all__)
+    for block in re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        ast.parse(block)
 
 
 @pytest.mark.parametrize("name", RECIPES)

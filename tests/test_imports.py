@@ -23,7 +23,6 @@ ORDER = [
 PURE = [
     "measures",
     "mappings/normalise.py",
-    "mappings/mapping.py",
     "mappings/methods.py",
     "vectors/pool.py",
     "text/words.py",

@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 
-from typer.main import get_command
-
 from isogloss import cli
 
 KILLED = """
@@ -72,5 +70,10 @@ def run_and_kill(*arguments):
 def parse(words):
     """Parse what `isogloss` is followed by, without running it."""
     name, *rest = words
-    command = get_command(cli.app).commands[name]
+    command = cli.app_command(name)
     command.make_context(command.name, rest)
+
+
+def way_of(table):
+    """The mapping and the method of every row, in one text."""
+    return (table["condition"] + " " + table["method"]).str.strip()

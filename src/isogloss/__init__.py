@@ -10,7 +10,9 @@
 Layer 0 is the embedding output, layer k the output of block k, everywhere. Names are loaded when they are first used.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -109,6 +111,22 @@ def __getattr__(name: str) -> Any:
     found = getattr(import_module(f"isogloss.{_HOME[name]}"), name)
     globals()[name] = found
     return found
+
+
+class _Package(ModuleType):
+    """The package, in which `vectors` is the function, although a room of the house has the same name."""
+
+    @property
+    def vectors(self) -> Any:
+        """`isogloss.vectors.extract.vectors`."""
+        return import_module("isogloss.vectors.extract").vectors
+
+    @vectors.setter
+    def vectors(self, room: ModuleType) -> None:
+        """The import system would put the room here."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

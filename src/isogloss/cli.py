@@ -449,6 +449,11 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
         raise typer.Exit
 
 
+def app_command(name: str) -> Any:
+    """The command of this name, made now."""
+    return typer.main.get_command(app).resolve_command(None, [name])[1]  # type: ignore[attr-defined]
+
+
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
     try:

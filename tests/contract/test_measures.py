@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isogloss.measures import MEASURES
-from isogloss.measures.registry import INVARIANCES, Measure, measure, register
+from isogloss.measures.registry import INVARIANCES, ROW_MEASURES, Measure, describe, direction, measure, register
 
 PAIRS = [name for name, entry in MEASURES.items() if entry.takes == "pair"]
 SPACES = [name for name, entry in MEASURES.items() if entry.takes == "space"]
@@ -137,10 +137,33 @@ def test_scores_of_tasks_declare_that_higher_is_better_and_keep_it(name):
 @pytest.mark.parametrize("name", [*PAIRS, *SPACES])
 def test_facts_are_complete(name):
     entry = MEASURES[name]
+    assert entry.facts.name == name and entry.facts.range == entry.range
     assert entry.name == name
     assert entry.range[0] < entry.range[1]
     assert entry.invariances <= INVARIANCES
     assert not math.isnan(entry.range[0])
+
+
+@pytest.mark.parametrize("name", [*MEASURES, *ROW_MEASURES])
+def test_every_measure_of_a_table_has_a_title_and_an_explanation(name):
+    facts = describe(name)
+    assert facts.name == name and facts.known
+    assert facts.title and facts.title != name and facts.explanation.endswith((".", "?"))
+    assert facts.range[0] < facts.range[1]
+    assert facts.axis is None or facts.range[0] <= facts.axis[0] < facts.axis[1] <= facts.range[1]
+    if name in MEASURES and facts.better != "neither":
+        assert (facts.better == "higher") is MEASURES[name].higher_is_better is direction(name)
+
+
+def test_derived_names_are_described_by_their_parts():
+    assert describe("p@3").title == "Retrieval P@3" and describe("p@3").better == "higher"
+    assert describe("l2_drift_mean").range == describe("l2_drift").range
+    assert describe("p@1_mean").title == "Mean P@1", "a name of its own comes first"
+    assert (describe("mrr_mean").title, describe("mrr_mean").axis) == ("Mean reciprocal rank, mean", None)
+    assert describe("mrr_behind").better == "lower"
+    assert direction("p@1_mean") is True and direction("perplexity_mean") is False and direction("gap") is None
+    for name in ("p@x", "p@0", "unheard", "unheard_mean", "_mean", "mean"):
+        assert not describe(name).known and describe(name).title == name and describe(name).better == "neither"
 
 
 def test_same_input_gives_the_same_number_to_the_bit():

@@ -209,7 +209,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["w.safetensors"], "nothing is left beside it"
 
 
-@pytest.mark.parametrize("name", ["normalise", "methods", "storing"])
+@pytest.mark.parametrize("name", ["normalise", "methods", "mapping"])
 def test_docstring_examples(name):
     result = doctest.testmod(sys.modules[f"isogloss.mappings.{name}"], extraglobs={"torch": torch})
     assert result.failed == 0

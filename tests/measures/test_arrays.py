@@ -7,9 +7,21 @@ import torch
 import isogloss as ig
 
 OF_TWO = (
-    ig.cka, ig.cka_minibatch, ig.cka_rbf, ig.cosine_drift, ig.l2_drift, ig.retrieval, ig.retrieve, ig.nearest,
-    ig.neighbourhood_overlap, ig.procrustes, ig.least_squares, ig.ridge, ig.argmax_links, ig.itermax_links,
-)  # fmt: skip
+    ig.cka,
+    ig.cka_minibatch,
+    ig.cka_rbf,
+    ig.cosine_drift,
+    ig.l2_drift,
+    ig.retrieval,
+    ig.retrieve,
+    ig.nearest,
+    ig.neighbourhood_overlap,
+    ig.procrustes,
+    ig.least_squares,
+    ig.ridge,
+    ig.argmax_links,
+    ig.itermax_links,
+)
 
 
 def two_sides(kind):

@@ -9,18 +9,15 @@ import torch
 import isogloss.measures  # noqa: F401 fills sys.modules
 
 NAMES = (
-    "answers",
-    "blocks",
+    "cka",
     "geometry",
-    "intervals",
-    "labels",
-    "lexicon",
-    "neighbours",
-    "procrustes",
+    "parsing",
+    "perplexity",
+    "registry",
     "retrieval",
-    "similarity",
-    "stream",
-    "trees",
+    "scores",
+    "statistics",
+    "word_alignment",
 )
 
 

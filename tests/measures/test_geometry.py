@@ -1,9 +1,22 @@
+"""Distances, anisotropy, neighbourhoods and Procrustes: against loops and scipy."""
+
+import math
+
+import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest
+from scipy.linalg import orthogonal_procrustes
+from scipy.spatial import procrustes
 
 from isogloss.errors import InputError
-from isogloss.measures import anisotropy, cosine_drift, l2_drift, mean_interval, neighbourhood_overlap, wilson
+from isogloss.measures import (
+    anisotropy,
+    cosine_drift,
+    l2_drift,
+    neighbourhood_overlap,
+    procrustes_distance,
+    procrustes_floor,
+)
 
 
 def draw(n, d, seed, dtype=torch.float64):
@@ -58,19 +71,6 @@ def test_centred_neighbourhoods_ignore_a_shift():
     assert neighbourhood_overlap(x, x + 4) < 0.9
 
 
-@pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (10, 10), (50, 1000)])
-def test_wilson_agrees_with_scipy(hits, n):
-    expected = binomtest(hits, n).proportion_ci(method="wilson")
-    assert wilson(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
-def test_intervals_are_clipped_and_contain_the_value():
-    assert wilson(10, 10)[1] == 1
-    assert wilson(0, 10)[0] == 0
-    low, high = mean_interval(torch.tensor([1.0, 1.0, 0.0]), low=0.0, high=1.0)
-    assert 0 <= low < 2 / 3 < high == 1
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -82,5 +82,72 @@ def test_intervals_are_clipped_and_contain_the_value():
     ],
 )
 def test_unusable_input_is_refused_in_a_sentence(call, message):
+    with pytest.raises(InputError, match=message):
+        call(draw(4, 2, 1))
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (7, 7), (9, 30), (2, 5), (300, 48)])
+@pytest.mark.parametrize("noise", [0.0, 0.3, 5.0])
+def test_agrees_with_scipy(shape, noise):
+    x = draw(*shape, 1) * torch.linspace(0.1, 3, shape[1]) + 4
+    y = x @ torch.linalg.qr(draw(shape[1], shape[1], 2)).Q + noise * draw(*shape, 3) - 1
+    *_, disparity = procrustes(x.numpy(), y.numpy())
+    assert procrustes_distance(x, y) == pytest.approx(disparity, rel=1e-9, abs=1e-12)
+
+
+def test_is_what_remains_after_turning_by_hand():
+    x, y = draw(50, 5, 1) + 2, draw(50, 5, 2)
+    a, b = (side.numpy() - side.numpy().mean(axis=0) for side in (x, y))
+    rotation, total = orthogonal_procrustes(a, b)
+    scale = total / np.sum(a * a)
+    remaining = sum(float(row @ row) for row in scale * a @ rotation - b) / float(np.sum(b * b))
+    assert procrustes_distance(x, y) == pytest.approx(remaining, rel=1e-10)
+    for wrong in (0.9, 1.1):
+        assert np.sum((wrong * scale * a @ rotation - b) ** 2) / np.sum(b * b) > remaining
+
+
+def test_a_turned_mirrored_scaled_and_shifted_space_is_the_same():
+    x = draw(60, 8, 1, torch.float32)
+    turn = torch.linalg.qr(draw(8, 8, 2)).Q.float()
+    turn[:, 0] *= -torch.linalg.det(turn).sign()  # a reflection, whatever the draw
+    assert torch.linalg.det(turn) < 0
+    assert procrustes_distance(x, x) == pytest.approx(0, abs=1e-12)
+    assert procrustes_distance(x, 3 * x @ turn + 5) == pytest.approx(0, abs=1e-9)
+
+
+def test_few_items_leave_little_of_independent_spaces():
+    """The floor says so: what independent spaces leave is what shuffled pairs leave, and far from 1."""
+    for n, d in ((30, 60), (60, 30), (600, 6)):
+        x, y = draw(n, d, 1), draw(n, d, 2)
+        assert procrustes_distance(x, y) == pytest.approx(procrustes_floor(x, y), abs=0.05)
+    assert procrustes_floor(draw(30, 60, 1), draw(30, 60, 2)) < 0.5
+    assert procrustes_floor(draw(6000, 6, 1), draw(6000, 6, 2)) > 0.99
+
+
+def test_floor_is_the_mean_over_seeded_shuffles():
+    x, y = draw(20, 4, 1), draw(20, 4, 2)
+    generator = torch.Generator().manual_seed(5)
+    orders = [torch.randperm(20, generator=generator) for _ in range(3)]
+    expected = sum(procrustes_distance(x, y[order]) for order in orders) / 3
+    assert procrustes_floor(x, y, seed=5, shuffles=3) == pytest.approx(expected, rel=1e-12)
+    assert procrustes_floor(x, y, seed=5) != procrustes_floor(x, y, seed=6)
+
+
+def test_a_side_that_does_not_vary_has_no_distance():
+    x = torch.full((5, 3), 0.1)
+    assert math.isnan(procrustes_distance(x, draw(5, 3, 1)))
+    assert math.isnan(procrustes_floor(draw(5, 3, 1), x))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: procrustes_distance(x, x[:, :1]), "x has width 2 and y has width 1"),
+        (lambda x: procrustes_distance(x, x[:2]), "4 items and y has 2"),
+        (lambda x: procrustes_distance(x[:1], x[:1]), "at least 2"),
+        (lambda x: procrustes_floor(x, x, shuffles=0), "shuffles must be at least 1"),
+    ],
+)
+def test_unusable_input_of_procrustes_is_refused_in_a_sentence(call, message):
     with pytest.raises(InputError, match=message):
         call(draw(4, 2, 1))

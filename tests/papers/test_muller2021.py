@@ -8,7 +8,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.figure import as_text
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers import find
 from isogloss.papers.muller2021 import published as paper
 from isogloss.papers.muller2021 import relations

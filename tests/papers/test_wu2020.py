@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from isogloss.figure import as_text
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers import find
 from isogloss.papers.wu2020 import published as paper
 from isogloss.papers.wu2020 import relations

@@ -9,11 +9,11 @@ from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.recipes.steps.lexicontext import draw_sentences, entries, single_pieces
-from isogloss.recipes.steps.ways import parse_ways
+from isogloss.mappings.specs import parse_mappings
+from isogloss.recipes.lexicon import draw_sentences, entries, single_pieces
 from isogloss.text.corpora import Lexicon
-from isogloss.vectors.types import count_types, types_of
-from tiny_commands import command_line
+from isogloss.vectors.static import count_types, types_of
+from tiny_commands import command_line, way_of
 from tiny_pretraining import write_lexicons, write_texts
 
 
@@ -29,7 +29,15 @@ def lexicons(tmp_path):
 
 def small(files, lexicons, **changes):
     train, test = lexicons
-    return {"text": files, "train": train, "test": test, "least": 1, "layers": "0,2", "device": "cpu", **changes}
+    return {
+        "text": files,
+        "train_lexicon": train,
+        "test_lexicon": test,
+        "min_count": 1,
+        "layers": "0,2",
+        "device": "cpu",
+        **changes,
+    }
 
 
 def space(stack, path, language, layer, most=None):
@@ -74,29 +82,29 @@ def test_rows_equal_an_explicit_evaluation(tiny, files, lexicons):
         for k in (1, 5, 10):
             hits = [np.sum(scores[i] >= scores[i, j]) <= k for i, j in test]
             row = table[(table.measure == f"p@{k}") & (table.layer == 2)]
-            row = row[row.variant == f"procrustes+iterative {method}"].iloc[0]
+            row = row[way_of(row) == f"procrustes+iterative {method}"].iloc[0]
             assert row.value == pytest.approx(np.mean(hits))
             assert row.n == len(test) and row.floor == pytest.approx(k / len(words_y))
             assert row.low <= row.value <= row.high
-    coverage = table[(table.measure == "coverage") & (table.variant == "test")].iloc[0]
+    coverage = table[(table.measure == "coverage") & (table.condition == "test")].iloc[0]
     assert coverage.value == pytest.approx(len(test) / len(read_pairs(lexicons[1])))
     assert set(table.task) == {"lexicon"} and set(table.seed) == {0}
 
 
 def test_every_level_way_and_layer_has_its_rows(tiny, files, lexicons, tmp_path):
     ways = "raw,centred,normalised,procrustes,procrustes+iterative,least-squares+centred,ridge+length"
-    options = small(files, lexicons, ways=ways, static="train", layers=None)
+    options = small(files, lexicons, mappings=ways, static="train", layers=None)
     table = ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     p = table[table.measure == "p@1"]
-    assert p.variant.nunique() == 14
+    assert way_of(p).nunique() == 14
     words = p[(p.unit == "word") & (p.model == "bert")]
     assert sorted(words.layer.unique()) == [0, 1, 2, 3] and len(words) == 56
     assert set(p[p.model == "static: PPMI"].unit) >= {"word"}
     assert p[p.model == "static: PPMI"].layer.isna().all()
     assert table.floor[table.measure.isin(["p@1", "p@5", "p@10"])].notna().all()
     behind = table[table.measure == "p@1_behind"]
-    assert len(behind) == 56 and (behind.groupby("variant").value.min() == 0).all()
-    assert not table.duplicated(["measure", "model", "unit", "layer", "variant", "target", "source"]).any()
+    assert len(behind) == 56 and (behind.groupby(way_of(behind)).value.min() == 0).all()
+    assert not table.duplicated(["measure", "model", "unit", "layer", "condition", "method", "target", "source"]).any()
     assert not (tmp_path / "run" / "scratch").exists()
     few = [note for note in ig_notes(tmp_path / "run") if "fitted on" in note and "arbitrary" in note]
     assert few and all(note.startswith("static: PPMI: ") for note in few), "the model has pairs enough"
@@ -106,7 +114,7 @@ def test_fewer_pairs_than_directions_is_noted(tiny, files, lexicons, tmp_path):
     train = tmp_path / "few" / lexicons[0].name
     train.parent.mkdir()
     train.write_text("\n".join(lexicons[0].read_text().splitlines()[:8]) + "\n")
-    given = small(files, (train, lexicons[1]), ways="procrustes", levels="word", layers="0")
+    given = small(files, (train, lexicons[1]), mappings="procrustes", levels="word", layers="0")
     ig.lexicon(tiny("bert"), **given, out=tmp_path / "run")
     (note,) = ig_notes(tmp_path / "run")
     assert note.startswith("procrustes was fitted on ") and "pairs for 32 directions: where the pairs do not" in note
@@ -151,10 +159,10 @@ def test_the_baseline_has_the_words_that_the_model_has_at_each_level(tiny, tmp_p
         (tmp_path / f"{language}.txt").write_text(f"{line}\n" * 3)
     (tmp_path / "en-nl.test.txt").write_text("cat kat\nchair stoel\n")
     table = ig.lexicon(
-        tiny("bert"), text={one: tmp_path / f"{one}.txt" for one in lines}, ways="raw", layers="0", static="train",
-        test=tmp_path / "en-nl.test.txt", device="cpu",
+        tiny("bert"), text={one: tmp_path / f"{one}.txt" for one in lines}, mappings="raw", layers="0", static="train",
+        test_lexicon=tmp_path / "en-nl.test.txt", device="cpu",
     )  # fmt: skip
-    floors = table[(table.measure == "p@1") & (table.variant == "raw cosine")].set_index(["unit", "model"]).floor
+    floors = table[(table.measure == "p@1") & (way_of(table) == "raw cosine")].set_index(["unit", "model"]).floor
     for unit in ("word", "piece"):
         assert floors[unit, "bert"] == floors[unit, "static: PPMI"]
     assert floors["word", "bert"] < floors["piece", "bert"], "fewer words are single pieces"
@@ -179,12 +187,11 @@ def test_words_of_the_test_are_not_learned_from():
 
 def test_single_pieces_have_their_row_of_the_matrix(tiny):
     stack = ig.load(tiny("bert"), device="cpu")
-    places, vectors = single_pieces(stack, ["cat", "sleepschair", "猫", "water"])
+    words, vectors = single_pieces(stack, ["cat", "sleepschair", "猫", "water"])
     matrix = stack.model.get_input_embeddings().weight
-    words = ["cat", "sleepschair", "猫", "water"]
-    assert 1 not in places and 0 in places
-    for place, vector in zip(places, vectors, strict=True):
-        assert torch.equal(vector, matrix[stack.tokenizer.convert_tokens_to_ids(words[place])])
+    assert "cat" in words and "sleepschair" not in words
+    for word, vector in zip(words, vectors, strict=True):
+        assert torch.equal(vector, matrix[stack.tokenizer.convert_tokens_to_ids(word)])
 
 
 def test_the_embedding_matrix_is_looked_up_too(tiny, tmp_path):
@@ -193,20 +200,20 @@ def test_the_embedding_matrix_is_looked_up_too(tiny, tmp_path):
     (tmp_path / "en-nl.train.txt").write_text("the de\nsleeps slaapt\n")
     (tmp_path / "en-nl.test.txt").write_text("cat kat\nchair stoel\n")
     table = ig.lexicon(
-        tiny("bert"), text={one: tmp_path / f"{one}.txt" for one in ("en", "nl")}, levels="piece", ways="raw",
-        test=tmp_path / "en-nl.test.txt", device="cpu",
+        tiny("bert"), text={one: tmp_path / f"{one}.txt" for one in ("en", "nl")}, levels="piece", mappings="raw",
+        test_lexicon=tmp_path / "en-nl.test.txt", device="cpu",
     )  # fmt: skip
     stack = ig.load(tiny("bert"), device="cpu")
     words = {"en": ["the", "cat", "chair", "on", "sleeps"], "nl": ["de", "kat", "op", "slaapt", "stoel"]}
     sides = {one: single_pieces(stack, words[one]) for one in words}
-    names = {one: [words[one][place] for place in sides[one][0]] for one in words}
+    names = {one: list(sides[one][0]) for one in words}
     x, y = (sides[one][1] / sides[one][1].norm(dim=1, keepdim=True) for one in ("en", "nl"))
     hits = []
     for one, other in (("cat", "kat"), ("chair", "stoel")):
         if one in names["en"] and other in names["nl"]:
             scores = y @ x[names["en"].index(one)]
             hits.append(bool((scores >= scores[names["nl"].index(other)]).sum() == 1))
-    row = table[(table.measure == "p@1") & (table.variant == "raw cosine")].iloc[0]
+    row = table[(table.measure == "p@1") & (way_of(table) == "raw cosine")].iloc[0]
     assert row.n == len(hits) > 0 and row.value == pytest.approx(np.mean(hits)) and row.unit == "piece"
     assert table.layer.isna().all()
 
@@ -220,24 +227,24 @@ def test_sentences_are_drawn_by_the_seed_and_read_lazily(files):
 
 
 def test_a_stopped_run_goes_on_and_reads_nothing_again(tiny, files, lexicons, tmp_path, monkeypatch):
-    from isogloss.recipes.steps import lexiconrows
+    from isogloss.recipes import lexicon as recipe
 
     options = small(files, lexicons)
     whole = ig.lexicon(tiny("bert"), **options, out=tmp_path / "whole")
-    judge = lexiconrows.space_rows
+    judge = recipe._induction_rows
 
-    def stop(*args, place, **more):
-        if place["layer"] == 2:
+    def stop(*args, coordinates, **more):
+        if coordinates["layer"] == 2:
             raise KeyboardInterrupt
-        return judge(*args, place=place, **more)
+        return judge(*args, coordinates=coordinates, **more)
 
-    monkeypatch.setattr(lexiconrows, "space_rows", stop)
+    monkeypatch.setattr(recipe, "_induction_rows", stop)
     with pytest.raises(KeyboardInterrupt):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
-    monkeypatch.setattr(lexiconrows, "space_rows", judge)
-    monkeypatch.setattr(lexiconrows, "type_vectors", None)  # would fail if it were called
+    monkeypatch.setattr(recipe, "_induction_rows", judge)
+    monkeypatch.setattr(recipe, "type_vectors", None)  # would fail if it were called
     again = ig.lexicon(tiny("bert"), **options, out=tmp_path / "run", resume=True)
-    key = ["measure", "unit", "variant", "layer", "source", "model"]
+    key = ["measure", "unit", "condition", "method", "layer", "source", "model"]
     left, right = (one.sort_values(key).value.tolist() for one in (whole, again))
     assert left == right
 
@@ -247,32 +254,35 @@ def test_the_command_finds_dictionaries_in_the_data_folder(tiny, files, tmp_path
     (tmp_path / "data" / "muse").mkdir(parents=True)
     write_lexicons(tmp_path / "data" / "muse")
     texts = [word for language, path in files.items() for word in ("--text", f"{language}={path}")]
-    shared = ["--least", 1, "--layers", "0", "--device", "cpu"]
+    shared = ["--min-count", 1, "--layers", "0", "--device", "cpu"]
     code, shown, told = run(
         "lexicon", tiny("bert"), *texts, *shared, "--data", tmp_path / "data", "--out", tmp_path / "a"
     )
     assert code == 0, told
     assert "rows.csv" in shown
     code, _, told = run("lexicon", tiny("bert"), *texts, *shared, "--out", tmp_path / "b")
-    assert code == 2 and "give a dictionary with --train FILE" in told
+    assert code == 2 and "give a dictionary with --train-lexicon FILE" in told
     assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"ways": "affine"}, "--ways takes raw, centred, normalised, or procrustes, .* not 'affine'"),
-        ({"ways": "procrustes+z"}, "--ways takes .* not 'procrustes\\+z'"),
-        ({"ways": "raw,raw"}, "--ways has raw twice"),
+        ({"mappings": "affine"}, "--mappings takes raw, centred, normalised, or procrustes, .* not 'affine'"),
+        ({"mappings": "procrustes+z"}, "--mappings takes .* not 'procrustes\\+z'"),
+        ({"mappings": "raw,raw"}, "--mappings has raw twice"),
         ({"levels": "words"}, "--levels takes word and piece"),
-        ({"least": 0}, "--least must be at least 1"),
-        ({"least": 10_000}, "has no word that occurs 10000 times"),
+        ({"min_count": 0}, "--min-count must be at least 1"),
+        ({"min_count": 10_000}, "has no word that occurs 10000 times"),
         ({"refine": -1}, "--refine must be at least 0"),
         ({"layers": "9"}, "has layers 0 to 3; --layers asks for 9"),
         ({"static": ["train", "qaa=x.vec"]}, "--static train stands alone"),
         ({"static": ["qaa=x.vec"]}, "--static qaa: there is no file x.vec"),
-        ({"train": ["en-de.txt"]}, "--train: none of en-de.txt is a dictionary of qaa and qab by its name"),
-        ({"train": ["missing.txt"]}, "missing.txt does not exist"),
+        (
+            {"train_lexicon": ["en-de.txt"]},
+            "--train-lexicon: none of en-de.txt is a dictionary of qaa and qab by its name",
+        ),
+        ({"train_lexicon": ["missing.txt"]}, "missing.txt does not exist"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(tiny, files, lexicons, tmp_path, changes, sentence):
@@ -283,14 +293,14 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tiny, files, lexicons, tmp_
 
 def test_a_dictionary_of_unknown_words_is_refused_before_anything_is_read(tiny, files, lexicons, tmp_path):
     (tmp_path / "qaa-qab.strange.txt").write_text("xylophone zyzzyva\nquux corge\n")
-    options = small(files, lexicons, test=tmp_path / "qaa-qab.strange.txt")
+    options = small(files, lexicons, test_lexicon=tmp_path / "qaa-qab.strange.txt")
     with pytest.raises(InputError, match="strange.txt: of its 2 pairs none has both words among the"):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_dictionary_that_is_learned_from_and_asked_is_refused(tiny, files, lexicons, tmp_path):
-    options = small(files, lexicons, train=small(files, lexicons)["test"])
+    options = small(files, lexicons, train_lexicon=small(files, lexicons)["test_lexicon"])
     with pytest.raises(InputError, match="all its words are asked by .*, and what is asked is not learned from"):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -310,15 +320,17 @@ def test_one_language_and_models_of_other_shapes_are_refused(tiny, files, lexico
             setattr(config, key, value)
         AutoModel.from_config(config).save_pretrained(tmp_path / name)
         tokenizer.save_pretrained(tmp_path / name)
-    with pytest.raises(InputError, match="is 32 wide and .*wide 48; raw needs equal widths: choose others with --ways"):
+    with pytest.raises(
+        InputError, match="is 32 wide and .*wide 48; raw needs equal widths: choose others with --mappings"
+    ):
         ig.lexicon(tiny("bert"), other=tmp_path / "wide", **small(files, lexicons))
-    table = ig.lexicon(tiny("bert"), other=tmp_path / "wide", **small(files, lexicons, ways="ridge+centred"))
+    table = ig.lexicon(tiny("bert"), other=tmp_path / "wide", **small(files, lexicons, mappings="ridge+centred"))
     assert math.isfinite(table.value.sum())
     with pytest.raises(InputError, match="has 3 layers and .*deep has 4; layer k of one is compared with layer k"):
         ig.lexicon(tiny("bert"), other=tmp_path / "deep", **small(files, lexicons, layers=None))
 
 
 def test_ways_are_read_in_their_order():
-    found = parse_ways("raw, centred,procrustes+iterative")
+    found = parse_mappings("raw, centred,procrustes+iterative")
     assert [one.name for one in found] == ["raw", "centred", "procrustes+iterative"]
     assert [one.learns for one in found] == [False, False, True]

@@ -10,8 +10,8 @@ from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
 from isogloss.mappings import normalisation
+from isogloss.mappings.specs import MappingSpec
 from isogloss.recipes import task_scores
-from isogloss.recipes.steps.ways import Way
 from isogloss.recipes.stitch import (
     WordReading,
     choose_word_pairs,
@@ -206,13 +206,13 @@ def test_pairs_and_spaces_are_of_one_reading_of_the_text(planted, tmp_path, monk
 
 def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
     seen = []
-    fit = Way.fit
+    fit = MappingSpec.fit
 
     def watched(self, x, y, **more):
         seen.append((more["refine"], fit(self, x, y, **more)))
         return seen[-1][1]
 
-    monkeypatch.setattr(Way, "fit", watched)
+    monkeypatch.setattr(MappingSpec, "fit", watched)
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "refine": 2}
     ig.stitch(planted[0], parallel_text(12), other=planted[1], **options)
     ((rounds, mapping),) = seen

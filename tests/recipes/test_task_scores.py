@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from isogloss.measures.counts import Score, f1
+from isogloss.measures.scores import Score, f1
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import ScoredModel, read_scores, result_rows, save_scores
 from isogloss.runs.table import row

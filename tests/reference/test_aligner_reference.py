@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from isogloss.measures.aligner import Model, Table, best_links, count_words, expect, fit, flip, maximise
+from isogloss.measures.word_alignment import Model, Table, best_links, count_words, expect, fit, flip, maximise
 
 NULL = None
 SOURCE = ["the house is small", "the book", "a small book the", "a house", "the the book is a house", "is"]

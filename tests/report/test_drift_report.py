@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from browsing import NEEDED, visit
 
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.recipes.steps.effects import effect_rows
 from isogloss.report import verdict, write_figures, write_report
 from isogloss.report.defectfigure import write_defect_figures

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.measures.curves import balance_step
+from isogloss.measures.perplexity import balance_step
 from isogloss.training import checkpoints as kept
 from isogloss.training import stopping
 from isogloss.training.loop import train

@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 from isogloss.errors import InputError
 from isogloss.integrations.curve import Curve, Log
 from isogloss.integrations.trainer import refuse_sharded, stack_of, steps_in_epoch
-from isogloss.measures.language import UNITS
+from isogloss.measures.perplexity import UNITS
 from isogloss.seeds import seed_of
 from isogloss.text.corpora import Corpus
 from isogloss.training.probes import Probe, Reading

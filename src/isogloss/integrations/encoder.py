@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isogloss.mappings import Mapping, Normalisation
-from isogloss.measures.neighbours import unit_rows
+from isogloss.measures.retrieval import unit_rows
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus

@@ -1,9 +1,8 @@
 """Mappings between two spaces: fitted on pairs, kept as frozen records, saved as safetensors."""
 
-from isogloss.mappings.mapping import RESTORES, Mapping
+from isogloss.mappings.mapping import RESTORES, Mapping, load_mapping, save
 from isogloss.mappings.methods import MAPPINGS, Method, fit_mapping, least_squares, procrustes, ridge, unmapped
 from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation, streamed_normalisations
-from isogloss.mappings.storing import load_mapping, save
 
 __all__ = [
     "MAPPINGS",

@@ -1,16 +1,26 @@
-"""A fitted map from one space to another, with what was done to both of them before.
+"""A fitted map from one space to another, with what was done to both of them before, and its safetensors file.
 
-Row convention: a mapped row is x W', with W of shape (width of y, width of x).
+Row convention: a mapped row is x W', with W of shape (width of y, width of x). A file holds the matrices, and what they
+are in its metadata.
 """
 
+import os
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.files import whole
 from isogloss.mappings.normalise import Normalisation
 
 RESTORES = ("normalised", "recentred", "raw")
+FORMAT = "isogloss mapping 1"
+_SIDES = ("source", "target")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +77,51 @@ class Mapping:
 
 def _like(tensor: Tensor, x: Tensor) -> Tensor:
     return tensor.to(x.dtype).to(x.device)
+
+
+def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
+    """Write a mapping to a safetensors file, whole or not at all; returns where it is.
+
+    >>> save(procrustes(x, y), "w.safetensors")  # doctest: +SKIP
+    """
+    file = Path(path)
+    tensors = {"weight": mapping.weight.contiguous()}
+    facts = {"format": FORMAT, "method": mapping.method, "pairs": str(mapping.pairs), "restore": mapping.restore}
+    for side in _SIDES:
+        shape: Normalisation = getattr(mapping, side)
+        tensors |= {f"{side}.means": shape.means.contiguous(), f"{side}.mean": shape.mean.contiguous()}
+        facts |= {f"{side}.kind": shape.kind, f"{side}.lengths": str(shape.lengths)}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with whole(file) as beside:
+        save_file(tensors, beside, metadata=facts)
+    return file
+
+
+def load_mapping(path: str | os.PathLike[str]) -> Mapping:
+    """The mapping that `save` wrote; a file that is missing, damaged or something else is an InputError."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"there is no file {file}; a mapping is what ig.save wrote")
+    try:
+        with safe_open(file, framework="pt") as opened:
+            facts: dict[str, str] = opened.metadata() or {}
+            tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file} is damaged, cut off or no safetensors file ({error}); save it again") from error
+    if facts.get("format") != FORMAT:
+        raise InputError(f"{file} holds tensors, but no mapping that ig.save wrote")
+    try:
+        sides = [_side(name, facts, tensors) for name in _SIDES]
+        weight, pairs = tensors["weight"], int(facts["pairs"])
+        mapping = Mapping(facts["method"], weight, sides[0], sides[1], pairs, facts["restore"])
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{file} lacks a part of a mapping ({error}); save it again") from error
+    widths = (mapping.target.width, mapping.source.width)
+    if weight.dtype != torch.float64 or tuple(weight.shape) != widths:
+        raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
+    return mapping
+
+
+def _side(name: str, facts: dict[str, Any], tensors: dict[str, Tensor]) -> Normalisation:
+    lengths = facts[f"{name}.lengths"] == "True"
+    return Normalisation(facts[f"{name}.kind"], tensors[f"{name}.means"], lengths, tensors[f"{name}.mean"])

@@ -18,7 +18,7 @@ from isogloss.errors import InputError
 from isogloss.mappings.mapping import Mapping
 from isogloss.mappings.normalise import Normalisation, normalisation
 from isogloss.measures.inputs import double, paired
-from isogloss.measures.neighbours import mutual
+from isogloss.measures.retrieval import mutual
 
 Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]
@@ -50,12 +50,20 @@ def fit_mapping(
 ) -> Mapping:
     """Fit a map from x (n, d_x) to y (n, d_y), whose rows correspond.
 
-    normalise: what is done to each space first, see `isogloss.mappings.normalise`. spaces: all vectors of each side,
-    whose means count; x and y themselves where it is None. shapes: the normalisations of both sides where they are
-    known already, as of spaces too large to be held; normalise then has no say. restore: see `Mapping`. refine: rounds
-    in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS, and the map is
-    fitted again (Conneau et al. 2018 take 5); the first 10,000 rows are looked at, so spaces should be in order of
-    frequency. strength: of ridge.
+    Args:
+        x: (n, d_x) vectors of the source space.
+        y: (n, d_y) their counterparts in the target space.
+        method: one of `MAPPINGS`.
+        normalise: what is done to each space first, see `isogloss.mappings.normalise`.
+        spaces: all vectors of each side, whose means count; x and y themselves where it is None.
+        shapes: the normalisations of both sides where they are known already, as of spaces too large to be held;
+            `normalise` is then not used.
+        restore: in which terms mapped vectors are given, see `Mapping`.
+        refine: rounds in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS,
+            and the map is fitted again (Conneau et al. 2018 take 5). The first 10,000 rows are looked at, so spaces
+            should be in order of frequency.
+        strength: of ridge.
+
     """
     if method not in MAPPINGS:
         raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
@@ -77,8 +85,8 @@ def fit_mapping(
     if refine:
         near_x, near_y = double(source(whole_x[:MOST_REFINED])), double(target(whole_y[:MOST_REFINED]))
         for _ in range(refine):
-            found, _ = mutual(near_x @ weight.T, near_y, method="csls")
-            weight, pairs = solve(near_x[found[:, 0]], near_y[found[:, 1]], strength), found.shape[0]
+            matched, _ = mutual(near_x @ weight.T, near_y, method="csls")
+            weight, pairs = solve(near_x[matched[:, 0]], near_y[matched[:, 1]], strength), matched.shape[0]
     return Mapping(method, weight.cpu(), source, target, pairs, restore)
 
 
@@ -101,9 +109,7 @@ def procrustes(
     >>> (turn(torch.tensor([[5.0, 0.0]])) + 0).round(decimals=4).tolist()
     [[0.0, 5.0]]
     """
-    return fit_mapping(
-        x, y, method="procrustes", normalise=normalise, spaces=spaces, restore=restore, refine=refine
-    )  # fmt: skip
+    return fit_mapping(x, y, method="procrustes", normalise=normalise, spaces=spaces, restore=restore, refine=refine)
 
 
 def least_squares(
@@ -119,9 +125,7 @@ def least_squares(
 
     Of several equally good ones, as there are with fewer pairs than directions, the smallest. See `fit_mapping`.
     """
-    return fit_mapping(
-        x, y, method="least-squares", normalise=normalise, spaces=spaces, restore=restore, refine=refine
-    )  # fmt: skip
+    return fit_mapping(x, y, method="least-squares", normalise=normalise, spaces=spaces, restore=restore, refine=refine)
 
 
 def ridge(
@@ -169,8 +173,8 @@ def _ridge(x: Tensor, y: Tensor, strength: float) -> Tensor:
 
 
 MAPPINGS = {
-    one.name: one
-    for one in (
+    method.name: method
+    for method in (
         Method("procrustes", _procrustes, True, "Schonemann 1966; Conneau, Wu et al. 2020"),
         Method("least-squares", _least_squares, False, "Mikolov, Le & Sutskever 2013"),
         Method("ridge", _ridge, False, "Hoerl & Kennard 1970"),

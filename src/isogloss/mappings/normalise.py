@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures.inputs import matrix
-from isogloss.measures.neighbours import unit_rows
+from isogloss.measures.retrieval import unit_rows
 
 NORMALISATIONS = ("none", "centred", "length", "iterative")
 ROUNDS = 5
@@ -59,7 +59,7 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
 
     >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     >>> shaped = normalisation(space)(space)
-    >>> [round(one, 4) for one in shaped.norm(dim=1).tolist()], bool((shaped.mean(dim=0).abs() < 0.2).all())
+    >>> [round(length, 4) for length in shaped.norm(dim=1).tolist()], bool((shaped.mean(dim=0).abs() < 0.2).all())
     ([1.0, 1.0, 1.0], True)
     """
     count, lengths = _rounds(kind, rounds)
@@ -83,39 +83,39 @@ def streamed_normalisations(
     where there is none.
 
     >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
-    >>> (found,) = streamed_normalisations(lambda: [space[None, :2], space[None, 2:]])
-    >>> bool(torch.allclose(found.means, normalisation(space).means))
+    >>> (streamed,) = streamed_normalisations(lambda: [space[None, :2], space[None, 2:]])
+    >>> bool(torch.allclose(streamed.means, normalisation(space).means))
     True
     """
     count, lengths = _rounds(kind, rounds)
-    found: list[Normalisation] = []
+    shapes: list[Normalisation] = []
     for _ in range(max(1, count)):
         raw: list[Tensor] = []
         shaped: list[Tensor] = []
         n = 0
         for chunk in read():
             n += chunk.shape[1]
-            parts = [matrix(one, name="a space") for one in chunk]
+            parts = [matrix(space, name="a space") for space in chunk]
             # The last division of what is known so far is the first of this round.
-            turned = [shape(one) for shape, one in zip(found, parts, strict=True)] if found else parts
-            turned = [unit_rows(one) for one in turned] if lengths and not found else turned
+            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)] if shapes else parts
+            turned = [unit_rows(part) for part in turned] if lengths and not shapes else turned
             raw, shaped = _added(raw, parts), _added(shaped, turned)
         if not n:
             raise InputError("there are no vectors to take the means of")
-        own = [one.mean for one in found] or [total / n for total in raw]
-        known = [one.means for one in found] or [one.new_zeros((0, len(one))) for one in own]
+        own = [shape.mean for shape in shapes] or [total / n for total in raw]
+        known = [shape.means for shape in shapes] or [mean.new_zeros((0, len(mean))) for mean in own]
         news = [total[None] / n if count else total.new_zeros((0, len(total))) for total in shaped]
-        found = [
+        shapes = [
             Normalisation(kind, torch.cat([old, new]), lengths, mean)
             for old, new, mean in zip(known, news, own, strict=True)
         ]
-    return found
+    return shapes
 
 
 def _added(totals: list[Tensor], parts: list[Tensor]) -> list[Tensor]:
     """Sums of rows, each (d,), with those of these parts (n, d) added."""
-    sums = [_double_sum(one) for one in parts]
-    return [total + one for total, one in zip(totals, sums, strict=True)] if totals else sums
+    sums = [_double_sum(part) for part in parts]
+    return [total + added for total, added in zip(totals, sums, strict=True)] if totals else sums
 
 
 def _rounds(kind: str, rounds: int) -> tuple[int, bool]:

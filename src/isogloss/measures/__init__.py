@@ -1,31 +1,19 @@
-"""Measures: pure functions of tensors to numbers. Each declares its direction, range and invariances (`MEASURES`)."""
+"""Measures: pure functions of tensors to numbers. Each declares its facts once (`MEASURES`, `describe`)."""
 
-from isogloss.measures.answers import answer_f1, exact_match, normalise_answer
-from isogloss.measures.blocks import (
-    block_gram,
-    block_hsic,
-    block_size,
-    cka_from_blocks,
-    even_blocks,
-    gram_hsic,
-    jackknife,
-    jackknife_interval,
-    leave_one_out,
-    shuffled_hsic,
+from isogloss.measures.cka import (
+    FORMS,
+    CkaStream,
+    Estimate,
+    cka,
+    cka_floor,
+    cka_forms,
+    cka_minibatch,
+    cka_of_pairs,
+    cka_rbf,
+    cka_rbf_of_pairs,
+    cka_shuffled,
+    cka_uncentred,
 )
-from isogloss.measures.correlation import Correlation, correlation
-from isogloss.measures.curves import (
-    Band,
-    OverSeeds,
-    balance,
-    balance_interval,
-    balance_step,
-    band,
-    crossing,
-    crossing_interval,
-    crossings,
-)
-from isogloss.measures.forms import FORMS, cka_forms
 from isogloss.measures.geometry import (
     anisotropy,
     cosine_distances,
@@ -33,62 +21,48 @@ from isogloss.measures.geometry import (
     l2_distances,
     l2_drift,
     neighbourhood_overlap,
+    procrustes_distance,
+    procrustes_floor,
 )
-from isogloss.measures.intervals import mean_interval, wilson
-from isogloss.measures.labels import SpanCounts, accuracy, repair_bio, span_counts, span_f1, spans
-from isogloss.measures.language import Likelihood, perplexity, perplexity_interval
-from isogloss.measures.lexicon import induction
-from isogloss.measures.neighbours import METHODS, mutual, nearest
-from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
-from isogloss.measures.registry import MEASURES, Measure, measure
-from isogloss.measures.retrieval import Retrieval, retrieval, retrieve
-from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
-from isogloss.measures.similarity import cka, cka_floor, cka_minibatch, cka_rbf, cka_shuffled, cka_uncentred
-from isogloss.measures.stream import CkaStream, Estimate
-from isogloss.measures.streaming import (
-    PairSums,
-    SideSums,
-    cka_from_sums,
-    floor_from_sums,
-    pair_sums,
-    shift,
-    side_sums,
+from isogloss.measures.parsing import Attachment, attachment, best_tree, las, uas
+from isogloss.measures.perplexity import Likelihood, perplexity, perplexity_interval
+from isogloss.measures.registry import MEASURES, Measure, MeasureFacts, describe, measure
+from isogloss.measures.retrieval import METHODS, Retrieval, induction, mutual, nearest, retrieval, retrieve
+from isogloss.measures.scores import (
+    accuracy,
+    answer_f1,
+    exact_match,
+    normalise_answer,
+    repair_bio,
+    span_counts,
+    span_f1,
 )
-from isogloss.measures.trees import Attachment, attachment, best_tree, las, uas
+from isogloss.measures.statistics import Interval, correlation, jackknife_interval, mean_over_seeds
+from isogloss.measures.word_alignment import align_words, alignment_error_rate, argmax_links, itermax_links
 
 __all__ = [
     "FORMS",
     "MEASURES",
     "METHODS",
     "Attachment",
-    "Band",
     "CkaStream",
-    "Correlation",
     "Estimate",
+    "Interval",
     "Likelihood",
     "Measure",
-    "OverSeeds",
-    "PairSums",
+    "MeasureFacts",
     "Retrieval",
-    "SideSums",
-    "SpanCounts",
     "accuracy",
+    "align_words",
+    "alignment_error_rate",
     "anisotropy",
     "answer_f1",
+    "argmax_links",
     "attachment",
-    "balance",
-    "balance_interval",
-    "balance_step",
-    "band",
     "best_tree",
-    "block_gram",
-    "block_hsic",
-    "block_size",
     "cka",
     "cka_floor",
     "cka_forms",
-    "cka_from_blocks",
-    "cka_from_sums",
     "cka_minibatch",
     "cka_of_pairs",
     "cka_rbf",
@@ -98,27 +72,20 @@ __all__ = [
     "correlation",
     "cosine_distances",
     "cosine_drift",
-    "crossing",
-    "crossing_interval",
-    "crossings",
-    "even_blocks",
+    "describe",
     "exact_match",
-    "floor_from_sums",
-    "gram_hsic",
     "induction",
-    "jackknife",
+    "itermax_links",
     "jackknife_interval",
     "l2_distances",
     "l2_drift",
     "las",
-    "leave_one_out",
-    "mean_interval",
+    "mean_over_seeds",
     "measure",
     "mutual",
     "nearest",
     "neighbourhood_overlap",
     "normalise_answer",
-    "pair_sums",
     "perplexity",
     "perplexity_interval",
     "procrustes_distance",
@@ -126,12 +93,7 @@ __all__ = [
     "repair_bio",
     "retrieval",
     "retrieve",
-    "shift",
-    "shuffled_hsic",
-    "side_sums",
     "span_counts",
     "span_f1",
-    "spans",
     "uas",
-    "wilson",
 ]

@@ -1,16 +1,27 @@
-"""How far a space moved, how narrow it is, and whether its neighbourhoods stayed: distances rather than alignment."""
+"""How far a space moved, how narrow it is, whether its neighbourhoods stayed, and what is left after a rotation.
+
+A plain distance between two models that were trained apart says little: the same arrangement of words may lie turned in
+another direction. Procrustes analysis first turns one onto the other as well as can be, reflections allowed, and then
+measures what remains.
+"""
+
+import math
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double, matrix, mean_row, paired
-from isogloss.measures.neighbours import TIE, Scoring, score_blocks, unit_rows
+from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width
 from isogloss.measures.registry import measure
+from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
 
 
 @measure(
     "l2_drift",
+    title="L2 distance",
+    explanation="How far a word's vector lies from the same word's in the other model, or in this one at its start. "
+    "Models that were trained apart may hold the same arrangement turned another way, and be far apart all the same.",
+    neutral=True,
     higher_is_better=False,
     range=(0.0, float("inf")),
     invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
@@ -29,12 +40,15 @@ def l2_drift(x: Tensor, y: Tensor) -> float:
 
 def l2_distances(x: Tensor, y: Tensor) -> Tensor:
     """The Euclidean distance of each row of x (n, d) to its counterpart in y (n, d) -> (n,), float64."""
-    x, y = _same_width(x, y)
+    x, y = _drift_sides(x, y)
     return (x - y).norm(dim=1)
 
 
 @measure(
     "cosine_drift",
+    title="Cosine distance",
+    explanation="As the distance, but only by direction: 0 is the same direction, 1 none in common.",
+    neutral=True,
     higher_is_better=False,
     range=(0.0, 2.0),
     invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
@@ -51,7 +65,7 @@ def cosine_drift(x: Tensor, y: Tensor) -> float:
 
 def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
     """1 - cos of each row of x (n, d) with its counterpart in y (n, d) -> (n,), float64."""
-    x, y = _same_width(x, y)
+    x, y = _drift_sides(x, y)
     cosines = (unit_rows(x) * unit_rows(y)).sum(dim=1)
     # Rounding lets the cosine of equal vectors exceed 1, which would be a negative distance.
     return (1 - cosines).clamp(min=0, max=2)
@@ -59,6 +73,10 @@ def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
 
 @measure(
     "anisotropy",
+    title="Anisotropy",
+    explanation="How far all sentences of a language point the same way. Near 1 they lie in a narrow cone, where raw "
+    "cosines say little; near 0 they spread in every direction. Neither end is better in itself.",
+    neutral=True,
     higher_is_better=False,
     range=(-1.0, 1.0),
     invariances=("rotation", "scale", "permutation of items"),
@@ -81,10 +99,11 @@ def anisotropy(x: Tensor) -> float:
 
 @measure(
     "neighbourhood_overlap",
+    title="Overlap of neighbourhoods",
+    explanation="Which share of the items nearest to an item in one space are also nearest to it in the other.",
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "permutation of items", "symmetric"),
-    paper="",
 )
 def neighbourhood_overlap(
     x: Tensor, y: Tensor, *, k: int = 10, method: str = "cosine", block: int | None = None
@@ -101,7 +120,7 @@ def neighbourhood_overlap(
         raise InputError(f"k must lie between 1 and n - 1 = {n - 1}, not {k}")
     if method not in ("cosine", "centred"):
         raise InputError(f"unknown method {method!r} of neighbourhoods; known are cosine, centred")
-    sides = [unit_rows(side - mean_row(side) if method == "centred" else side) for side in (x, y)]
+    sides = [unit_rows(centre_rows(side) if method == "centred" else side) for side in (x, y)]
     blocks = [score_blocks(Scoring(side, side, "cosine"), block=block) for side in sides]
     total = 0.0
     for (rows, tile_x), (_, tile_y) in zip(*blocks, strict=True):
@@ -119,10 +138,73 @@ def _membership(tile: Tensor, rows: Tensor, k: int) -> Tensor:
     return above + tied * ((k - above.sum(dim=1)) / tied.sum(dim=1))[:, None]
 
 
-def _same_width(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _drift_sides(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     x, y = paired(x, y)
-    if x.shape[1] != y.shape[1]:
-        raise InputError(
-            f"x has width {x.shape[1]} and y has width {y.shape[1]}; a drift compares vectors of one width"
-        )
+    same_width(x, y, "a drift compares vectors of one width")
     return double(x), double(y)
+
+
+# Distance after a rotation
+
+
+@measure(
+    "procrustes_distance",
+    title="Distance after Procrustes",
+    explanation="What is left of the distance when one model's words are turned onto the other's as well as can be: 0 "
+    "is the same arrangement. Chance is what shuffled words leave.",
+    neutral=True,
+    higher_is_better=False,
+    range=(0.0, 1.0),
+    invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),
+    paper="Gower 1975, Generalized Procrustes Analysis; Schonemann 1966",
+)
+def procrustes_distance(x: Tensor, y: Tensor) -> float:
+    """What is left of y (n, d) after x (n, d) was laid onto it: 0 if they have one shape, at most 1; in float64.
+
+    With Xc and Yc centred, W orthogonal (it may reflect) and s > 0 a scale,
+
+        min over s, W of |s Xc W - Yc|^2 / |Yc|^2 = 1 - (|Xc' Yc|_* / (|Xc| |Yc|))^2,
+
+    where |.| is the Frobenius norm and |.|_* the sum of singular values: the `disparity` of `scipy.spatial.procrustes`.
+
+    The footgun: d x d numbers are fitted. Two *independent* sets of n items leave far less than 1 unless n is much
+    larger than d; read each value against `procrustes_floor`. NaN where a side does not vary.
+
+    >>> x = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> round(procrustes_distance(x, 5 * x.flip(1) + 3), 6), round(procrustes_distance(x, x[[1, 0, 2]]), 6)
+    (0.0, 0.48)
+    """
+    return _residual(*_centred(x, y))
+
+
+def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) -> float:
+    """What `procrustes_distance` leaves when the pairs are shuffled: the mean over `shuffles` seeded shuffles.
+
+    The distance of two spaces that have nothing to do with each other, at this n, d and spread of directions. Shuffles
+    differ little among themselves, and each costs as much as the value: one is the default.
+    """
+    if shuffles < 1:
+        raise InputError(f"shuffles must be at least 1, not {shuffles}")
+    x, y = _centred(x, y)
+    generator = torch.Generator().manual_seed(seed)
+    orders = (torch.randperm(x.shape[0], generator=generator).to(y.device) for _ in range(shuffles))
+    return sum(_residual(x, y[order]) for order in orders) / shuffles
+
+
+def _centred(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    x, y = paired(x, y, at_least=2)
+    same_width(x, y, "a rotation leads from a space to one equally wide")
+    return centre_rows(double(x)), centre_rows(double(y))
+
+
+def _residual(x: Tensor, y: Tensor) -> float:
+    """The residual of centred x and y (n, d), float64."""
+    norms = float(x.norm() * y.norm())
+    if norms == 0:
+        return math.nan
+    if x.shape[0] < x.shape[1]:
+        # With fewer items than directions, X' = Q R and X'Y = Q_x (R_x R_y') Q_y' has the singular values of an n x n.
+        x, y = (torch.linalg.qr(side.T, mode="r").R.T for side in (x, y))
+    product = (x.T @ y).cpu()  # finding singular values has little to do in parallel: a GPU is no quicker at it
+    share = float(torch.linalg.svdvals(product).sum()) / norms
+    return max(0.0, 1 - share * share)

@@ -1,13 +1,17 @@
 """The border of the measures: what comes in is checked once here, and trusted inside."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
+
+Sums = TypeVar("Sums")
 
 
 def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
@@ -43,20 +47,18 @@ def tensor_of(x: Any, name: str) -> Tensor:
         raise InputError(f"{name} must be a tensor or an array of numbers, (items, width): {error}") from None
 
 
-def enough_for_cka(n: int, *, biased: bool) -> None:
-    """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
-    needed = 2 if biased else 4
-    if n < needed:
-        kind = "biased" if biased else "debiased"
-        raise InputError(f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
-
-
 def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
     """`x` (n, dx) and `y` (n, dy), checked, with as many rows each: row i of one corresponds to row i of the other."""
     x, y = matrix(x, name="x", at_least=at_least), matrix(y, name="y", at_least=at_least)
     if x.shape[0] != y.shape[0]:
         raise InputError(f"x has {x.shape[0]} items and y has {y.shape[0]}; row i of x must correspond to row i of y")
     return x, y
+
+
+def same_width(x: Tensor, y: Tensor, why: str) -> None:
+    """Refuse x (n, dx) and y (m, dy) of different widths; `why` ends the sentence."""
+    if x.shape[1] != y.shape[1]:
+        raise InputError(f"x has width {x.shape[1]} and y has width {y.shape[1]}; {why}")
 
 
 def double(x: Tensor) -> Tensor:
@@ -71,3 +73,15 @@ def mean_row(x: Tensor) -> Tensor:
     and not rounding noise that a normalised measure would blow up to full size.
     """
     return x[0] + (x - x[0]).mean(dim=0)
+
+
+def centre_rows(x: Tensor) -> Tensor:
+    """Vectors (..., n, d) less their mean over the n items, which is exact where all are equal (see `mean_row`)."""
+    first = x[..., :1, :]
+    return x - (first + (x - first).mean(dim=-2, keepdim=True))
+
+
+def field_by_field(operation: Callable[[Any, Any], Any], first: Sums, second: Sums) -> Sums:
+    """Add or subtract two records of sums (dataclasses): the operation applied to each of their fields."""
+    names = (field.name for field in fields(first))  # type: ignore[arg-type]
+    return type(first)(*(operation(getattr(first, name), getattr(second, name)) for name in names))

@@ -1,5 +1,17 @@
 """Retrieval: how often the nearest neighbour in the other language is the translation.
 
+Scores between two sets of vectors are made block by block: a large n x m matrix is never built. All methods work on
+vectors of length one:
+
+    cosine        cos(x, y)
+    csls          2 cos(x, y) - r(x) - r(y), r the mean cosine to the k nearest in the other set (Conneau et al. 2018)
+    margin        cos(x, y) / ((r(x) + r(y)) / 2) (Artetxe & Schwenk 2019)
+    centred       cosine after subtracting each set's mean
+    centred-csls  CSLS after subtracting each set's mean
+
+Plain cosine suffers from hubs: a few candidates that are near to everything and are retrieved for every query. CSLS and
+the margin take off what a candidate gives to everybody.
+
 The rank of the right answer is 1 plus the number of wrong candidates that score as high or higher. **Ties count against
 us**: a collapsed encoder that gives every sentence the same vector must not score 100%. Scores closer than rounding
 (1e-6 in float32) are ties.
@@ -10,28 +22,203 @@ its copy. Pass the texts as `keys_x` and `keys_y`; a copy of a right answer is t
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double, tensor_of
-from isogloss.measures.intervals import mean_interval, wilson
-from isogloss.measures.neighbours import (
-    TIE,
-    Scoring,
-    adjusted,
-    centres,
-    cosine_scoring,
-    kept,
-    pair_scores,
-    score_blocks,
-)
-from isogloss.measures.registry import Measure, register
+from isogloss.measures.inputs import centre_rows, double, matrix, same_width, tensor_of
+from isogloss.measures.registry import measure
+from isogloss.measures.statistics import mean_interval, wilson_interval
 
+METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
+INDUCTION_METHODS = ("cosine", "csls")
 Gold = Sequence[Collection[int]] | Tensor
+
+# Scores held at once: 128 MiB in float32. Larger blocks are hardly faster, and smaller ones starve the matrix product.
+SCORES_AT_ONCE = 2**25
+
+# Cosines that are held to be read several times: 16 MiB in float32.
+MOST_HELD_COSINES = 2**22
+
+# Cosines of unit vectors that differ by less than this are equal up to rounding.
+TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
+
+
+# Scores and nearest neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """What a block of scores is made of.
+
+    Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, the mean cosine of each row to its k nearest in
+    the other set, `near_x` (n,) and `near_y` (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), where
+    they are held, are not computed again.
+    """
+
+    x: Tensor
+    y: Tensor
+    form: str
+    near_x: Tensor | None = None
+    near_y: Tensor | None = None
+    cosines: Tensor | None = None
+
+    def flipped(self) -> "Scoring":
+        """The same scores with queries and candidates exchanged."""
+        cosines = None if self.cosines is None else self.cosines.T.contiguous()
+        return Scoring(self.y, self.x, self.form, self.near_y, self.near_x, cosines)
+
+
+def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, block: int | None = None) -> Scoring:
+    """Prepare scores between x (n, d) and y (m, d); `k` neighbours for CSLS and the margin."""
+    return adjusted(cosine_scoring(x, y, centred=centres(method)), method=method, k=k, block=block)
+
+
+def centres(method: str) -> bool:
+    """Whether a method subtracts each set's mean; an unknown one is refused."""
+    if method not in METHODS:
+        raise InputError(f"unknown retrieval method {method!r}; known are {', '.join(METHODS)}")
+    return method.startswith("centred")
+
+
+def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
+    """Cosines between x (n, d) and y (m, d), which the scores of every method are made of."""
+    x, y = matrix(x, name="x"), matrix(y, name="y")
+    same_width(x, y, "vectors to compare need the same width")
+    if x.dtype != y.dtype:
+        x, y = x.double(), y.double()
+    x, y = (unit_rows(centre_rows(side) if centred else side) for side in (x, y))
+    return Scoring(x, y, "cosine")
+
+
+def adjusted(plain: Scoring, *, method: str, k: int = 10, block: int | None = None) -> Scoring:
+    """A method's scores from its cosines; `k` neighbours for CSLS and the margin."""
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+    form = method.removeprefix("centred-").replace("centred", "cosine")
+    if form == "cosine":
+        return plain
+    near_x = top(plain, k=k, block=block)[0].mean(dim=1)
+    near_y = top(plain.flipped(), k=k, block=block)[0].mean(dim=1)
+    return replace(plain, form=form, near_x=near_x, near_y=near_y)
+
+
+def hold_cosines(plain: Scoring) -> Scoring:
+    """The same with all cosines computed now, unless there are too many: for whoever reads them more than once."""
+    few = plain.x.shape[0] * plain.y.shape[0] <= MOST_HELD_COSINES
+    return replace(plain, cosines=plain.x @ plain.y.T) if few else plain
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows of `x` (n, d) divided by their lengths; rows of zeros stay zero."""
+    return x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+def score_blocks(
+    scores: Scoring, rows: Tensor | None = None, *, block: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The scores of the queries `rows` (all if None), some at a time: yields (row numbers (b,), scores (b, m)).
+
+    The scores are written into one buffer that is used again for the next block; whoever consumes them may overwrite
+    them and must not keep them. (Fresh memory for each block costs as much time as the product itself.)
+    """
+    m = scores.y.shape[0]
+    rows = torch.arange(scores.x.shape[0], device=scores.x.device) if rows is None else rows
+    size = min(block or max(1, SCORES_AT_ONCE // m), max(1, rows.numel()))
+    buffer = scores.x.new_empty(size, m)
+    for part in torch.split(rows, size):
+        tile = buffer[: part.numel()]  # (b, m)
+        if scores.cosines is None:
+            torch.mm(scores.x[part], scores.y.T, out=tile)
+        else:
+            torch.index_select(scores.cosines, 0, part, out=tile)
+        yield part, _adjust(tile, scores, part)
+
+
+def _adjust(tile: Tensor, scores: Scoring, rows: Tensor) -> Tensor:
+    """Cosines (b, m) to scores, in place."""
+    if scores.near_x is None or scores.near_y is None:
+        return tile
+    if scores.form == "csls":
+        return tile.mul_(2).sub_(scores.near_x[rows, None]).sub_(scores.near_y)
+    return tile.div_(_margin_divisor(scores.near_x[rows, None], scores.near_y))
+
+
+def _margin_divisor(near_x: Tensor, near_y: Tensor) -> Tensor:
+    # Where neighbours point away from each other the divisor would turn negative and reverse the order.
+    return ((near_x + near_y) / 2).clamp(min=torch.finfo(near_x.dtype).eps)
+
+
+def pair_scores(scores: Scoring, pairs: Tensor) -> Tensor:
+    """The scores of given pairs: row numbers (p, 2) into x and y -> (p,)."""
+    parts = []
+    for part in torch.split(pairs, 2**16):
+        i, j = part.T
+        cosine = (scores.x[i] * scores.y[j]).sum(dim=1)
+        if scores.near_x is not None and scores.near_y is not None:
+            near_x, near_y = scores.near_x[i], scores.near_y[j]
+            cosine = 2 * cosine - near_x - near_y if scores.form == "csls" else cosine / _margin_divisor(near_x, near_y)
+        parts.append(cosine)
+    return torch.cat(parts) if parts else scores.x.new_empty(0)
+
+
+def top(scores: Scoring, rows: Tensor | None = None, *, k: int, block: int | None = None) -> tuple[Tensor, Tensor]:
+    """The `k` best candidates of each query: (scores (q, k), candidate numbers (q, k)), best first."""
+    k = min(k, scores.y.shape[0])
+    best = [tile.topk(k) for _, tile in score_blocks(scores, rows, block=block)]
+    return torch.cat([part.values for part in best]), torch.cat([part.indices for part in best])
+
+
+def nearest(
+    x: Tensor,
+    y: Tensor,
+    *,
+    method: str = "cosine",
+    k: int = 10,
+    neighbours: int = 10,
+    rows: Tensor | None = None,
+    block: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The `k` best candidates in y for the rows of x: scores (n, k) and row numbers of y (n, k), best first.
+
+    Args:
+        x: (n, d) queries.
+        y: (m, d) candidates.
+        method: one of `METHODS`.
+        k: how many candidates.
+        neighbours: the k of CSLS and the margin.
+        rows: restricts the queries, while hubs are still judged by all of x.
+        block: queries that are scored at once; None for as many as fit.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
+    [1, 0]
+
+    """
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+    return top(scoring(x, y, method=method, k=neighbours, block=block), rows, k=k, block=block)
+
+
+def mutual(x: Tensor, y: Tensor, *, method: str = "csls") -> tuple[Tensor, Tensor]:
+    """Pairs that are each other's best: (pairs (p, 2) of row numbers into x and y, their scores (p,)), best first.
+
+    The word pairs that dictionary induction takes. x (n, d), y (m, d).
+    """
+    scores = scoring(x, y, method=method)
+    values, forward = (part[:, 0] for part in top(scores, k=1))
+    backward = top(scores.flipped(), k=1)[1][:, 0]
+    i = torch.arange(forward.numel(), device=forward.device)
+    chosen = i[backward[forward] == i]
+    chosen = chosen[values[chosen].argsort(descending=True, stable=True)]
+    return torch.stack([chosen, forward[chosen]], dim=1), values[chosen]
+
+
+# Ranks and precision
 
 
 @dataclass(frozen=True)
@@ -71,16 +258,15 @@ def retrieval(
 ) -> dict[str, float]:
     """P@k and mean reciprocal rank, averaged over both directions: {"p@1": ..., "p@5": ..., "p@10": ..., "mrr": ...}.
 
-    x (n, d), y (m, d). `method` as in `isogloss.measures.neighbours`; `k` is the number of neighbours CSLS and the
-    margin look at, `ks` where precision is read. See `retrieve` for the rest, and for the two directions apart.
+    The arguments are those of `retrieve`, which has the two directions apart, with intervals and floors.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     >>> retrieval(x, 2 * x, ks=(1,))
     {'p@1': 1.0, 'mrr': 1.0}
     """
-    there, back = retrieve(x, y, method=method, k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)
-    answer = {f"p@{at}": (there.p[at] + back.p[at]) / 2 for at in ks}
-    return answer | {"mrr": (there.mrr + back.mrr) / 2}
+    forward, backward = retrieve(x, y, method=method, k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)
+    answer = {f"p@{at}": (forward.p[at] + backward.p[at]) / 2 for at in ks}
+    return answer | {"mrr": (forward.mrr + backward.mrr) / 2}
 
 
 def retrieve(
@@ -95,12 +281,23 @@ def retrieve(
     keys_y: Sequence[Hashable] | None = None,
     block: int | None = None,
 ) -> tuple[Retrieval, Retrieval]:
-    """Retrieval from x (n, d) to y (m, d) and from y to x.
+    """Retrieval from x to y and from y to x.
 
-    Row i of x matches row i of y unless `gold` says otherwise: for each row of x the rows of y that are right, or a
-    tensor (p, 2) of right pairs. A query with several right answers counts by its best one, the others are not in its
-    way. Rows without a right answer are no queries, and remain candidates. `keys_x` and `keys_y` are labels (the
-    texts): whatever carries the label of a right answer is right too.
+    A query with several right answers counts by its best one, the others are not in its way. Rows without a right
+    answer are no queries, and remain candidates.
+
+    Args:
+        x: (n, d) vectors of one language.
+        y: (m, d) vectors of the other.
+        method: one of `METHODS`.
+        k: neighbours that CSLS and the margin look at.
+        ks: where precision is read.
+        gold: for each row of x the rows of y that are right, or a tensor (p, 2) of right pairs; row i of x matches row
+            i of y where it is None.
+        keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
+        keys_y: the same for y.
+        block: queries that are scored at once; None for as many as fit.
+
     """
     return retrieve_each(x, y, methods=(method,), k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)[0]
 
@@ -121,17 +318,17 @@ def retrieve_each(
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     x, y = tensor_of(x, "x"), tensor_of(y, "y")
-    plain = {one: cosine_scoring(x, y, centred=one) for one in sorted({centres(method) for method in methods})}
+    plain = {centred: cosine_scoring(x, y, centred=centred) for centred in sorted(set(map(centres, methods)))}
     if block is None:
-        plain = {one: kept(scores) for one, scores in plain.items()}
+        plain = {centred: hold_cosines(scores) for centred, scores in plain.items()}
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
     copies_x, copies_y = _repeats(x, keys_x), _repeats(y, keys_y)
-    found = []
+    results = []
     for method in methods:
         scores = adjusted(plain[centres(method)], method=method, k=k, block=block)
-        there = one_way(scores, pairs, ks, block=block, duplicates=copies_y)
-        found.append((there, one_way(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=copies_x)))
-    return found
+        forward = one_way(scores, pairs, ks, block=block, duplicates=copies_y)
+        results.append((forward, one_way(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=copies_x)))
+    return results
 
 
 def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[Tensor, Tensor]:
@@ -141,9 +338,9 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
     """
     pairs = _distinct(pairs, scores.y.shape[0]).to(scores.x.device)
     queries, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
-    place = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
+    query = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
     best = scores.x.new_full((queries.numel(),), -torch.inf)
-    best = best.scatter_reduce(0, place, pair_scores(scores, pairs), "amax")
+    best = best.scatter_reduce(0, query, pair_scores(scores, pairs), "amax")
     least = best - TIE[scores.x.dtype] * (2 if scores.form == "csls" else 1)
     above = []
     done = 0
@@ -151,7 +348,7 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
     for rows, tile in score_blocks(scores, queries, block=block):
         first, last = int(ends[done]), int(ends[done + rows.numel()])
         # Right answers are never in each other's way.
-        tile[place[first:last] - done, pairs[first:last, 1]] = -torch.inf
+        tile[query[first:last] - done, pairs[first:last, 1]] = -torch.inf
         # Comparing in place and adding floats is many times faster than adding booleans; exact below 2^24.
         above.append(tile.ge_(least[done : done + rows.numel(), None]).sum(dim=1).long())
         done += rows.numel()
@@ -174,8 +371,8 @@ def right_pairs(
     if keys_x is None and keys_y is None:
         return pairs
     same_x, same_y = _same(n, keys_x), _same(m, keys_y)
-    found = {(a, b) for i, j in pairs.tolist() for a in same_x[i] for b in same_y[j]}
-    return torch.tensor(sorted(found), dtype=torch.long).reshape(-1, 2)
+    extended = {(a, b) for i, j in pairs.tolist() for a in same_x[i] for b in same_y[j]}
+    return torch.tensor(sorted(extended), dtype=torch.long).reshape(-1, 2)
 
 
 def _listed(n: int, m: int, gold: Gold | None) -> Tensor:
@@ -243,7 +440,7 @@ def one_way(
         n=n,
         m=m,
         p={k: hits[k] / n for k in ks},
-        p_interval={k: wilson(hits[k], n) for k in ks},
+        p_interval={k: wilson_interval(hits[k], n) for k in ks},
         mrr=float(reciprocal.mean()),
         mrr_interval=mean_interval(reciprocal, low=0.0, high=1.0),
         floor=floor,
@@ -261,30 +458,87 @@ def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float
     """
     sizes, counts = torch.unique(answers, return_counts=True)
     weights = counts.double() / counts.sum()
-    places = torch.arange(m, dtype=torch.float64)
+    passed = torch.arange(m, dtype=torch.float64)
     floor, mrr = dict.fromkeys(ks, 0.0), 0.0
     for g, weight in zip(sizes.tolist(), weights.tolist(), strict=True):
-        missed = ((m - g - places).clamp(min=0) / (m - places)).cumprod(dim=0)  # (m,), after 1, 2, ... m candidates
+        missed = ((m - g - passed).clamp(min=0) / (m - passed)).cumprod(dim=0)  # (m,), after 1, 2, ... m candidates
         first = torch.cat([missed.new_ones(1), missed[:-1]]) - missed
-        mrr += weight * float((first / (places + 1)).sum())
+        mrr += weight * float((first / (passed + 1)).sum())
         for k in ks:
             floor[k] += weight * (min(k, m) / m if g == 1 else 1 - float(missed[min(k, m) - 1]))
     return floor, mrr
 
 
-def _register_all() -> None:
-    """P@1, P@5, P@10 and MRR as measures of their own: the mean of both directions, by cosine."""
-    for name in ("p@1", "p@5", "p@10", "mrr"):
-        register(
-            Measure(
-                name,
-                lambda x, y, name=name, **options: retrieval(x, y, **options)[name],
-                higher_is_better=True,
-                range=(0.0, 1.0),
-                invariances=frozenset({"scale", "joint rotation", "permutation of items", "symmetric"}),
-                paper="Conneau et al. 2018, Word Translation Without Parallel Data",
-            )
-        )
+def _declare(name: str, title: str, explanation: str) -> None:
+    """One number of `retrieval` as a measure of its own: the mean of both directions, by cosine."""
+
+    @measure(
+        name,
+        title=title,
+        explanation=explanation,
+        higher_is_better=True,
+        range=(0.0, 1.0),
+        invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
+        paper="Conneau et al. 2018, Word Translation Without Parallel Data",
+    )
+    def read(x: Tensor, y: Tensor, **options: Any) -> float:
+        return retrieval(x, y, **options)[name]
 
 
-_register_all()
+_declare(
+    "p@1",
+    "Retrieval P@1",
+    "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
+    "translation?",
+)
+_declare("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five.")
+_declare("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten.")
+_declare(
+    "mrr",
+    "Mean reciprocal rank",
+    "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second 1/2, "
+    "third 1/3.",
+)
+
+
+# Dictionary induction
+
+
+def induction(
+    x: Tensor,
+    y: Tensor,
+    gold: Gold,
+    *,
+    method: str = "csls",
+    k: int = 10,
+    ks: tuple[int, ...] = (1, 5, 10),
+    block: int | None = None,
+) -> Retrieval:
+    """Dictionary induction: find the translations of the words that have one in `gold` among all of y.
+
+    As in MUSE (Conneau et al. 2018): the queries are the source words of a test dictionary, the candidates the *whole*
+    target vocabulary, and a query is right at k if any of its translations is among the first k. CSLS takes off what a
+    candidate gives to everybody, which is judged by the whole source vocabulary.
+
+    x (n, d) and y (m, d) are the vocabularies in one space, the source mapped. gold: pairs of row numbers (p, 2), or
+    for each row of x the rows of y that are right. Ties count against us. Scores are made block by block, and only of
+    the queries; CSLS besides looks at all pairs once, for the k nearest source words of every candidate.
+
+    >>> x = torch.tensor([[1.0, 0.1], [0.1, 1.0], [-1.0, 0.0]])
+    >>> induction(x, x.flip(0), torch.tensor([[0, 2], [1, 1]]), ks=(1,)).p
+    {1: 1.0}
+    """
+    if method not in INDUCTION_METHODS:
+        raise InputError(f"unknown method {method!r}; words are looked for by {' or '.join(INDUCTION_METHODS)}")
+    x, y = matrix(x, name="x"), matrix(y, name="y")
+    same_width(x, y, "vectors to compare need the same width")
+    pairs = right_pairs(x.shape[0], y.shape[0], gold=gold)
+    queries, numbers = torch.unique(pairs[:, 0], return_inverse=True)
+    asked = torch.stack([numbers, pairs[:, 1]], dim=1)
+    x, y = unit_rows(x), unit_rows(y)
+    scores = Scoring(x[queries.to(x.device)], y, "cosine")
+    if method == "csls":
+        near_x = top(scores, k=k, block=block)[0].mean(dim=1)
+        near_y = top(Scoring(y, x, "cosine"), k=k, block=block)[0].mean(dim=1)
+        scores = Scoring(scores.x, y, "csls", near_x, near_y)
+    return one_way(scores, asked, ks, block=block, names=queries)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isogloss.figure import number
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 
 LEAST = 3  # seeds for an interval
 

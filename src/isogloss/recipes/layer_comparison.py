@@ -1,17 +1,20 @@
-"""Layers compared on the same sentences: the mean over all pairs of languages, and how far behind the best each is.
+"""Layers compared on the same items: the mean over all pairs of languages, and how far behind the best each is.
 
 Two layers are read on the same text, so their scores move together; intervals of each alone overlap long after the
 difference is plain. What counts is the interval of the difference.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
+from isogloss.errors import InputError
+from isogloss.mappings.specs import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.runs.table import Row, row
+from isogloss.stack.stack import Stack
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,51 @@ def layer_rows(
         behind = best.value - mean.value
         low, high = jackknife_interval(behind, best.without - mean.without)
         yield row(f"{measure}_behind", behind, low=low, high=high, **coordinates)
+
+
+@dataclass
+class Hits:
+    """What was found at one layer, by mapping and retrieval method.
+
+    found: which queries were answered right, (queries,). floors: what chance gives. notes: for the reader of the run.
+    """
+
+    found: dict[tuple[str, str], Tensor] = field(default_factory=dict)
+    floors: dict[tuple[str, str], float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def behind_rows(layers: Mapping[int, Hits], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
+    """How far each layer is behind the best, on the same queries, for every mapping and method."""
+    if len(layers) < 2:
+        return
+    for mapping, method in next(iter(layers.values())).found:
+        means = {}
+        for layer, hits in layers.items():
+            right = hits.found[mapping, method]
+            without = (right.sum() - right) / max(1, len(right) - 1)
+            means[layer] = LayerMean(float(right.mean()), without, hits.floors[mapping, method])
+        rows = layer_rows("p@1", method, means, n=len(right), base={**base, "condition": mapping}, unit=unit)
+        yield from (entry for entry in rows if entry["measure"] == "p@1_behind")  # a mean over one direction is p@1
+
+
+def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequence[MappingSpec]) -> None:
+    """Refuse mappings that cannot lead from a space to one of another width."""
+    free = ("least-squares", "ridge")
+    bound = [spec.name for spec in specs if spec.method not in free]
+    if widths[0] != widths[1] and bound:
+        raise InputError(
+            f"{names[0]} is {widths[0]} wide and {names[1]} {widths[1]}; {bound[0]} needs equal widths: choose others "
+            f"with --mappings, such as {'+centred,'.join(free)}+centred"
+        )
+
+
+def shared_layers(stacks: tuple[Stack, Stack], chosen: Sequence[int] | None) -> list[int]:
+    """The layers to read in each of two models: those chosen, or all where both are equally deep."""
+    first, other = stacks
+    if chosen is None and first.cuts != other.cuts:
+        raise InputError(
+            f"{first.name} has {first.cuts[-1]} layers and {other.name} has {other.cuts[-1]}; layer k of one is "
+            "compared with layer k of the other, so choose models of one depth, or some layers of both with --layers"
+        )
+    return list(first.cuts if chosen is None else chosen)

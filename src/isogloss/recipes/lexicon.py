@@ -6,14 +6,24 @@ words. The two languages may be read by two models that never saw each other's: 
 (Conneau, Wu et al. 2020).
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.measures import induction
+from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent
+from isogloss.recipes.layer_comparison import Hits, behind_rows, check_widths, shared_layers
 from isogloss.recipes.recipe import (
     RARE,
     Device,
@@ -34,15 +44,26 @@ from isogloss.recipes.recipe import (
     model_name,
     recipe,
 )
-from isogloss.recipes.steps.inducing import Fits, check_widths, shared_layers
-from isogloss.recipes.steps.lexiconrows import LEVELS, Plan, lexicon_rows
-from isogloss.recipes.steps.lexicontext import fingerprint, read_lexicons
-from isogloss.recipes.steps.statics import read_static
-from isogloss.recipes.steps.ways import parse_ways
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row
+from isogloss.runs.table import Row, row
+from isogloss.seeds import seed_of
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
+from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
+from isogloss.text.corpora import Lexicon
+from isogloss.text.readers import read_lexicon
+from isogloss.text.readers.names import languages_of
+from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.text.streams import paragraphs
+from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
+
+LEVELS = ("word", "piece")
+KS = (1, 5, 10)
+TRAINED = "train"  # --static train: word vectors are counted in the text itself
+STATIC_LINES = 200_000  # lines of a file of word vectors that are read, the usual cut
+STATIC_WIDTH, STATIC_WINDOW = 300, 5
+
+WordVectors = tuple[Sequence[str], Tensor]  # words and the vector of each, (words, width)
 
 
 @recipe
@@ -65,7 +86,7 @@ def lexicon(
     refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
     ridge_strength: Annotated[float, Option("strength of ridge", RARE)] = 1.0,
     static: Annotated[
-        LanguageFiles | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
+        LanguageFiles | str | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
     ] = None,
     identical: Annotated[bool, "keep pairs that are written alike"] = True,
     sample: Annotated[int, "most sentences of a language, drawn by seed"] = 500_000,
@@ -84,53 +105,531 @@ def lexicon(
 
     Example: isogloss lexicon mini --text en=en.txt --text nl=nl.txt --train-lexicon en-nl.train.txt
     --test-lexicon en-nl.test.txt
+
+    >>> lexicon("mini", text={"en": "en.txt", "nl": "nl.txt"}, train_lexicon="en-nl.train.txt",
+    ...         test_lexicon="en-nl.test.txt")  # doctest: +SKIP
     """
-    chosen = parse_ways(mappings)
-    wanted = _levels(levels)
-    files = language_files(text)
+    specs, wanted, files = parse_mappings(mappings), _levels(levels), language_files(text)
     if len(files) < 2:
         raise InputError(f"--text has one language only ({', '.join(files)}); a lexicon joins two, the source first")
-    for name, value in (("sample", sample), ("vocabulary", vocabulary), ("min_count", min_count)):
-        at_least(name, value, 1)
+    at_least("sample", sample, 1), at_least("vocabulary", vocabulary, 1), at_least("min_count", min_count, 1)
     at_least("refine", refine, 0), at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
-    source, *targets = files
-    asked = {"train": _files(train_lexicon), "test": _files(test_lexicon)}
-    if not any(one.learns for one in chosen):
+    asked = {"train": _several(train_lexicon), "test": _several(test_lexicon)}
+    if not any(spec.learns for spec in specs):
         del asked["train"]
-    lexicons = read_lexicons(asked, source, targets, data=data)
-    baseline = None if static is None else read_static([static] if isinstance(static, str) else static, list(files))
+    lexicons = _read_lexicons(asked, list(files), data)
+    baseline = None if static is None else _read_static([static] if isinstance(static, str) else static, list(files))
     first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
-    names = model_name(first.name), None if other is None else model_name(second.name)
-    check_widths((first.name, second.name), (first.width, second.width), chosen)
+    check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
-    place = first.device if first.device.type == "cuda" else torch.device("cpu")
-    plan = Plan(
-        (first, second), names, files, lexicons, wanted, cuts, Fits(chosen, refine, ridge_strength, place), baseline,
-        identical, sample, vocabulary, min_count, seed,
-    )  # fmt: skip
+    reading = Reading(
+        stacks=(first, second),
+        names=(model_name(first.name), None if other is None else model_name(second.name)),
+        files=files,
+        lexicons=lexicons,
+        levels=wanted,
+        layers=cuts,
+        fit={"refine": refine, "ridge_strength": ridge_strength},
+        specs=specs,
+        static=baseline,
+        identical=identical,
+        seed=seed,
+    )
 
-    def steps(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        yield from lexicon_rows(plan, run, progress)
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
+        words = {}
+        for name, drawn in texts.items():
+            words[name] = frequent_words(drawn, most=vocabulary, least=min_count, progress=progress)
+        yield from _rows_of_run(reading, texts, words, run, progress)
 
     def hashes(progress: Progress) -> dict[str, Any]:
         known: dict[str, Any] = {"model": first.fingerprint, "text": describe_files(files, progress)}
         known |= {} if other is None else {"other": second.fingerprint}
-        known |= {"static": baseline.hashes(progress)} if baseline is not None else {}
-        return known | {f"{split} {target}": fingerprint(one) for (split, target), one in lexicons.items()}
+        if baseline is not None:
+            vectors = {language: [path] for language, path in baseline.items()}
+            known["static"] = describe_files(vectors, progress) or TRAINED
+        return known | {f"{split} {target}": fingerprint(each) for (split, target), each in lexicons.items()}
 
-    return Work(names[0], steps, hashes, depth=first.cuts[-1])
+    return Work(reading.names[0], rows, hashes, depth=first.cuts[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is read, by which models, and how it is judged.
+
+    Args:
+        stacks: The model that reads the source, and the one that reads the targets.
+        names: What tables call them; None where it is one model.
+        files: Of each language, the source first.
+        lexicons: The dictionary of each (split, target).
+        levels: `word`, `piece`, or both.
+        layers: Cuts to read.
+        fit: How mappings are fitted.
+        specs: Which mappings are compared.
+        static: Files of static word vectors by language; none of them for counting in the text; None for no baseline.
+        identical: Whether pairs that are written alike count.
+        seed: Of every draw.
+
+    """
+
+    stacks: tuple[Stack, Stack]
+    names: tuple[str, str | None]
+    files: Mapping[str, Sequence[Path]]
+    lexicons: Mapping[tuple[str, str], Lexicon]
+    levels: Sequence[str]
+    layers: Sequence[int]
+    fit: Mapping[str, Any]
+    specs: Sequence[MappingSpec]
+    static: Mapping[str, Path] | None
+    identical: bool
+    seed: int
+
+    @property
+    def source(self) -> str:
+        """The language that words are looked up from."""
+        return next(iter(self.files))
+
+    @property
+    def targets(self) -> list[str]:
+        """The languages they are looked up in."""
+        return list(self.files)[1:]
+
+    @property
+    def models(self) -> dict[str, str | None]:
+        """The coordinates of the models."""
+        return {"model": self.names[0], "other_model": self.names[1]}
+
+    @property
+    def device(self) -> torch.device:
+        """Where mappings are fitted and words looked up."""
+        device = self.stacks[0].device
+        return device if device.type == "cuda" else torch.device("cpu")
+
+    def stack(self, language: str) -> Stack:
+        """The model that reads a language."""
+        return self.stacks[language != self.source]
+
+    def entries(self, target: str, words: Sequence[Sequence[str]]) -> "Entries":
+        """What two vocabularies know of the dictionaries."""
+        train, test = self.lexicons.get(("train", target)), self.lexicons["test", target]
+        return entries(train, test, (words[0], words[1]), identical=self.identical)
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _rows_of_run(
+    reading: Reading,
+    texts: Mapping[str, "DrawnText"],
+    words: Mapping[str, Sequence[str]],
+    run: Run,
+    progress: Progress,
+) -> Iterator[Sequence[Row]]:
+    """All rows; what is wrong with dictionaries and baselines is found before a model reads anything."""
+    for target in reading.targets:
+        reading.entries(target, [words[reading.source], words[target]])
+    static = {} if reading.static is None else _static_vectors(reading, texts, words, progress)
+    for target in reading.targets if static else ():
+        widths = static[reading.source][1].shape[1], static[target][1].shape[1]
+        check_widths((f"--static {reading.source}", f"--static {target}"), widths, reading.specs)
+    types = _read_types(reading, texts, words, run, progress) if "word" in reading.levels else {}
+    pieces: dict[str, WordVectors] = {}
+    if "piece" in reading.levels:
+        pieces = {language: single_pieces(reading.stack(language), words[language]) for language in reading.files}
+    yield list(_text_rows(reading, texts, words, types))
+    for target in reading.targets:
+        yield from _pair_rows(reading, target, types, pieces, static, run, progress)
+
+
+def _text_rows(
+    reading: Reading,
+    texts: Mapping[str, "DrawnText"],
+    words: Mapping[str, Sequence[str]],
+    types: Mapping[str, TypeVectors],
+) -> Iterator[Row]:
+    """How many words each language has, of how many sentences, and how many of these were cut."""
+    for language in texts:
+        model = reading.names[language != reading.source] or reading.names[0]
+        coordinates: dict[str, Any] = {"model": model, "task": "lexicon", "source": language, "seed": reading.seed}
+        yield row("vocabulary", len(words[language]), n=len(texts[language]), unit="word", **coordinates)
+        if language in types:
+            read = types[language]
+            yield row("truncated", read.shortened, n=read.sentences, unit="sentence", **coordinates)
+
+
+def _pair_rows(
+    reading: Reading,
+    target: str,
+    types: Mapping[str, TypeVectors],
+    pieces: Mapping[str, WordVectors],
+    static: Mapping[str, WordVectors],
+    run: Run,
+    progress: Progress,
+) -> Iterator[Sequence[Row]]:
+    """All rows of the source and one target; the coverage comes last, and says that they are all there."""
+    languages = (reading.source, target)
+    pair: dict[str, Any] = {
+        "task": "lexicon",
+        "data": reading.lexicons["test", target].name,
+        "seed": reading.seed,
+        "source": reading.source,
+        "target": target,
+    }
+    if run.has(row("identical", 0, condition="test", unit=reading.levels[-1], **pair, **reading.models)):
+        return
+    last: list[Row] = []
+    for level in reading.levels:
+        words = [_words_of(level, types, pieces, language) for language in languages]
+        base = {**pair, "unit": level}
+        models = {**base, **reading.models}
+        try:
+            known = reading.entries(target, words)
+        except InputError as error:
+            run.note(f"{level}s of {reading.source} and {target} are not judged: {error}")
+            last += [row(name, 0.0, n=0, condition="test", **models) for name in ("coverage", "identical")]
+            continue
+        if known.shared:
+            run.note(
+                f"{known.shared:,} pairs of {reading.lexicons['train', target].name} were not learned from: their "
+                "words are looked up in the test"
+            )
+        by_layer: dict[int, Hits] = {}
+        layers: Sequence[int | None] = reading.layers if level == "word" else [None]
+        for number, layer in enumerate(layers):
+            x, y = (_vectors_of(layer, types, pieces, language) for language in languages)
+            hits = Hits()
+            yield list(_induction_rows(reading, (x, y), known, coordinates={**models, "layer": layer}, hits=hits))
+            for note in hits.notes:
+                run.note(note)
+            progress(f"looking up {level}s in {target}", number + 1, len(layers))
+            if layer is not None:
+                by_layer[layer] = hits
+        yield list(behind_rows(by_layer, base=models, unit=level))
+        if reading.static is not None:
+            yield list(_static_rows(reading, target, words, static, base, run))
+        last += _coverage_rows(known, models)
+    yield last
+
+
+def _words_of(
+    level: str, types: Mapping[str, TypeVectors], pieces: Mapping[str, WordVectors], language: str
+) -> list[str]:
+    """The words of a level that have a vector."""
+    if level == "piece":
+        return list(pieces[language][0])
+    mine = types[language]
+    return [word for word, count in zip(mine.words, mine.counts.tolist(), strict=True) if count]
+
+
+def _vectors_of(
+    layer: int | None, types: Mapping[str, TypeVectors], pieces: Mapping[str, WordVectors], language: str
+) -> Tensor:
+    """The vectors of those words, (words, width): of pieces where there is no layer."""
+    if layer is None:
+        return pieces[language][1]
+    mine = types[language]
+    return mine.at(layer)[torch.from_numpy(np.flatnonzero(mine.counts))]
+
+
+def _induction_rows(
+    reading: Reading, sides: tuple[Tensor, Tensor], known: "Entries", *, coordinates: Mapping[str, Any], hits: Hits
+) -> Iterator[Row]:
+    """P@k of every mapping and method: sides (n, d) and (m, d) are the vectors of both vocabularies."""
+    x, y = (side.to(reading.device) for side in sides)
+    for spec in reading.specs:
+        train = known.pairs["train"] if spec.learns else torch.zeros((0, 2), dtype=torch.long)
+        source, target = (train[:, number].to(x.device) for number in (0, 1))
+        mapping = spec.fit(x[source], y[target], spaces=(x, y), **reading.fit)
+        if mapping.underdetermined:
+            hits.notes.append(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
+        mapped, goal = mapping(x), mapping.target(y)
+        for method in INDUCTION_METHODS:
+            judged = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
+            hits.found[spec.name, method] = (judged.ranks == 1).double()
+            hits.floors[spec.name, method] = judged.floor[1]
+            how = {"condition": spec.name, "method": method, "n": judged.n}
+            for k in KS:
+                low, high = judged.p_interval[k]
+                yield row(f"p@{k}", judged.p[k], low=low, high=high, floor=judged.floor[k], **how, **coordinates)
+
+
+def _coverage_rows(known: "Entries", coordinates: Mapping[str, Any]) -> Iterator[Row]:
+    """Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike."""
+    for split in ("train", "test"):
+        if split in known.words:
+            n = known.words[split]
+            yield row("coverage", known.known[split] / n, n=n, condition=split, **coordinates)
+    n = known.known["test"]
+    yield row("identical", known.alike / n, n=n, condition="test", **coordinates)
+
+
+# --- the baseline: static word vectors -------------------------------------------------------------------------------
+
+
+def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
+    """`train` (no files), or a file of word vectors for every language."""
+    if list(given) == [TRAINED]:
+        return {}
+    if TRAINED in given:
+        raise InputError("--static train stands alone; leave it out, or the files")
+    files = language_files(given, option="static")
+    missing = [language for language in languages if language not in files]
+    if missing:
+        raise InputError(f"--static has no word vectors of {', '.join(missing)}; give LANG=FILE for each, or train")
+    for language in languages:
+        if len(files[language]) > 1:
+            raise InputError(f"--static {language}: one file of word vectors was expected, not {len(files[language])}")
+    return {language: files[language][0] for language in languages}
+
+
+def _static_vectors(
+    reading: Reading, texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], progress: Progress
+) -> dict[str, WordVectors]:
+    """Words and vectors of every language: those of its vocabulary that have one."""
+    assert reading.static is not None
+    vectors: dict[str, WordVectors] = {}
+    width = min(STATIC_WIDTH, *(len(each) - 1 for each in words.values()))
+    for language, text in texts.items():
+        mine = words[language]
+        if reading.static:
+            read = read_word_vectors(reading.static[language], keep=set(mine), most=STATIC_LINES)
+            vectors[language] = read.words, torch.from_numpy(read.values)
+        else:
+            counts = cooccurrences(text, language, types=mine, window=STATIC_WINDOW, total=len(text), progress=progress)
+            vectors[language] = mine, torch.from_numpy(ppmi_vectors(counts, width=width, seed=reading.seed))
+    return vectors
+
+
+def _static_rows(
+    reading: Reading,
+    target: str,
+    known: Sequence[Sequence[str]],
+    static: Mapping[str, WordVectors],
+    base: Mapping[str, Any],
+    run: Run,
+) -> Iterator[Row]:
+    """The baseline on the same vocabulary: words that the model has a vector of, and no others."""
+    sides, words = [], []
+    for language, vocabulary in zip((reading.source, target), known, strict=True):
+        names, vectors = static[language]
+        numbers = {word: number for number, word in enumerate(names)}
+        words.append([word for word in vocabulary if word in numbers])
+        sides.append(vectors[[numbers[word] for word in words[-1]]])
+    models: tuple[str, str | None] = ("static: PPMI", None)
+    if reading.static:
+        models = f"static: {reading.static[reading.source].name}", f"static: {reading.static[target].name}"
+    coordinates = {**base, "model": models[0], "other_model": models[1]}
+    try:
+        matched, hits = reading.entries(target, words), Hits()
+    except InputError as error:
+        run.note(f"{models[0]} is not judged: {error}")
+        return
+    yield from _induction_rows(reading, (sides[0], sides[1]), matched, coordinates=coordinates, hits=hits)
+    yield from _coverage_rows(matched, coordinates)
+    for note in hits.notes:
+        run.note(f"{models[0]}: {note}")
+
+
+# --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DrawnText:
+    """Files of one language, a sentence a line, and which of their sentences were drawn, (sentences,) of truth."""
+
+    language: str
+    files: Sequence[Path]
+    drawn: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Number of sentences drawn."""
+        return int(self.drawn.sum())
+
+    def __iter__(self) -> Iterator[str]:
+        """The sentences drawn, one at a time; the files are read again each time."""
+        both = zip(paragraphs(self.files), self.drawn, strict=True)
+        return (sentence for sentence, drawn in both if drawn)
+
+
+def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> DrawnText:
+    """At most so many sentences of the files, drawn by the seed; all where there are no more."""
+    count = sum(1 for _ in paragraphs(files))
+    drawn = np.ones(count, dtype=np.bool_)
+    if count > most:
+        drawn[:] = False
+        chance = np.random.default_rng(seed_of(seed, "sentences", language))
+        drawn[chance.choice(count, size=most, replace=False)] = True
+    return DrawnText(language, files, drawn)
+
+
+def frequent_words(text: DrawnText, *, most: int, least: int, progress: Progress) -> list[str]:
+    """The most frequent words, seen at least so often, most frequent first; ties by alphabet."""
+    progress(f"counting words of {text.language}", 0, 1)
+    counts = count_types(text, text.language)
+    progress(f"counting words of {text.language}", 1, 1)
+    words = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
+    if not words:
+        raise InputError(
+            f"the text of {text.language} has no word that occurs {least} times; give more text or a smaller "
+            "--min-count"
+        )
+    return words[:most]
+
+
+def _read_types(
+    reading: Reading,
+    texts: Mapping[str, DrawnText],
+    words: Mapping[str, Sequence[str]],
+    run: Run,
+    progress: Progress,
+) -> dict[str, TypeVectors]:
+    """Type vectors of every language at the layers wanted; what a stopped run had read is not read again."""
+    types, folder = {}, run.scratch / "types"
+    for language, text in texts.items():
+        stack = reading.stack(language)
+        read = open_types(folder, language) or type_vectors(
+            stack,
+            text,
+            language,
+            types=words[language],
+            folder=folder,
+            layers=reading.layers,
+            total=len(text),
+            progress=progress,
+        )
+        if read.shortened:
+            run.note(
+                f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
+                f"{stack.max_length} tokens and were cut"
+            )
+        types[language] = read
+    return types
+
+
+def single_pieces(stack: Stack, words: Sequence[str]) -> WordVectors:
+    """The words that are a single piece of the model's vocabulary, and their rows of its embedding matrix, float32.
+
+    A word that is no piece as it is may be one with a capital: German nouns are.
+    """
+    tokenizer = stack.tokenizer
+    pieces: dict[int, int] = {}
+    for spell in (str, str.capitalize):
+        left = [number for number in range(len(words)) if number not in pieces]
+        if not left:
+            break
+        encoded = tokenizer([spell(words[number]) for number in left], add_special_tokens=False)["input_ids"]
+        pieces |= {
+            number: ids[0]
+            for number, ids in zip(left, encoded, strict=True)
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id
+        }
+    numbers = sorted(pieces)
+    matrix = stack.model.get_input_embeddings().weight
+    rows = torch.tensor([pieces[number] for number in numbers], dtype=torch.long, device=matrix.device)
+    return [words[number] for number in numbers], matrix.detach()[rows].float().cpu()
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The pairs of two dictionaries that two vocabularies know, as row numbers (pairs, 2).
+
+    words: how many source words each dictionary has, known: how many of them are left. alike: how many of those in the
+    test have a translation that is written like them. shared: pairs of the training dictionary left out because their
+    source word is in the test.
+    """
+
+    pairs: Mapping[str, Tensor]
+    words: Mapping[str, int]
+    known: Mapping[str, int]
+    alike: int
+    shared: int
+
+
+def entries(
+    train: Lexicon | None, test: Lexicon, words: tuple[Sequence[str], Sequence[str]], *, identical: bool = True
+) -> Entries:
+    """Which pairs of the dictionaries two vocabularies know; a dictionary of unknown words is refused.
+
+    identical: whether pairs written alike count.
+    """
+    numbers = [{word: number for number, word in enumerate(side)} for side in words]
+    asked = {source.lower() for source, _ in test}
+    pairs, sizes, known, shared = {}, {}, {}, 0
+    for split, lexicon in (("train", train), ("test", test)):
+        if lexicon is None:
+            continue
+        lower = list(dict.fromkeys((source.lower(), target.lower()) for source, target in lexicon))
+        lower = [pair for pair in lower if identical or pair[0] != pair[1]]
+        sizes[split] = len({source for source, _ in lower})
+        if split == "train":
+            shared = sum(source in asked for source, _ in lower)
+            lower = [pair for pair in lower if pair[0] not in asked]
+            if shared and not lower:
+                raise InputError(
+                    f"{lexicon.name}: all its words are asked by {test.name}, and what is asked is not learned "
+                    "from; give a dictionary of other words"
+                )
+        both = [(source, target) for source, target in lower if source in numbers[0] and target in numbers[1]]
+        if not both:
+            raise InputError(
+                f"{lexicon.name}: of its {len(lower):,} pairs none has both words among the {len(words[0]):,} words of "
+                f"{lexicon.source} and {len(words[1]):,} of {lexicon.target} in the text; check the languages, or give "
+                "more text"
+            )
+        pairs[split] = torch.tensor([(numbers[0][source], numbers[1][target]) for source, target in both])
+        known[split] = len({source for source, _ in both})
+    alike = len({source for source, target in pairs["test"].tolist() if words[0][source] == words[1][target]})
+    return Entries(pairs, sizes, known, alike, shared)
+
+
+def fingerprint(lexicon: Lexicon) -> str:
+    """A hash of a dictionary's languages and pairs."""
+    return hashlib.sha256(repr((lexicon.source, lexicon.target, list(lexicon.pairs))).encode()).hexdigest()
+
+
+def _read_lexicons(
+    given: Mapping[str, Sequence[str] | None], languages: Sequence[str], data: str | None
+) -> dict[tuple[str, str], Lexicon]:
+    """The dictionary of every (split, target): of the files given for a split, or else one found in the data folder."""
+    source, *targets = languages
+    lexicons = {}
+    for split, files in given.items():
+        for target in targets:
+            if files is not None:
+                path = _file_for(split, files, source, target, alone=len(targets) == 1)
+            elif data is None and not os.environ.get(VARIABLE):
+                raise InputError(
+                    f"give a dictionary with --{split}-lexicon FILE, or a folder to find one in with --data"
+                )
+            else:
+                path = find_lexicon(data_dir(data), source, target, split=split)
+            lexicons[split, target] = read_lexicon(path, source, target)
+    return lexicons
+
+
+def _file_for(split: str, files: Sequence[str], source: str, target: str, *, alone: bool) -> Path:
+    """The file among these that joins two languages, by its name; the only one, where only one is needed."""
+    for file in files:
+        named = languages_of(Path(file))
+        if (named is not None and set(named) == {source, target}) or (named is None and alone and len(files) == 1):
+            return Path(file)
+    raise InputError(
+        f"--{split}-lexicon: none of {', '.join(Path(file).name for file in files)} is a dictionary of {source} and "
+        f"{target} by its name; name it as in {source}-{target}.txt"
+    )
 
 
 def _levels(text: str) -> list[str]:
-    found = [one.strip() for one in text.split(",")]
-    if not found or not set(found) <= set(LEVELS) or len(set(found)) < len(found):
+    levels = [level.strip() for level in text.split(",")]
+    if not levels or not set(levels) <= set(LEVELS) or len(set(levels)) < len(levels):
         raise InputError(f"--levels takes {' and '.join(LEVELS)}, separated by a comma, not {text!r}")
-    return [one for one in LEVELS if one in found]
+    return [level for level in LEVELS if level in levels]
 
 
-def _files(given: list[str] | str | Path | None) -> list[str] | None:
-    if given is None or isinstance(given, list):
-        return given
+def _several(given: list[str] | str | Path | None) -> list[str] | None:
+    if given is None:
+        return None
     return [str(given)] if isinstance(given, str | Path) else [str(file) for file in given]

@@ -19,10 +19,9 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures import CkaStream, anisotropy, retrieve
-from isogloss.measures.aligner import align
-from isogloss.measures.blocks import block_size
-from isogloss.measures.links import AER, alignment_error_rate, itermax_links
+from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
+from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import Progress, silent
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.recipes.recipe import (
@@ -201,7 +200,7 @@ def _rows_of_pass(reading: Reading, order: list[int], progress: Progress) -> Ite
         yield row("truncated", len(cut), n=len(order), source=language, unit="sentence", **base)
     for (source, target), given in gold.items():  # how far the statistical aligner gets on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
-        judged = alignment_error_rate(align(sides[0], sides[1]), given)
+        judged = alignment_error_rate(align_words(sides[0], sides[1]), given)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, method="statistical", **coordinates)
 

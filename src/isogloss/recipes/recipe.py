@@ -9,9 +9,9 @@
 
 The function checks what it was given and returns `Work`: what will be measured, and a generator of rows. `@recipe`
 turns it into a function with the same parameters that does the work in a run folder and returns the table. The command
-line is made from the same signature, so `help(ig.map)`, `isogloss map --help` and `run.json` agree. A run that was begun
-by the command is resumed from Python and the other way round: arguments are recorded in one form, however given,
-and text in memory by its languages and its hash.
+line is made from the same signature, so `help(ig.map)`, `isogloss map --help` and `run.json` agree. Arguments are
+recorded in one form, however they were given, and text in memory by its languages and its hash: a run that was begun
+by the command is resumed from Python and the other way round.
 
 The groups of options that several recipes share (optimiser, schedule, compute, run) are written once, here.
 """

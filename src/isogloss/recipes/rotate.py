@@ -2,19 +2,33 @@
 
 At every layer, a map is fitted on one parallel text and tried on another (Conneau, Wu et al. 2020, 5.1.3: learned on
 XNLI's sentences, tried on Tatoeba's). The two languages may be read by two models that never saw each other's. CKA says
-how alike the two spaces are before any map (5.2), from the same vectors.
+how alike the two spaces are before any map (5.2), from the same vectors; it needs no shared space.
+
+Where the means of a normalisation come from matters: *inductive* ones are those of the text that the map was learned
+from, so that a new sentence can be treated alone; *transductive* ones are those of the very sentences that are looked
+up, which have to be known all at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.files import whole
+from isogloss.mappings import Mapping as SpaceMapping
+from isogloss.mappings import normalisation, save
+from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.measures import cka_forms, retrieve
+from isogloss.measures import statistics as correlation
 from isogloss.progress import Progress, silent
+from isogloss.recipes.layer_comparison import Hits, behind_rows, check_widths, shared_layers
 from isogloss.recipes.recipe import (
     RARE,
     Device,
@@ -32,10 +46,6 @@ from isogloss.recipes.recipe import (
     model_name,
     recipe,
 )
-from isogloss.recipes.steps.inducing import Fits, Found, behind_rows, check_widths, shared_layers
-from isogloss.recipes.steps.likeness import distinct_rows, likeness_rows, relation_rows
-from isogloss.recipes.steps.turning import layer_of, sentence_file, turned_rows
-from isogloss.recipes.steps.ways import Way, parse_ways
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -44,28 +54,15 @@ from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.text import read_bitexts, resolve
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.vectors.extract import stream
 
-WAYS = "raw,centred,procrustes,procrustes+iterative"
-MAPS = "mappings"  # folder of maps that are kept
+METHODS = ("cosine", "csls")
+KS = (1, 5, 10)
+MAPPINGS = "mappings"  # folder of maps that are kept
+CKA_LEAST = 4  # sentences for debiased CKA
 
-
-@dataclass(frozen=True)
-class Trial:
-    """Two languages: the sentences to learn from (None where nothing is learned) and those to look up.
-
-    kept_out: sentences of the parallel text that are looked up, and so were not learned from.
-    """
-
-    name: str
-    learned: Bitext | None
-    asked: Bitext
-    kept_out: int
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        """The language that is mapped, and the one it is mapped onto."""
-        first, other = self.asked.languages
-        return first, other
+Direction = tuple[str, str]
+Sides = tuple[Tensor, Tensor]  # vectors of the same sentences in both languages, (n, d) each
 
 
 @recipe
@@ -78,7 +75,9 @@ def rotate(
     data: Annotated[str | None, "folder of data sets to find --train-bitext in"] = None,
     other: Annotated[str | None, "a second model, which reads the other languages; default the same"] = None,
     random_weights: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
-    mappings: Annotated[str, "maps to compare, with commas; 'none' for CKA alone"] = WAYS,
+    mappings: Annotated[
+        str, "maps to compare, with commas; 'none' for CKA alone"
+    ] = "raw,centred,procrustes,procrustes+iterative",
     train_sample: Annotated[int, "most parallel sentences to learn from, drawn by seed"] = 10_000,
     sample: Annotated[int, "most sentences to look up, drawn by seed"] = 2000,
     refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
@@ -96,122 +95,276 @@ def rotate(
     """Learn a rotation from parallel sentences at every layer, and find the translations of others with it.
 
     Example: isogloss rotate mini --bitext tatoeba/ --languages nl,de --train-bitext europarl.tsv --out runs/rotated
+
+    >>> table = rotate("mini", tatoeba, train_bitext=europarl)  # doctest: +SKIP
     """
-    chosen = [] if mappings == "none" else parse_ways(mappings)
+    specs = [] if mappings == "none" else parse_mappings(mappings)
     texts = _asked(bitext)
-    for name, value in (("train_sample", train_sample), ("sample", sample)):
-        at_least(name, value, 2)
-    at_least("refine", refine, 0), at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
-    if train_bitext is None and any(one.learns for one in chosen):
-        needs = next(one.name for one in chosen if one.learns)
+    at_least("train_sample", train_sample, 2), at_least("sample", sample, 2), at_least("refine", refine, 0)
+    at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
+    if train_bitext is None and any(spec.learns for spec in specs):
+        name = next(spec.name for spec in specs if spec.learns)
         raise InputError(
-            f"{needs} is learned from parallel text; give it with --train-bitext, or choose --mappings raw,centred"
+            f"{name} is learned from parallel text; give it with --train-bitext, or choose --mappings raw,centred"
         )
     trials = [
-        one
+        trial
         for text in texts
-        for one in _trials(text, train_bitext, data=data, most=train_sample, pool=sample, seed=seed)
+        for trial in _trials(text, train_bitext, data=data, most=train_sample, sample=sample, seed=seed)
     ]
     first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
     if random_weights:
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
-    check_widths((first.name, second.name), (first.width, second.width), chosen)
+    check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
     if save_mappings is not None and out is None:
         raise InputError("save_mappings leaves maps in the run's folder; give it as out")
-    kept = [] if save_mappings is None else _kept(save_mappings, first, cuts, chosen, trials)
-    read = None if second is first else model_name(second.name) + (" random" if random_weights else "")
-    names = {"model": model_name(first.name), "other_model": read}
-    fits = Fits(chosen, refine, ridge_strength, first.device if first.device.type == "cuda" else torch.device("cpu"))
+    saved = [] if save_mappings is None else _saved_layers(save_mappings, first, cuts, specs, trials)
+    other_name = None if second is first else model_name(second.name) + (" random" if random_weights else "")
+    names = {"model": model_name(first.name), "other_model": other_name}
+    reading = Reading(
+        stacks=(first, second),
+        layers=cuts,
+        saved=saved,
+        specs=specs,
+        fit={"refine": refine, "ridge_strength": ridge_strength},
+        base={**names, "task": "rotate", "unit": "sentence", "seed": seed},
+    )
 
-    def steps(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         for number, trial in enumerate(trials):
-            base = {**names, "task": "rotate", "data": trial.name, "unit": "sentence", "seed": seed}
-            folder = run.scratch / str(number)
-            yield from _trial_rows(trial, (first, second), cuts, kept, fits, base, folder, run, progress)
+            yield from _rows_of_trial(reading, trial, run, run.scratch / str(number), progress)
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
     hashes |= {} if second is first else {"other": second.fingerprint}
-    for one in trials:
-        known = {"test": one.asked.fingerprint, "train": None if one.learned is None else one.learned.fingerprint}
-        hashes[f"{one.name} {'-'.join(one.languages)}"] = known
-    return Work(str(names["model"]), steps, hashes, depth=first.cuts[-1])
+    for trial in trials:
+        train = None if trial.train is None else trial.train.fingerprint
+        hashes[f"{trial.name} {'-'.join(trial.test.languages)}"] = {"test": trial.test.fingerprint, "train": train}
+    return Work(str(names["model"]), rows, hashes, depth=first.cuts[-1])
 
 
-def _trial_rows(
-    trial: Trial,
-    stacks: tuple[Stack, Stack],
-    layers: Sequence[int],
-    kept: Sequence[int],
-    fits: Fits,
-    base: Mapping[str, Any],
-    folder: Path,
-    run: Run,
-    progress: Progress,
+@dataclass(frozen=True)
+class Trial:
+    """Two languages: the sentences to learn from (None where nothing is learned) and those to look up.
+
+    left_out: sentences of the text to learn from that are looked up, and so were not learned from.
+    """
+
+    name: str
+    train: Bitext | None
+    test: Bitext
+    left_out: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How every trial is read and judged.
+
+    Args:
+        stacks: The model of the first language, and that of the others.
+        layers: Cuts to read.
+        saved: Those whose mappings stay in the run folder.
+        specs: Which mappings are compared.
+        fit: How they are fitted.
+        base: Coordinates that every row has.
+
+    """
+
+    stacks: tuple[Stack, Stack]
+    layers: Sequence[int]
+    saved: Sequence[int]
+    specs: Sequence[MappingSpec]
+    fit: Mapping[str, Any]
+    base: Mapping[str, Any]
+
+    @property
+    def device(self) -> torch.device:
+        """Where mappings are fitted and sentences looked up."""
+        device = self.stacks[0].device
+        return device if device.type == "cuda" else torch.device("cpu")
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def _rows_of_trial(
+    reading: Reading, trial: Trial, run: Run, folder: Path, progress: Progress
 ) -> Iterator[Sequence[Row]]:
     """All rows of two languages; how many sentences were learned from comes last, and says that they are all there."""
-    source, target = trial.languages
-    n = 0 if trial.learned is None else trial.learned.rows
-    last = row("learned_from", n, n=n, source=source, target=target, **base)
+    source, target = trial.test.languages
+    base = {**reading.base, "data": trial.name}
+    pair = {**base, "source": source, "target": target}
+    n = 0 if trial.train is None else trial.train.rows
+    last = row("learned_from", n, n=n, **pair)
     if run.has(last):
         return
-    if trial.kept_out:
-        run.note(f"{trial.kept_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
-    texts = {"test": trial.asked} | ({} if trial.learned is None else {"train": trial.learned})
-    distinct = distinct_rows(texts)
+    if trial.left_out:
+        run.note(f"{trial.left_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
+    texts = {"test": trial.test} | ({} if trial.train is None else {"train": trial.train})
+    # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
+    distinct = {part: torch.tensor(text.distinct_rows) for part, text in texts.items()}
     files = {
-        (part, language): sentence_file(stack, text[language], folder / f"{part}.{language}.npy", layers=layers,
-                                        note=run.note, progress=progress)
+        (part, language): _sentence_file(
+            stack, text[language], folder / f"{part}.{language}.npy", reading, run, progress
+        )
         for part, text in texts.items()
-        for language, stack in zip((source, target), stacks, strict=True)
-    }  # fmt: skip
-    keys = tuple(list(corpus.sentences) for corpus in trial.asked)
-    found: dict[tuple[str, str], dict[int, Found]] = {(source, target): {}, (target, source): {}}
-    maps = run.folder / MAPS / f"{source}-{target}"
-    alike: list[Row] = []
-    for place, layer in enumerate(layers):
-        here = {direction: Found() for direction in found}
-        x, y = ({part: layer_of(files[part, one], place).to(fits.device) for part in texts} for one in (source, target))
-        sides = {part: (x[part], y[part]) for part in texts}
-        at = {**base, "layer": layer}
-        yield list(
-            turned_rows(
-                sides.get("train"), sides["test"], fits, keys=(keys[0], keys[1]), ways=(source, target), place=at,
-                found=here, kept=maps / f"layer-{layer}" if layer in kept else None,
-            )
-        )  # fmt: skip
-        where = {**at, "source": source, "target": target}
-        alike += likeness_rows(sides, distinct, seed=base["seed"], place=where)
-        yield [one for one in alike if one["layer"] == layer]
-        for direction, one in here.items():
-            found[direction][layer] = one
-            for sentence in one.notes:
-                run.note(sentence)
-        progress(f"looking up {source} and {target}", place + 1, len(layers))
-    for direction, by_layer in found.items():
+        for language, stack in zip((source, target), reading.stacks, strict=True)
+    }
+    by_layer: dict[Direction, dict[int, Hits]] = {(source, target): {}, (target, source): {}}
+    cka: list[Row] = []
+    for number, layer in enumerate(reading.layers):
+        hits = {direction: Hits() for direction in by_layer}
+        sides: dict[str, Sides] = {}
+        for part in texts:
+            x, y = (_layer_of(files[part, language], number).to(reading.device) for language in (source, target))
+            sides[part] = x, y
+        saved = run.folder / MAPPINGS / f"{source}-{target}" / f"layer-{layer}" if layer in reading.saved else None
+        yield list(_retrieval_rows(reading, trial, sides, {**base, "layer": layer}, hits, saved))
+        of_layer = list(_cka_rows(sides, distinct, seed=base["seed"], coordinates={**pair, "layer": layer}))
+        cka += of_layer
+        yield of_layer
+        for direction, mine in hits.items():
+            by_layer[direction][layer] = mine
+            for note in mine.notes:
+                run.note(note)
+        progress(f"looking up {source} and {target}", number + 1, len(reading.layers))
+    for direction, layers in by_layer.items():
         where = {**base, "source": direction[0], "target": direction[1]}
-        yield list(behind_rows(by_layer, base=where, unit="sentence"))
-    yield list(relation_rows(alike, found, place={**base, "source": source, "target": target}))
+        yield list(behind_rows(layers, base=where, unit="sentence"))
+    yield list(_correlation_rows(cka, by_layer, coordinates=pair))
     yield [last]
 
 
-def _kept(keep: str, stack: Stack, cuts: Sequence[int], ways: Sequence[Way], trials: Sequence[Trial]) -> list[int]:
-    """The cuts whose maps are kept."""
-    found = list(layer_list(keep, stack) or ())
-    missing = [one for one in found if one not in cuts]
-    if missing:
-        raise InputError(
-            f"--save-mappings {keep}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
+def _retrieval_rows(
+    reading: Reading,
+    trial: Trial,
+    sides: Mapping[str, Sides],
+    coordinates: Mapping[str, Any],
+    hits: Mapping[Direction, Hits],
+    saved: Path | None,
+) -> Iterator[Row]:
+    """P@k of every mapping, both directions; `hits` takes what each direction found, `saved` the fitted mappings."""
+    x, y = sides["test"]
+    keys_x, keys_y = (list(corpus.sentences) for corpus in trial.test)
+    directions = list(hits)
+    for spec in reading.specs:
+        for number, (name, mapping) in enumerate(_fitted(reading, spec, sides)):
+            if saved is not None and spec.learns and number == 0:  # with the means of the text it was learned from
+                save(mapping, saved / f"{spec.name}.safetensors")
+            if mapping.underdetermined:
+                note = underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text")
+                hits[directions[0]].notes.append(note)
+            mapped, goal = mapping(x), mapping.target(y)
+            for method in METHODS:
+                both = retrieve(mapped, goal, method=method, ks=KS, keys_x=keys_x, keys_y=keys_y)
+                for direction, judged in zip(directions, both, strict=True):
+                    hits[direction].found[name, method] = (judged.ranks == 1).double()
+                    hits[direction].floors[name, method] = judged.floor[1]
+                    how = {"source": direction[0], "target": direction[1], "condition": name, "method": method}
+                    for k in KS:
+                        low, high = judged.p_interval[k]
+                        answer = {"low": low, "high": high, "floor": judged.floor[k], "n": judged.n}
+                        yield row(f"p@{k}", judged.p[k], **answer, **how, **coordinates)
+
+
+def _fitted(reading: Reading, spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str, SpaceMapping]]:
+    """The mappings of a spec, each with a name that says where its means come from."""
+
+    def named(kind: str) -> str:
+        return spec.name if spec.normalise in ("none", "length") else f"{spec.name} {kind}"
+
+    test = sides["test"]
+    if "train" not in sides:
+        yield named("transductive"), spec.fit(*test, spaces=test, ridge_strength=reading.fit["ridge_strength"])
+        return
+    train = sides["train"]
+    mapping = spec.fit(*train, spaces=train, **reading.fit)
+    yield named("inductive"), mapping
+    if spec.normalise not in ("none", "length"):
+        source, target = (normalisation(side, spec.normalise) for side in test)
+        yield named("transductive"), replace(mapping, source=source, target=target)
+
+
+def _cka_rows(
+    sides: Mapping[str, Sides], distinct: Mapping[str, Tensor], *, seed: int, coordinates: Mapping[str, Any]
+) -> Iterator[Row]:
+    """How alike the two spaces are before any map; `condition` says on which text, `train` or `test`.
+
+    `cka` is debiased, `cka_biased` the printed formula with centring and `cka_uncentred` without.
+    """
+    for part, rows in distinct.items():
+        if len(rows) < CKA_LEAST:
+            continue
+        x, y = (side[rows.to(side.device)] for side in sides[part])
+        for form, cka in cka_forms(x, y, seed=seed).items():
+            answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
+            yield row(form, cka.value, condition=part, **answer, **coordinates)
+
+
+def _correlation_rows(
+    cka: Sequence[Row], by_layer: Mapping[Direction, Mapping[int, Hits]], *, coordinates: Mapping[str, Any]
+) -> Iterator[Row]:
+    """`cka_retrieval`: do layers whose spaces are more alike let more translations be found.
+
+    Pearson's correlation, over layers, of debiased CKA (of the text learned from where there is one) and P@1, the mean
+    of both directions. n counts layers; below four there is no interval, and no row below three or where a curve is
+    level.
+    """
+    debiased = [entry for entry in cka if entry["measure"] == "cka"]
+    text = "train" if any(entry["condition"] == "train" for entry in debiased) else "test"
+    alike = {
+        int(entry["layer"]): float(entry["value"])
+        for entry in debiased
+        if entry["condition"] == text and isfinite(entry["value"])
+    }
+    if len(alike) < 3:  # a line goes through any two points
+        return
+    for mapping, method in next(iter(next(iter(by_layer.values())).values())).found:
+        found = []
+        for layer in alike:
+            both = [float(layers[layer].found[mapping, method].mean()) for layers in by_layer.values()]
+            found.append(sum(both) / len(both))
+        related = correlation(list(alike.values()), found, kind="pearson")
+        if isfinite(related.value):
+            answer = {"low": related.low, "high": related.high, "n": related.n}
+            yield row("cka_retrieval", related.value, condition=mapping, method=method, **answer, **coordinates)
+
+
+# --- vectors on disk -------------------------------------------------------------------------------------------------
+
+
+def _sentence_file(stack: Stack, corpus: Corpus, path: Path, reading: Reading, run: Run, progress: Progress) -> Path:
+    """Sentence vectors (layers, sentences, width), float32, in a file; one that is there is not made again."""
+    if path.is_file():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape, done, shortened = (len(reading.layers), len(corpus), stack.width), 0, 0
+    with whole(path) as beside:
+        file = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=shape)
+        for chunk in stream(stack, corpus, layers=reading.layers, progress=progress):
+            file[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+            done += len(chunk.rows)
+            shortened += len(chunk.shortened)
+        file.flush()
+    if shortened:
+        where = f" in {corpus.name}" if corpus.name else ""
+        run.note(
+            f"{shortened:,} of {done:,} sentences of {corpus.language}{where} were longer than {stack.max_length} "
+            "tokens and were cut"
         )
-    if not any(way.learns for way in ways):
-        raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
-    pairs = [one.languages for one in trials]
-    if len(set(pairs)) < len(pairs):
-        raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
-    return found
+    return path
+
+
+def _layer_of(path: Path, number: int) -> Tensor:
+    """The vectors (sentences, width) of one of a file's layers."""
+    values: NDArray[Any] = np.load(path, mmap_mode="r")
+    return torch.from_numpy(np.array(values[number]))
+
+
+# --- what is given ---------------------------------------------------------------------------------------------------
 
 
 def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
@@ -227,41 +380,40 @@ def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
     return texts
 
 
-def _trials(text: Bitext, train: Any, *, data: str | None, most: int, pool: int, seed: int) -> Iterator[Trial]:
+def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: int, seed: int) -> Iterator[Trial]:
     """The first language of a text with each other one."""
     name = text.name or "-".join(text.languages)
     first, *others = text.languages
     for other in others:
-        asked = _drawn(_two(text, first, other), pool, seed, "asked")
+        test = _drawn(_two(text, first, other), sample, seed, "asked")
         if train is None:
-            yield Trial(name, None, asked, 0)
+            yield Trial(name, None, test, 0)
             continue
-        whole = _two(_parallel(train, first, other, data=data), first, other)
-        known = [set(corpus.sentences) for corpus in asked]
-        sides = zip(*(corpus.sentences for corpus in whole), strict=True)
+        parallel = _two(_train_text(train, first, other, data=data), first, other)
+        known = [set(corpus.sentences) for corpus in test]
+        sides = zip(*(corpus.sentences for corpus in parallel), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
         if len(apart) < 2:
             raise InputError(
                 f"--train-bitext has {len(apart)} sentences of {first} and {other} that are not looked up in {name}; "
                 "give more"
             )
-        learned = _drawn(whole.take(apart), most, seed, "learned")
-        yield Trial(name, learned, asked, whole.rows - len(apart))
+        yield Trial(name, _drawn(parallel.take(apart), most, seed, "learned"), test, parallel.rows - len(apart))
 
 
-def _parallel(train: Any, first: str, other: str, *, data: str | None) -> Bitext:
+def _train_text(train: Any, first: str, other: str, *, data: str | None) -> Bitext:
     """The text to learn from that has both languages."""
     if isinstance(train, Bitext):
-        given = [train]
-    elif all(isinstance(one, Bitext) for one in train):
-        given = list(train)
+        texts = [train]
+    elif all(isinstance(text, Bitext) for text in train):
+        texts = list(train)
     else:
-        given = read_bitexts(*(resolve(path, data) for path in train), languages=(first, other))
-    for text in given:
+        texts = read_bitexts(*(resolve(path, data) for path in train), languages=(first, other))
+    for text in texts:
         if {first, other} <= set(text.languages):
             return text
-    there = ", ".join("-".join(one.languages) for one in given)
-    raise InputError(f"--train-bitext has no parallel text of {first} and {other}; it has {there}")
+    pairs = ", ".join("-".join(text.languages) for text in texts)
+    raise InputError(f"--train-bitext has no parallel text of {first} and {other}; it has {pairs}")
 
 
 def _two(text: Bitext, first: str, other: str) -> Bitext:
@@ -274,3 +426,20 @@ def _drawn(text: Bitext, most: int, seed: int, part: str) -> Bitext:
         return text
     chance = np.random.default_rng(seed_of(seed, part, *text.languages))
     return text.take(sorted(chance.choice(text.rows, size=most, replace=False).tolist()))
+
+
+def _saved_layers(
+    given: str, stack: Stack, cuts: Sequence[int], specs: Sequence[MappingSpec], trials: Sequence[Trial]
+) -> list[int]:
+    """The cuts whose mappings stay in the run folder."""
+    layers = list(layer_list(given, stack) or ())
+    missing = [layer for layer in layers if layer not in cuts]
+    if missing:
+        there = ", ".join(str(cut) for cut in cuts)
+        raise InputError(f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {there}")
+    if not any(spec.learns for spec in specs):
+        raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
+    pairs = [trial.test.languages for trial in trials]
+    if len(set(pairs)) < len(pairs):
+        raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
+    return layers

@@ -27,8 +27,10 @@ from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
-from isogloss.measures.links import one_to_one
+from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
+from isogloss.recipes.layer_comparison import shared_layers
 from isogloss.recipes.recipe import (
     Batch,
     CheckpointEvery,
@@ -55,9 +57,7 @@ from isogloss.recipes.recipe import (
     optimisation,
     recipe,
 )
-from isogloss.recipes.steps.inducing import shared_layers, underdetermined_note
 from isogloss.recipes.steps.seedmeans import mean_rows
-from isogloss.recipes.steps.ways import Way, parse_ways
 from isogloss.recipes.task_scores import (
     OTHERS,
     ScoredModel,
@@ -187,8 +187,8 @@ def stitch(
             x, y = pair_vectors(store, languages, number)
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **coordinates)]
-            shapes = spaces[0][number], spaces[1][number]
-            fitted = mapper.fit(x, y, spaces=(x, y), shapes=shapes, refine=refine, strength=1.0).restored(denormalise)
+            normalisations = spaces[0][number], spaces[1][number]
+            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations, refine=refine).restored(denormalise)
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
@@ -214,8 +214,8 @@ def stitch(
 # --- what is given ---------------------------------------------------------------------------------------------------
 
 
-def _mapping(text: str) -> Way:
-    mappings = parse_ways(text)
+def _mapping(text: str) -> MappingSpec:
+    mappings = parse_mappings(text)
     if len(mappings) > 1 or not mappings[0].learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {text!r}")
     return mappings[0]

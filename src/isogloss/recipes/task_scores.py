@@ -25,8 +25,9 @@ import numpy as np
 import torch
 
 from isogloss.files import whole
-from isogloss.measures import counts
-from isogloss.measures.counts import Score, bootstrap, resampled
+from isogloss.measures import scores as ratios
+from isogloss.measures.scores import Score, resampled
+from isogloss.measures.statistics import percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -93,7 +94,7 @@ def read_scores(path: Path) -> Scores:
             number, ratio, name = key.split(" ", 2)
             if ratio != FLOOR:
                 floor = arrays[floor_key] if (floor_key := f"{number} {FLOOR} {name}") in arrays else np.nan
-                scores.setdefault(int(number), {})[name] = Score(arrays[key], getattr(counts, ratio), float(floor))
+                scores.setdefault(int(number), {})[name] = Score(arrays[key], getattr(ratios, ratio), float(floor))
     return [scores[number] for number in range(len(scores))]
 
 
@@ -188,7 +189,7 @@ def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates
 
 
 def _score_row(name: str, score: _BootstrappedScore, where: Mapping[str, Any]) -> Row:
-    low, high = bootstrap(score.draws)
+    low, high = percentile_interval(score.draws)
     return row(name, score.value, low=low, high=high, floor=score.floor, n=score.n, **where)
 
 
@@ -196,5 +197,5 @@ def _gap_rows(source: _BootstrappedScore, target: _BootstrappedScore, where: Map
     with np.errstate(divide="ignore", invalid="ignore"):
         for name, scale, scales in (("gap", 1.0, np.ones(1)), ("relative_gap", source.value, source.draws)):
             value = (source.value - target.value) / scale if scale else np.nan  # no share of nothing
-            low, high = bootstrap((source.draws - target.draws) / scales)
+            low, high = percentile_interval((source.draws - target.draws) / scales)
             yield row(name, value, low=low, high=high, n=target.n, **where)

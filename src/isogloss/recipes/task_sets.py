@@ -18,8 +18,8 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
+from isogloss.recipes.lexicon import fingerprint
 from isogloss.recipes.recipe import language_entries, language_files, one_of
-from isogloss.recipes.steps.lexicontext import fingerprint
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Example, Items, Labels, Task, chain_items, join_items
 from isogloss.text.corpora import Lexicon

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
-from isogloss.measures.sides import cka_of_pairs, cka_rbf_of_pairs
+from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.recipe import (
     OPTIMISER,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.measures.curves import band
 from isogloss.measures.registry import MEASURES
+from isogloss.measures.statistics import band
 from isogloss.report.meanings import meaning
 
 BOUNDS = ("value", "low", "high", "floor")

@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.report.phrases import number
 
 MOST_KINDS = 12

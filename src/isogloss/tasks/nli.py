@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from isogloss.measures.counts import Score
+from isogloss.measures.scores import Score
 from isogloss.tasks.heads import LabelHead, label_guess, label_loss
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Found, Item, Labels, Task

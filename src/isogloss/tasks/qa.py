@@ -10,7 +10,7 @@ window. Answer: the span with the highest
 
 of at most `LONGEST` tokens, over all windows; "not here" is no answer to a question that has one.
 
-Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.answers`).
+Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.scores`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
-from isogloss.measures.answers import answer_f1, exact_match
-from isogloss.measures.counts import Score
+from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.heads import LabelHead
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors

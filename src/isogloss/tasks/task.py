@@ -33,8 +33,8 @@ import numpy as np
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
-from isogloss.measures.counts import Score
 from isogloss.measures.registry import MEASURES
+from isogloss.measures.scores import Score
 from isogloss.tasks.chance import Shuffle, shuffle_answers
 from isogloss.tasks.segments import Segments
 from isogloss.text.masking import IGNORE

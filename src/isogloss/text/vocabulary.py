@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from isogloss.measures.aligner import align
-from isogloss.measures.links import one_to_one
+from isogloss.measures.word_alignment import align_words, one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.text.batches import word_spans
 from isogloss.text.corpora import Bitext, Corpus, Link
@@ -47,7 +46,7 @@ def links_of(
         return [[(j, i) for i, j in bitext.links[target, source][row]] for row in rows], True
     sides = [[words_of(bitext[language], row) for row in rows] for language in pair]
     # Where both directions agree precision is near 0.98; recall matters little for a list of types.
-    return list(align(sides[0], sides[1], symmetrise="intersection", progress=progress)), False
+    return list(align_words(sides[0], sides[1], symmetrise="intersection", progress=progress)), False
 
 
 def vocabulary(

@@ -19,10 +19,9 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.blocks import jackknife_interval
-from isogloss.measures.geometry import cosine_distances, l2_distances
-from isogloss.measures.procrustes import procrustes_distance, procrustes_floor
-from isogloss.measures.stream import CkaStream
+from isogloss.measures.cka import CkaStream
+from isogloss.measures.geometry import cosine_distances, l2_distances, procrustes_distance, procrustes_floor
+from isogloss.measures.statistics import jackknife_interval
 from isogloss.seeds import seed_of
 from isogloss.stack.reading import reading
 from isogloss.stack.stack import Part, Stack, measuring

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
-from isogloss.measures.blocks import jackknife_interval
-from isogloss.measures.language import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
+from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.measures.retrieval import retrieve
+from isogloss.measures.statistics import jackknife_interval
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, measuring
 from isogloss.text.batches import chunks

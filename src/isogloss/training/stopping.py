@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.measures.registry import MEASURES
+from isogloss.measures.registry import MEASURES, direction
 from isogloss.training.probes import Reading
 
 Memory = Mapping[str, Any]
@@ -48,7 +48,7 @@ class Selection:
     where: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.measure.removesuffix("_mean") not in MEASURES:
+        if direction(self.measure) is None:
             raise InputError(f"{self.measure!r} has no declared direction; choose {', '.join(MEASURES)}")
 
     @property
@@ -60,7 +60,7 @@ class Selection:
     @property
     def higher_is_better(self) -> bool:
         """The measure's own direction; a mean over directions of retrieval has that of its parts."""
-        return MEASURES[self.measure.removesuffix("_mean")].higher_is_better
+        return bool(direction(self.measure))
 
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The reading this selection is about, if it is among these."""
@@ -76,7 +76,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Balance:
-    """The best balance of two readings: lowest log target + log others, up to a constant `measures.curves.balance`.
+    """The best balance of two readings: lowest log target + log others, up to a constant `measures.perplexity.balance`.
 
     Each counts in its own direction: the logarithm of a reading that is better when higher is subtracted. A reading
     that has no logarithm (0 or below) makes no balance.

@@ -24,8 +24,8 @@ from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Part, Stack, measuring
 from isogloss.text.batches import Batch, chunks, encode, group
 from isogloss.text.corpora import Corpus, check_corpus
-from isogloss.vectors.cache import kept
 from isogloss.vectors.pool import first_of_group, mean_by_group
+from isogloss.vectors.store import cached
 
 Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
@@ -62,12 +62,21 @@ def stream(
     prepared: Prepared | None = None,
     progress: Progress = silent,
 ) -> Iterator[Vectors]:
-    """Vectors of a corpus, chunk by chunk, in the order of `rows` (default: all).
+    """Vectors of a corpus, chunk by chunk, in the order of `rows`.
 
-    layers: cuts, default all. pool: how a word is made of its subwords. part: "attention" takes, instead of the states
-    after a block, what its attention adds to them. tokens: padded tokens in a batch, which bounds memory; the default
-    suits the device. prepared: what `prepare` gave, for several streams that share it. Progress is told under the name
-    of the corpus.
+    Args:
+        stack: the model.
+        corpus: the text.
+        layers: cuts, default all.
+        units: any of "sentence", "first", "word", "token", see `vectors`.
+        pool: how a word is made of its subwords: their mean, or the first of them.
+        rows: sentences of the corpus, default all.
+        part: "attention" takes, instead of the states after a block, what its attention adds to them.
+        chunk: sentences to a chunk.
+        tokens: padded tokens in a batch, which bounds memory; the default suits the device.
+        prepared: what `prepare` gave, for several streams that share it.
+        progress: is told the sentences done, under the name of the corpus.
+
     """
     check_corpus(corpus)
     unknown = [unit for unit in units if unit not in UNITS]
@@ -83,12 +92,12 @@ def stream(
     ready = prepared or prepare(stack, len(order))
     for piece in chunks(order, chunk):
 
-        def told(share: float, before: int = done, size: int = len(piece)) -> None:
+        def report(share: float, before: int = done, size: int = len(piece)) -> None:
             progress(stage, before + int(size * share), len(order))
 
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
         yield _chunk(
-            stack, corpus, piece, wanted, units=units, pool=pool, part=part, tokens=budget, ready=ready, told=told
+            stack, corpus, piece, wanted, units=units, pool=pool, part=part, tokens=budget, ready=ready, report=report
         )
         done += len(piece)
 
@@ -113,28 +122,37 @@ def vectors(
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
-    unit: sentence (mean of its content tokens), first (the first token of a sentence, as [CLS] is in many models), word
-    (`pool`: mean of its subwords, or the first) or token (content tokens in order). cache: a folder; the same model,
-    text and options are then computed once. A word of which nothing is left after cutting a long sentence has no
-    vector; `stream` says which words its vectors are of.
+    A word of which nothing is left after cutting a long sentence has no vector; `stream` says which words its vectors
+    are of.
+
+    Args:
+        stack: the model.
+        corpus: the text.
+        layers: cuts, default all.
+        unit: "sentence" (mean of its content tokens), "first" (the first token of a sentence, as [CLS] is in many
+            models), "word" or "token" (content tokens in order).
+        pool: how a word is made of its subwords: their mean, or the first of them.
+        cache: a folder; the same model, text and options are then computed once.
+        progress: is told the sentences done.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
+
     """
     check_corpus(corpus)
     wanted = list(stack.cuts if layers is None else layers)
 
     def compute() -> Tensor:
-        found = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, progress=progress)
-        return torch.cat([one.values[unit].cpu() for one in found], dim=1)
+        chunks_read = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, progress=progress)
+        return torch.cat([chunk.values[unit].cpu() for chunk in chunks_read], dim=1)
 
     if len(corpus) == 0:
         raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
     if cache is None:
         return compute()
-    if isinstance(stack, Chain) and any(not isinstance(one, Module) for group in stack.maps for one in group):
+    if isinstance(stack, Chain) and any(not isinstance(map_, Module) for maps in stack.maps for map_ in maps):
         raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
-    return kept(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
+    return cached(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
 
 
 def _chunk(
@@ -148,11 +166,11 @@ def _chunk(
     part: Part,
     tokens: int,
     ready: Prepared,
-    told: Callable[[float], None],
+    report: Callable[[float], None],
 ) -> Vectors:
-    """Vectors of these rows in their order; `told` hears which share of them is done."""
-    once, copies = _once(corpus, rows)
-    whole = encode(stack.tokenizer, corpus, once, max_length=stack.max_length, words="word" in units)
+    """Vectors of these rows in their order; `report` hears which share of them is done."""
+    distinct, copies = _distinct_rows(corpus, rows)
+    whole = encode(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
     _refuse_empty(whole, corpus)
     parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
     done = 0
@@ -161,7 +179,7 @@ def _chunk(
         with measuring(stack.model), ready():
             parts.append((members, *_pooled(stack, batch, layers, units, pool, part)))
         done += len(members)
-        told(done / len(once))
+        report(done / len(distinct))
     return _in_order(parts, rows, copies, units, whole)
 
 
@@ -206,10 +224,10 @@ def _pooled(
         }
 
     if isinstance(stack, Chain):
-        found = stack.read(batch, layers, reduce=reduce)
+        states = stack.read(batch, layers, reduce=reduce)
     else:
-        found = stack.read(batch, layers, reduce=reduce, part=part)
-    values = {unit: torch.stack([found[layer][unit] for layer in layers]) for unit in units}
+        states = stack.read(batch, layers, reduce=reduce, part=part)
+    values = {unit: torch.stack([states[layer][unit] for layer in layers]) for unit in units}
     return values, {unit: items[unit].cpu() for unit in units}
 
 
@@ -223,18 +241,18 @@ def _words(batch: Batch, sentence: Tensor) -> tuple[Tensor, Tensor]:
     return groups, torch.stack([keys // max(width, 1), keys % max(width, 1)], dim=1)
 
 
-def _once(corpus: Corpus, rows: list[int]) -> tuple[list[int], list[int]]:
+def _distinct_rows(corpus: Corpus, rows: list[int]) -> tuple[list[int], list[int]]:
     """Rows of the sentences that differ, and for every row which of these it is a copy of."""
     seen: dict[Any, int] = {}
     copies: list[int] = []
-    once: list[int] = []
+    distinct: list[int] = []
     for row in rows:
         spans = None if corpus.words is None else tuple(corpus.words[row])
-        place = seen.setdefault((corpus.sentences[row], spans), len(once))
-        if place == len(once):
-            once.append(row)
-        copies.append(place)
-    return once, copies
+        original = seen.setdefault((corpus.sentences[row], spans), len(distinct))
+        if original == len(distinct):
+            distinct.append(row)
+        copies.append(original)
+    return distinct, copies
 
 
 def _in_order(
@@ -249,21 +267,21 @@ def _in_order(
     values: dict[Unit, Tensor] = {}
     items: dict[Unit, Tensor] = {}
     for unit in units:
-        places = []
-        for members, _, found in parts:
-            place = found[unit].clone()
-            place[:, 0] = torch.as_tensor(members)[place[:, 0]]
-            places.append(place)
-        place = torch.cat(places)
-        order = torch.argsort(place[:, 0], stable=True)
-        sizes = torch.bincount(place[:, 0], minlength=len(whole))  # items of each sentence
+        numbered = []
+        for members, _, batch_items in parts:
+            sentence_and_item = batch_items[unit].clone()
+            sentence_and_item[:, 0] = torch.as_tensor(members)[sentence_and_item[:, 0]]
+            numbered.append(sentence_and_item)
+        all_items = torch.cat(numbered)  # (items, 2): number of the distinct sentence, and of the item in it
+        order = torch.argsort(all_items[:, 0], stable=True)
+        sizes = torch.bincount(all_items[:, 0], minlength=len(whole))  # items of each sentence
         begins = torch.cumsum(sizes, 0) - sizes
         counts = sizes[copy_of]
         row_of = torch.repeat_interleave(torch.arange(len(rows)), counts)
         within = torch.arange(len(row_of)) - (torch.cumsum(counts, 0) - counts)[row_of]
         chosen = order[begins[copy_of][row_of] + within]
-        values[unit] = _gather([found[unit] for _, found, _ in parts], chosen)
-        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], place[chosen, 1]], dim=1)
+        values[unit] = _gather([batch_values[unit] for _, batch_values, _ in parts], chosen)
+        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], all_items[chosen, 1]], dim=1)
     shortened = whole.shortened[copy_of]
     return Vectors(rows, values, items, torch.as_tensor(rows)[shortened].tolist())
 

@@ -22,10 +22,10 @@ def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
 
 def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     """The first row of each group, in float32; shapes as in `mean_by_group`."""
-    places = torch.full((count,), len(groups), dtype=torch.long, device=groups.device)
+    firsts = torch.full((count,), len(groups), dtype=torch.long, device=groups.device)
     inside = torch.nonzero(groups >= 0).squeeze(1)
-    places.scatter_reduce_(0, groups[inside], inside, "amin")
-    found = places < len(groups)
+    firsts.scatter_reduce_(0, groups[inside], inside, "amin")
+    present = firsts < len(groups)
     result = torch.full((count, states.shape[1]), torch.nan, dtype=torch.float32, device=states.device)
-    result[found] = states[places[found]].float()
+    result[present] = states[firsts[present]].float()
     return result

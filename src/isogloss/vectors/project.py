@@ -28,17 +28,29 @@ def plane(x: Array) -> Array:
     """The two main directions of x (n, d) -> (n, 2), largest first; each sign is fixed by its largest entry."""
     centred = x - x.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    found = left[:, :2] * sizes[:2]
-    return found * np.sign(found[np.abs(found).argmax(axis=0), [0, 1]])
+    scores = left[:, :2] * sizes[:2]
+    return scores * np.sign(scores[np.abs(scores).argmax(axis=0), [0, 1]])
 
 
 def layers_on_a_plane(
-    layers: Array, *, groups: Sequence[str], centre: bool = True, perplexity: float = 15, seed: int = 0,
+    layers: Array,
+    *,
+    groups: Sequence[str],
+    centre: bool = True,
+    perplexity: float = 15,
+    seed: int = 0,
     progress: Progress = silent,
-) -> Array:  # fmt: skip
-    """Map every layer to a plane: (layers, n, d) -> (layers, n, 2). groups: the language of each of the n points.
+) -> Array:
+    """Map every layer to a plane: (layers, n, d) -> (layers, n, 2). Needs at least five points.
 
-    `centre` removes each language's mean first. Needs at least five points.
+    Args:
+        layers: (layers, n, d) the vectors of n points at every layer.
+        groups: the language of each of the n points.
+        centre: whether each language's mean is removed first.
+        perplexity: how many neighbours count, at most (n - 1) / 3.
+        seed: of t-SNE.
+        progress: is told the layers done.
+
     """
     try:
         from openTSNE import TSNEEmbedding
@@ -50,7 +62,7 @@ def layers_on_a_plane(
     if points < 5:
         raise InputError(f"a word map needs at least 5 words, not {points}")
     frames = []
-    place: Array | None = None
+    frame: Array | None = None
     for number, raw in enumerate(layers):
         x = remove_means(raw, groups) if centre else np.asarray(raw, dtype=np.float64)
         # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
@@ -58,13 +70,13 @@ def layers_on_a_plane(
         near = PerplexityBasedNN(
             rows, perplexity=min(perplexity, (points - 1) / 3), metric="euclidean", method="exact", random_state=seed
         )
-        start = rescale(plane(x) if place is None else place)
+        start = rescale(plane(x) if frame is None else frame)
         embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", random_state=seed, n_jobs=2)
         # Only the first layer needs to find its shape from nothing; the others move on from the one before.
-        if place is None:
+        if frame is None:
             embedding = embedding.optimize(n_iter=250, exaggeration=12, momentum=0.5)
         embedding = embedding.optimize(n_iter=250, momentum=0.8)
-        place = np.asarray(embedding, dtype=np.float64)
-        frames.append(place - place.mean(axis=0))
+        frame = np.asarray(embedding, dtype=np.float64)
+        frames.append(frame - frame.mean(axis=0))
         progress("drawing the word map", number + 1, len(layers))
     return np.stack(frames)

@@ -1,8 +1,13 @@
-"""Static word vectors from counting: positive pointwise mutual information, and its best approximation of low rank.
+"""One vector per word type: averaged over all its uses in a model, or from counting alone.
 
-What a model's vectors are compared with: one vector a word, from the same text, without any network. Of the ways to
-make such vectors this one needs nothing but sparse matrices and gives the same numbers each time; with the settings of
-Levy, Goldberg & Dagan (2015), taken here, they found it on a par with those that are trained:
+**From a model** (`type_vectors`): one pass over the text. A word in its sentence is the mean of its subwords; the sums
+over its uses lie on disk, memory-mapped, (layers, types, width) in float64, and only what the sentences at hand touch
+is in memory. So neither memory nor disk grows with the text, only with the vocabulary.
+
+**From counting** (`cooccurrences`, `ppmi_vectors`): positive pointwise mutual information, and its best approximation
+of low rank. What a model's vectors are compared with: from the same text, without any network. Of the ways to make such
+vectors this one needs nothing but sparse matrices and gives the same numbers each time; with the settings of Levy,
+Goldberg & Dagan (2015), taken here, they found it on a par with those that are trained:
 
     M_wc = max(0, log p(w, c) / (p(w) p(c)^0.75)),   M ~ U S V',   vectors = U S^0.5
 
@@ -10,17 +15,173 @@ with words c at most `window` words from w. The power 0.75 keeps rare contexts f
 S keeps the few strongest directions from drowning the rest.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.vectors.types import types_of
+from isogloss.stack.chain import Chain
+from isogloss.stack.stack import Stack
+from isogloss.text.batches import word_spans
+from isogloss.text.corpora import Corpus
+from isogloss.text.words import spans
+from isogloss.vectors.extract import Vectors, prepare, stream
+from isogloss.vectors.store import VectorStore
 
-AT_ONCE = 4_000_000  # pairs of neighbours counted before they are added up
+CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
+MOST_COUNTED = 2_000_000  # types counted at once; beyond, those seen once are forgotten
+PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours counted before they are added up
+
+
+@dataclass(frozen=True)
+class TypeVectors:
+    """Mean vectors of word types on disk.
+
+    words: the types, most frequent first; counts: (types,) uses of each that were read; shortened: sentences cut to the
+    model's length, of `sentences`.
+    """
+
+    language: str
+    words: Sequence[str]
+    layers: Sequence[int]
+    counts: NDArray[np.int64]
+    path: Path
+    sentences: int
+    shortened: int
+
+    def at(self, layer: int) -> Tensor:
+        """The vectors at a layer, (types, width), float32."""
+        return VectorStore(self.path.parent).read(self.path.stem, list(self.layers).index(layer))
+
+
+def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
+    """How often each lower-cased word with a letter in it occurs.
+
+    A text with millions of types keeps those that came more than once: memory stays bounded, and no frequent word is
+    lost.
+
+    >>> count_types(["The cat, the dog"], "en").most_common(1)
+    [('the', 2)]
+    """
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(word for word in types_of(sentence, language) if any(map(str.isalpha, word)))
+        if len(counts) > MOST_COUNTED:
+            counts = Counter({word: count for word, count in counts.items() if count > 1})
+    return counts
+
+
+def types_of(sentence: str, language: str) -> list[str]:
+    """The words of a sentence, lower-cased, punctuation included."""
+    return [sentence[start:stop].lower() for start, stop in spans(sentence, language)]
+
+
+def type_vectors(
+    stack: Stack | Chain,
+    sentences: Iterable[str],
+    language: str,
+    *,
+    types: Sequence[str],
+    folder: Path,
+    layers: Sequence[int] | None = None,
+    total: int = 0,
+    progress: Progress = silent,
+) -> TypeVectors:
+    """Average the vectors of these types over all their uses, in one pass.
+
+    folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total:
+    how many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut,
+    has no vector: nan, and a count of 0.
+    """
+    wanted = list(stack.cuts if layers is None else layers)
+    numbers = {word: number for number, word in enumerate(types)}
+    if not numbers:
+        raise InputError(f"there are no words of {language} to take vectors of")
+    counts = np.zeros(len(types), dtype=np.int64)
+    store, in_progress = VectorStore(folder, mark=f"{language}.json"), f".{language}.sums"
+    shape = (len(wanted), len(types), stack.width)
+    done = shortened = 0
+    try:
+        sums = store.create(in_progress, shape, dtype=np.float64)
+        ready = prepare(stack, total or 10_000)
+        # Of a sentence of nothing but control characters nothing is left.
+        worded = (sentence for sentence in sentences if spans(sentence, language))
+        for part in _parts(worded, len(wanted) * stack.width * 4):
+            corpus = Corpus(language, part)
+            for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part), prepared=ready):
+                _add(chunk, corpus, numbers, sums, counts)
+                shortened += len(chunk.shortened)
+            done += len(part)
+            progress(f"reading {language}", done, max(total, done))
+        with store.filling(language, shape) as means, np.errstate(invalid="ignore", divide="ignore"):
+            for number in range(len(sums)):
+                means[number] = np.where(counts[:, None] > 0, sums[number] / counts[:, None], np.nan)
+    finally:
+        store.remove(in_progress)
+    store.finish({"words": list(types), "layers": wanted, "counts": counts.tolist(), "read": [done, shortened]})
+    return TypeVectors(language, list(types), wanted, counts, store.path(language), done, shortened)
+
+
+def open_types(folder: Path, language: str) -> TypeVectors | None:
+    """What `type_vectors` left in a folder; None where it was not finished there."""
+    store = VectorStore(folder, mark=f"{language}.json")
+    if not store.complete:
+        return None
+    facts = store.facts()
+    counts = np.array(facts["counts"], dtype=np.int64)
+    return TypeVectors(language, facts["words"], facts["layers"], counts, store.path(language), *facts["read"])
+
+
+def _add(
+    chunk: Vectors,
+    corpus: Corpus,
+    numbers: Mapping[str, int],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Add the words of a chunk to the sums and counts of their types."""
+    known: dict[int, list[int]] = {}
+    for row in chunk.rows:
+        text = corpus.sentences[row]
+        known[row] = [numbers.get(text[start:stop].lower(), -1) for start, stop in word_spans(corpus, row)]
+    kinds = torch.tensor([known[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
+    inside = torch.nonzero(kinds >= 0).flatten()
+    if not len(inside):
+        return
+    present, index, uses = torch.unique(kinds[inside], return_inverse=True, return_counts=True)
+    rows = present.numpy()
+    counts[rows] += uses.numpy()
+    for number, values in enumerate(chunk.values["word"]):
+        here = values[inside.to(values.device)]
+        # Within a chunk single precision loses nothing that matters; over the whole text it would.
+        added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
+        sums[number, rows] += added.cpu().double().numpy()
+
+
+def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
+    """Some sentences at a time, whose word vectors fit into `CHUNK_BYTES`, as a word has three letters or more."""
+    room = max(1, CHUNK_BYTES // bytes_a_word)
+    part: list[str] = []
+    words = 0
+    for sentence in sentences:
+        part.append(sentence)
+        words += len(sentence) // 3 + 1
+        if words >= room or len(part) >= 512:
+            yield part
+            part, words = [], 0
+    if part:
+        yield part
+
+
+# Vectors from counting
 
 
 def cooccurrences(
@@ -39,7 +200,7 @@ def cooccurrences(
     >>> cooccurrences(["a b a"], "en", types=["a", "b"], window=1).toarray().tolist()
     [[0, 2], [2, 0]]
     """
-    numbers = {word: place for place, word in enumerate(types)}
+    numbers = {word: number for number, word in enumerate(types)}
     size = len(types)
     counts = _summed([], size)
     keys: list[NDArray[np.int64]] = []
@@ -51,7 +212,7 @@ def cooccurrences(
             both = (left >= 0) & (right >= 0)
             keys.append(left[both] * size + right[both])
             waiting += len(keys[-1])
-        if waiting > AT_ONCE:
+        if waiting > PAIRS_AT_ONCE:
             counts, keys, waiting = counts + _summed(keys, size), [], 0
         if done % 500 == 0:
             progress(f"counting {language}", done, max(total, done))
@@ -81,5 +242,5 @@ def ppmi_vectors(counts: sparse.csr_matrix, *, width: int = 300, seed: int = 0) 
 
 
 def _summed(keys: Sequence[NDArray[np.int64]], size: int) -> sparse.csr_matrix:
-    found, counts = np.unique(np.concatenate([*keys, np.zeros(0, dtype=np.int64)]), return_counts=True)
-    return sparse.csr_matrix((counts.astype(np.int64), (found // size, found % size)), shape=(size, size))
+    distinct, counts = np.unique(np.concatenate([*keys, np.zeros(0, dtype=np.int64)]), return_counts=True)
+    return sparse.csr_matrix((counts.astype(np.int64), (distinct // size, distinct % size)), shape=(size, size))

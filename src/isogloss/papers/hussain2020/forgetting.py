@@ -9,7 +9,7 @@ curve of the other seeds, and the rise from there is read in the seed that had n
 import numpy as np
 
 from isogloss.figure import number
-from isogloss.measures.curves import crossing
+from isogloss.measures.perplexity import crossing
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, Side, above, below, no_interval, over_seeds
 from isogloss.papers.hussain2020.published import ALL, CROSSING, TABLE_1
 from isogloss.papers.hussain2020.reading import Curves, Floats, Results

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.figure import Figure, Line, Panel
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.papers.evidence import LEAST
 from isogloss.papers.hussain2020.published import (
     ALL,

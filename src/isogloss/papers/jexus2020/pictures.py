@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.figure import Figure, Line, Panel
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.papers.evidence import LEAST
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers.collecting import notes_of, refuse_mixtures
 from isogloss.papers.jexus2020.published import ANCHORS, NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results

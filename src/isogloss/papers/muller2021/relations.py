@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers.muller2021.published import REFERENCE, RELATION
 from isogloss.recipes.transfer import UNTUNED
 from isogloss.runs.table import Row, row

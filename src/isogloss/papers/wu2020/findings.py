@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Interval, above, below, over
 from isogloss.papers.wu2020 import taskfindings as tasks
 from isogloss.papers.wu2020.judging import finding_of, pairs_told, too_few

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.measures.correlation import correlation
+from isogloss.measures.statistics import correlation
 from isogloss.runs.table import Row, row
 
 RELATION = "cka_retrieval"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isogloss.measures.curves import OverSeeds, balance_interval, crossing_interval
+from isogloss.measures.perplexity import StepOverSeeds, balance_interval, crossing_interval
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.tunedtext import Corpora, Tokenised, tokenise_corpora
 from isogloss.runs.run import Run
@@ -160,12 +160,12 @@ def curve_rows(run: Run, corpora: Corpora, *, model: str) -> Iterator[list[Row]]
             yield [_step_row(name, one) | place for name, one in found.items() if one is not None]
 
 
-def _step_row(measure: str, found: OverSeeds) -> dict[str, Any]:
+def _step_row(measure: str, found: StepOverSeeds) -> dict[str, Any]:
     ends = {"low": found.low, "high": found.high} if found.low == found.low else {}
     return row(measure, found.value, n=found.seeds - _missing(found), over="seeds", **ends)
 
 
-def _missing(found: OverSeeds) -> int:
+def _missing(found: StepOverSeeds) -> int:
     return found.seeds - round(found.share * found.seeds)
 
 

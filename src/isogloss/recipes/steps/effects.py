@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.measures.curves import band
+from isogloss.measures.statistics import band
 from isogloss.runs.table import Row, row
 
 SHIFT, STRAY = "legacy_shift", "legacy_stray"

@@ -1,0 +1,909 @@
+"""Centred kernel alignment (CKA): how alike two sets of vectors arrange the same items.
+
+CKA(x, y) = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), where K and L hold the similarities of all pairs of items within
+each space (Kornblith et al. 2019). Rotating, scaling or shifting a space leaves it unchanged; the widths may differ.
+
+The footgun: with the printed (biased) HSIC two *independent* sets score about d / (n + d), 0.79 at n = 200, d = 768.
+The default here is therefore the debiased U-statistic, which is about 0 there; it can be slightly negative.
+
+The file goes from single pairs to streams:
+
+1. measures of two whole matrices: `cka`, `cka_uncentred`, `cka_rbf`, `cka_minibatch`, and what shuffled pairs give;
+2. kernel matrices and their centring;
+3. exact linear CKA from sums of size d x d, so that a corpus of any length is read once and never kept;
+4. blocks of items, from which intervals and floors come;
+5. `CkaStream`: every pair of many languages over a stream of vectors, in one pass;
+6. `cka_forms`: the debiased and the two printed forms of one pair, each with its interval and floor;
+7. `cka_of_pairs`, `cka_rbf_of_pairs`: pairs of many sides at once, in the few large products that a GPU needs.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, sub
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.measures.inputs import centre_rows, double, field_by_field, matrix, mean_row, paired
+from isogloss.measures.registry import measure
+from isogloss.measures.statistics import jackknife_interval, t_quantile
+
+KORNBLITH = "Kornblith et al. 2019, Similarity of Neural Network Representations Revisited"
+INVARIANT = ("rotation", "scale", "shift", "permutation of items", "symmetric")
+FORMS = ("cka", "cka_biased", "cka_uncentred")
+# Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
+ROWS_PER_PRODUCT = 1024
+JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
+
+Pair = tuple[str, str]
+Key = TypeVar("Key", str, Pair)
+Sums = TypeVar("Sums", "SideSums", "PairSums")
+SidePairs = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval, what chance gives, and the number of items: what a row of the table needs."""
+
+    value: float
+    low: float
+    high: float
+    floor: float
+    n: int
+
+
+# 1. Measures of two whole matrices
+
+
+@measure(
+    "cka",
+    title="CKA",
+    explanation="Do the two languages arrange the same sentences in the same way, seen as a whole cloud? 1 is the same "
+    "arrangement (up to a turn and a change of size), 0 is what unrelated sentences give.",
+    axis=(0.0, 1.0),
+    higher_is_better=True,
+    range=(-1.0, 1.0),
+    invariances=INVARIANT,
+    paper=KORNBLITH,
+)
+def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
+    """Linear CKA of two sets of vectors whose rows correspond, in float64.
+
+    Works with d x d sums when n > d and with the n x n Gram matrices otherwise. NaN where a side does not vary.
+
+    Args:
+        x: (n, dx) vectors of n >= 4 items (biased: 2).
+        y: (n, dy) vectors of the same items; the widths may differ.
+        biased: the printed formula with centring, |Yc'Xc|^2 / (|Xc'Xc| |Yc'Yc|), instead of the debiased one.
+
+    >>> x = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
+    >>> round(cka(x, 3 * x + 1), 6)
+    1.0
+
+    """
+    x, y = _checked_pair(x, y, biased=biased)
+    if _tall(x, y):
+        return cka_from_sums(*sums_of(x, y), biased=biased)
+    return _alignment(*(_linear_gram(side, biased=biased) for side in (x, y)))
+
+
+@measure(
+    "cka_biased",
+    title="CKA as printed, centred",
+    explanation="As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the "
+    "fewer there are: read it against its chance.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    invariances=INVARIANT,
+    paper=KORNBLITH,
+)
+def cka_biased(x: Tensor, y: Tensor) -> float:
+    """`cka` with `biased=True`: the printed formula, with centring."""
+    return cka(x, y, biased=True)
+
+
+@measure(
+    "cka_uncentred",
+    title="CKA as printed, not centred",
+    explanation="The printed formula on vectors as they are. Where all sentences point the same way it is near 1 "
+    "whatever they say: read it against its chance.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    invariances=("rotation", "scale", "permutation of items", "symmetric"),
+    paper="Conneau, Wu et al. 2020, Emerging Cross-lingual Structure in Pretrained Language Models",
+)
+def cka_uncentred(x: Tensor, y: Tensor) -> float:
+    """The formula as Conneau, Wu et al. (2020) print it, |Y'X|^2 / (|X'X| |Y'Y|), on vectors as they are: no centring.
+
+    x (n, dx), y (n, dy), in float64. Two independent clouds off the origin score near 1, so it says little of vectors
+    that share a direction; it is here to stand beside printed numbers. NaN where a side is zero throughout.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
+    (1.0, 0.707107)
+    """
+    x, y = (double(side) for side in paired(x, y))
+    if _tall(x, y):
+        return float(ratio(*((a.T @ b).square().sum() for a, b in ((x, y), (x, x), (y, y)))))
+    return _alignment(x @ x.T, y @ y.T)
+
+
+@measure(
+    "cka_rbf",
+    title="CKA with Gaussian kernels",
+    explanation="As CKA, but near neighbours count more than far ones. It lies high for unrelated sentences too: read "
+    "it against its chance.",
+    higher_is_better=True,
+    range=(-1.0, 1.0),
+    invariances=INVARIANT,
+    paper=KORNBLITH,
+)
+def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True) -> float:
+    """CKA with Gaussian kernels exp(-|x_i - x_j|^2 / (2 sigma^2)), sigma^2 = bandwidth^2 * median of |x_i - x_j|^2.
+
+    The median runs over all n^2 pairs, an item with itself included, as in Kornblith's published code. Tends to
+    linear CKA for a large bandwidth. Builds n x n matrices. Its floor for independent data is higher still than that
+    of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
+    """
+    x, y = _checked_pair(x, y, biased=biased)
+    return _alignment(*(centre_gram(_gaussian(side, bandwidth), biased=biased) for side in (x, y)))
+
+
+@measure(
+    "cka_minibatch",
+    title="CKA from batches",
+    explanation="As CKA, from small batches of sentences.",
+    higher_is_better=True,
+    range=(-1.0, 1.0),
+    # Which items share a batch depends on their order, so permuting the items moves the value.
+    invariances=("rotation", "scale", "shift", "symmetric"),
+    paper="Nguyen et al. 2021, Do Wide and Deep Networks Learn the Same Things?",
+)
+def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
+    """Debiased linear CKA of x (n, dx) and y (n, dy) from batches of at most `batch` items.
+
+    The three HSIC_1 values are averaged over the batches, then the ratio is formed. The batches are even and visit
+    each item once.
+    """
+    x, y = _checked_pair(x, y, biased=False)
+    values = [block_hsic(double(x[rows]), double(y[rows])) for rows in even_blocks(x.shape[0], batch)]
+    return cka_from_blocks(torch.tensor(values, dtype=torch.float64))
+
+
+def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> Tensor:
+    """Linear CKA of x (n, dx) with the rows of y (n, dy) shuffled, `shuffles` times -> (shuffles,).
+
+    The spread is what chance alone produces at this n and d. HSIC of each side with itself is computed once.
+    """
+    if shuffles < 1:
+        raise InputError(f"shuffles must be at least 1, not {shuffles}")
+    x, y = _checked_pair(x, y, biased=biased)
+    n = x.shape[0]
+    generator = torch.Generator().manual_seed(seed)
+    orders = [torch.randperm(n, generator=generator).to(y.device) for _ in range(shuffles)]
+    if _tall(x, y):
+        side_x, side_y, _ = sums_of(x, y)
+        xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (side_x, side_y))
+        pairs = (reduce(add, (pair_sums(*chunk) for chunk in aligned_chunks(x, y, order=order))) for order in orders)
+        return torch.stack([ratio(hsic_from_sums(side_x, side_y, pair, biased=biased), xx, yy) for pair in pairs])
+    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
+    xx, yy = gram_x.square().sum(), gram_y.square().sum()
+    return torch.stack([ratio((gram_x * gram_y[order][:, order]).sum(), xx, yy) for order in orders])
+
+
+def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
+    """What linear CKA gives when the pairs are shuffled: the mean over `shuffles` seeded shuffles.
+
+    About 0 debiased (over all shuffles exactly 0); biased it is the floor to read every value against.
+    """
+    return float(cka_shuffled(x, y, seed=seed, shuffles=shuffles, biased=biased).mean())
+
+
+def _checked_pair(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor]:
+    x, y = paired(x, y)
+    _enough_items(x.shape[0], biased=biased)
+    return x, y
+
+
+def _enough_items(n: int, *, biased: bool) -> None:
+    """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
+    needed = 2 if biased else 4
+    if n < needed:
+        kind = "biased" if biased else "debiased"
+        raise InputError(f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
+
+
+def _tall(x: Tensor, y: Tensor) -> bool:
+    """Whether sums of d x d (n d^2 operations) are cheaper than Gram matrices of n x n (n^2 d)."""
+    return x.shape[0] > max(x.shape[1], y.shape[1])
+
+
+def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+    """CKA from three HSIC values; NaN where a side does not vary."""
+    return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
+
+
+def _alignment(gram_x: Tensor, gram_y: Tensor) -> float:
+    """CKA of two centred kernel matrices (n, n)."""
+    return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
+
+
+# 2. Kernel matrices
+
+
+def centre_gram(k: Tensor, *, biased: bool = False) -> Tensor:
+    """Centre kernel matrices `k` (..., n, n) of float64.
+
+    Biased: subtract row and column means (H K H). Otherwise U-centring (Szekely & Rizzo 2014): the diagonal is
+    removed and rows then sum to zero, so that inner products over n (n - 3) are unbiased HSIC values.
+    """
+    n = k.shape[-1]
+    if biased:
+        means = k.mean(dim=-1)
+        means = means - means.mean(dim=-1, keepdim=True) / 2
+        return k - means[..., :, None] - means[..., None, :]
+    k = k.clone()
+    k.diagonal(dim1=-2, dim2=-1).zero_()
+    means = k.sum(dim=-1) / (n - 2)
+    means = means - means.sum(dim=-1, keepdim=True) / (2 * (n - 1))
+    k = k - means[..., :, None] - means[..., None, :]
+    k.diagonal(dim1=-2, dim2=-1).zero_()
+    return k
+
+
+def _linear_gram(x: Tensor, *, biased: bool) -> Tensor:
+    """The centred linear kernel matrix (n, n) of x (n, d), computed in float64 throughout."""
+    x = centre_rows(double(x))
+    return centre_gram(x @ x.T, biased=biased)
+
+
+def _linear_grams(x: Tensor) -> Tensor:
+    """U-centred linear kernel matrices (..., n, n), float64, of vectors (..., n, d), multiplied in their precision."""
+    x = centre_rows(x.detach())
+    return centre_gram(double(x @ x.mT))
+
+
+def _squared_distances(x: Tensor) -> Tensor:
+    """Squared Euclidean distances (..., n, n) of vectors (..., n, d), centred and in float64."""
+    squares = x.square().sum(-1)
+    return (squares[..., :, None] + squares[..., None, :] - 2 * x @ x.mT).clamp(min=0)
+
+
+def _gaussian(x: Tensor, bandwidth: float) -> Tensor:
+    """Gaussian kernel matrix (n, n) of x (n, d), in float64; its width is the median over all pairs of items."""
+    distances = _squared_distances(centre_rows(double(x)))
+    return torch.exp(-distances / (2 * bandwidth**2 * _median(distances)))
+
+
+def _median(values: Tensor) -> Tensor:
+    """The median, with the two middle values averaged (torch takes the lower one)."""
+    flat = values.flatten()
+    low, high = (flat.numel() - 1) // 2, flat.numel() // 2
+    middle = flat.kthvalue(low + 1).values
+    return middle if low == high else (middle + flat.kthvalue(high + 1).values) / 2
+
+
+# 3. Linear CKA from sums of size d x d
+#
+# HSIC of two linear kernels needs the n x n Gram matrices only through a few sums over items. Write x_i, y_i for rows,
+# a_i = |x_i|^2, b_i = |y_i|^2, s = sum x_i, t = sum y_i. With the diagonals removed (K~, L~), as the U-statistic asks,
+#
+#     tr(K~ L~)   = |X'Y|^2 - sum a_i b_i
+#     1' K~ 1     = |s|^2 - sum a_i
+#     1' K~ L~ 1  = s' X'Y t - s' (sum b_i x_i) - (sum a_i y_i)' t + sum a_i b_i
+#
+# Some sums belong to one side (`SideSums`) and some to a pair (`PairSums`). With many languages each side is therefore
+# summed once, however many pairs it is part of. All of them add, so chunks, workers and devices can be merged with `+`.
+#
+# HSIC does not change when a side is shifted. The sums do: far from the origin they are large and cancel. Every chunk
+# is therefore shifted by one fixed reference, the mean of the first chunk, before it is summed.
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """A chunk of one side minus its reference.
+
+    `rows` (b, d) as they came, for the large products; `exact`, the same in float64, for the small ones; `squares`
+    (b,), their squared lengths. Made once, however many pairs the side is part of.
+    """
+
+    rows: Tensor
+    exact: Tensor
+    squares: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class SideSums:
+    """Sums over the items of one side, shifted by one reference; `+` and `-` add and remove items.
+
+    `n` items, `total` sum x (d,), `gram` X'X (d, d), `square` sum |x|^2, `square_rows` sum |x|^2 x (d,), `quartic`
+    sum |x|^4.
+    """
+
+    n: int
+    total: Tensor
+    gram: Tensor
+    square: Tensor
+    square_rows: Tensor
+    quartic: Tensor
+
+    def __add__(self, other: "SideSums") -> "SideSums":
+        return field_by_field(add, self, other)
+
+    def __sub__(self, other: "SideSums") -> "SideSums":
+        return field_by_field(sub, self, other)
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Sums over the corresponding items of two sides; `+` and `-` add and remove items.
+
+    `cross` X'Y (dx, dy), `x_rows` sum |y|^2 x (dx,), `y_rows` sum |x|^2 y (dy,), `squares` sum |x|^2 |y|^2.
+    """
+
+    cross: Tensor
+    x_rows: Tensor
+    y_rows: Tensor
+    squares: Tensor
+
+    def __add__(self, other: "PairSums") -> "PairSums":
+        return field_by_field(add, self, other)
+
+    def __sub__(self, other: "PairSums") -> "PairSums":
+        return field_by_field(sub, self, other)
+
+
+def shift(x: Tensor, reference: Tensor) -> Shifted:
+    """The rows of `x` (b, d) minus `reference` (d,)."""
+    rows = x - reference
+    exact = double(rows)
+    return Shifted(rows, exact, torch.linalg.vecdot(exact, exact))
+
+
+def side_sums(x: Shifted) -> SideSums:
+    """The sums of one side over one chunk."""
+    return SideSums(
+        n=x.rows.shape[0],
+        total=x.exact.sum(dim=0),
+        gram=_self_product(x.rows),
+        square=x.squares.sum(),
+        square_rows=x.squares @ x.exact,
+        quartic=x.squares.square().sum(),
+    )
+
+
+def pair_sums(x: Shifted, y: Shifted) -> PairSums:
+    """The sums of a pair over one chunk of corresponding rows."""
+    return PairSums(
+        cross=_product(x.rows, y.rows),
+        x_rows=y.squares @ x.exact,
+        y_rows=x.squares @ y.exact,
+        squares=x.squares @ y.squares,
+    )
+
+
+def aligned_chunks(x: Tensor, y: Tensor, *, order: Tensor | None = None) -> Iterator[tuple[Shifted, Shifted]]:
+    """Corresponding rows of whole matrices x (n, dx) and y (n, dy), shifted and in float64, some at a time.
+
+    With `order` (n,) row i of x meets row order[i] of y. The references are means of rows taken from all over the
+    matrix, since its beginning may be unlike the rest.
+    """
+    n = x.shape[0]
+    sample = slice(None, None, max(1, n // ROWS_PER_PRODUCT))
+    reference_x, reference_y = (mean_row(double(side[sample])) for side in (x, y))
+    for start in range(0, n, ROWS_PER_PRODUCT):
+        rows = slice(start, start + ROWS_PER_PRODUCT)
+        partner = y[rows] if order is None else y[order[rows]]
+        yield shift(double(x[rows]), reference_x), shift(double(partner), reference_y)
+
+
+def sums_of(x: Tensor, y: Tensor) -> tuple[SideSums, SideSums, PairSums]:
+    """All sums of whole matrices x (n, dx) and y (n, dy), in float64."""
+    parts = ((side_sums(a), side_sums(b), pair_sums(a, b)) for a, b in aligned_chunks(x, y))
+    return reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts)
+
+
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """X'Y (dx, dy) in float64. Float32 rows are multiplied as such, a few at a time, and added in float64."""
+    if x.dtype == torch.float64 or y.dtype == torch.float64:
+        return double(x).T @ double(y)
+    parts = zip(torch.split(x, ROWS_PER_PRODUCT), torch.split(y, ROWS_PER_PRODUCT), strict=True)
+    return reduce(torch.add, (double(left.T @ right) for left, right in parts))
+
+
+def _self_product(x: Tensor) -> Tensor:
+    """X'X (d, d) in float64: four strips from the diagonal rightwards, mirrored, are 5/8 of the work of the whole."""
+    d = x.shape[1]
+    width = -(-d // 4)
+    gram = torch.empty(d, d, dtype=torch.float64, device="cpu" if x.device.type == "mps" else x.device)
+    for start in range(0, d, width):
+        strip = _product(x[:, start : start + width], x[:, start:])
+        gram[start : start + width, start:] = strip
+        gram[start:, start : start + width] = strip.T
+    return gram
+
+
+def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> Tensor:
+    """HSIC of two linear kernels: the U-statistic HSIC_1 of Song et al. (2012), or the biased |Xc'Yc|^2 / (n - 1)^2."""
+    n = x.n
+    if biased:
+        return (pair.cross - torch.outer(x.total, y.total) / n).square().sum() / (n - 1) ** 2
+    trace = pair.cross.square().sum() - pair.squares
+    sum_x = x.total.square().sum() - x.square
+    sum_y = y.total.square().sum() - y.square
+    sum_xy = x.total @ pair.cross @ y.total - x.total @ pair.x_rows - pair.y_rows @ y.total + pair.squares
+    return (trace + sum_x * sum_y / ((n - 1) * (n - 2)) - 2 * sum_xy / (n - 2)) / (n * (n - 3))
+
+
+def self_hsic_from_sums(x: SideSums, *, biased: bool = False) -> Tensor:
+    """HSIC of one side with itself."""
+    return hsic_from_sums(x, x, PairSums(x.gram, x.square_rows, x.square_rows, x.quartic), biased=biased)
+
+
+def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> float:
+    """Linear CKA from sums: exactly `cka` of all the rows that went into them."""
+    _enough_items(x.n, biased=biased)
+    if x.n != y.n:
+        raise InputError(f"the two sides were summed over {x.n} and {y.n} items; they must be the same items")
+    values = (self_hsic_from_sums(side, biased=biased) for side in (x, y))
+    return float(ratio(hsic_from_sums(x, y, pair, biased=biased), *values))
+
+
+def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
+    """The mean of linear CKA over *all* n! ways of shuffling the pairs, exactly and without shuffling.
+
+    A doubly centred Gram matrix has rows that sum to zero, so averaging over permutations leaves only its trace:
+    tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|) for the biased form. The U-centred matrices of the debiased form also have zero
+    trace: its mean over shuffles is exactly 0.
+    """
+    _enough_items(x.n, biased=biased)
+    if not biased:
+        return 0.0
+    trace_x, trace_y = (side.square - side.total.square().sum() / side.n for side in (x, y))
+    xx, yy = (self_hsic_from_sums(side, biased=True) for side in (x, y))
+    return float(ratio(trace_x * trace_y / (x.n - 1) ** 3, xx, yy))
+
+
+# 4. Blocks of items: intervals, floors under shuffling, and the minibatch estimate
+#
+# A block of b items costs one b x b Gram matrix per side. Once these are U-centred (diagonal and row sums zero), HSIC_1
+# of any two sides is the inner product of their matrices over b (b - 3); with many languages each matrix is made once
+# and all pairs are a single product. Shuffling the pairs permutes rows and columns of one of them.
+#
+# Why blocks and not a bootstrap: drawing items with replacement repeats some, and a repeated item is perfectly similar
+# to itself in both spaces. Debiased CKA reads that as signal (independent data, n = 200, d = 768: 0.78 instead of 0).
+
+
+def block_gram(x: Tensor) -> Tensor:
+    """The U-centred linear Gram matrix of a block: (b, d) -> (b, b) in float64. Needs b >= 4."""
+    return _linear_grams(matrix(x, at_least=4))
+
+
+def gram_hsic(grams_x: Tensor, grams_y: Tensor) -> Tensor:
+    """HSIC_1 of every x with every y: (l, b, b) and (m, b, b) U-centred Gram matrices -> (l, m)."""
+    b = grams_x.shape[-1]
+    return grams_x.flatten(-2) @ grams_y.flatten(-2).mT / (b * (b - 3))
+
+
+def block_hsic(x: Tensor, y: Tensor) -> tuple[float, float, float]:
+    """HSIC_1 of (x, y), (x, x) and (y, y) for one block: x (b, dx), y (b, dy) with corresponding rows."""
+    x, y = paired(x, y, at_least=4)
+    grams = torch.stack([block_gram(x), block_gram(y)])
+    values = gram_hsic(grams, grams)
+    return float(values[0, 1]), float(values[0, 0]), float(values[1, 1])
+
+
+def shuffled_hsic(grams_x: Tensor, grams_y: Tensor, *, generator: torch.Generator, shuffles: int = 4) -> Tensor:
+    """HSIC_1 of every x with every y after shuffling the pairs of a block: the floor.
+
+    (l, b, b) and (m, b, b) U-centred Gram matrices -> (shuffles, l, m). A shuffle permutes rows and columns of the
+    matrices, b * b each, and never makes them again. Draw from a generator on the CPU, so that one seed gives the same
+    shuffles on every device.
+    """
+    b = grams_x.shape[-1]
+    values = []
+    for _ in range(shuffles):
+        order = torch.randperm(b, generator=generator).to(grams_y.device)
+        values.append(gram_hsic(grams_x, grams_y.index_select(1, order).index_select(2, order)))
+    return torch.stack(values)
+
+
+def cka_from_blocks(values: Tensor) -> float:
+    """Minibatch CKA: the HSIC terms (blocks, 3), in the order xy, xx, yy, are averaged first and divided last.
+
+    Nguyen et al. (2021). Averaging the blocks' ratios instead would let a small denominator speak loudest.
+    """
+    xy, xx, yy = double(values).mean(dim=0)
+    return float(ratio(xy, xx, yy))
+
+
+def jackknife(values: Tensor, *, value: float | None = None, confidence: float = 0.95) -> tuple[float, float, float]:
+    """Minibatch CKA and its jackknife interval from the HSIC values of each block: (blocks, 3), order xy, xx, yy.
+
+    The ratio is formed again without each block in turn (see `jackknife_interval`). Returns (value, low, high); low and
+    high are NaN with fewer than 3 blocks. Give `value` to place the interval around an estimate from all items at once
+    (`cka_from_sums`), which is the sharper one.
+    """
+    if values.ndim != 2 or values.shape[1] != 3 or values.shape[0] == 0:
+        raise InputError(f"jackknife takes HSIC values of shape (blocks, 3), not {tuple(values.shape)}")
+    centre = cka_from_blocks(values) if value is None else value
+    return centre, *jackknife_interval(centre, leave_one_out(values), confidence=confidence)
+
+
+def leave_one_out(values: Tensor) -> Tensor:
+    """Minibatch CKA without each block in turn: HSIC values (blocks, 3) -> (blocks,)."""
+    values = double(values)
+    without = (values.sum(dim=0) - values) / max(1, values.shape[0] - 1)  # (blocks, 3)
+    return ratio(*without.T)
+
+
+def block_size(n: int) -> tuple[int, int]:
+    """Items of a block, and shuffles of each: at most 128 items, at least ten blocks where n allows.
+
+    Few blocks need more shuffles for as steady a floor.
+    """
+    block = max(4, min(128, n // 10))
+    return block, max(4, 400 // max(1, n // block))
+
+
+def even_blocks(n: int, size: int, *, at_least: int = 4) -> list[slice]:
+    """Consecutive slices of at most `size` items that visit each of `n` items once and differ by one item at most.
+
+    Equal sizes matter: each block's HSIC is unbiased whatever its size, so a last block of five items would only add
+    noise at full weight. Where `size` cannot be kept with `at_least` items in each, blocks are larger.
+
+    >>> even_blocks(10, 4)
+    [slice(0, 5, None), slice(5, 10, None)]
+    """
+    count = max(1, min(-(-n // size), n // at_least))
+    edges = [n * i // count for i in range(count + 1)]
+    return [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
+
+
+# 5. Many languages over a stream of vectors
+
+
+class CkaStream:
+    """Accumulates one layer of several languages whose items correspond.
+
+    Rows are gathered into blocks of `block` items before anything is summed, so the answers do not depend on how the
+    stream was cut into chunks. Each language is summed once and each pair once; what is kept is of size d x d, plus
+    three numbers a pair and block, plus less than one block of rows. The last, incomplete block counts in the value
+    and not in the interval.
+
+    >>> x = torch.arange(24.0).reshape(12, 2).sin()
+    >>> stream = CkaStream([("en", "nl")], block=4)
+    >>> stream.update({"en": x[:7], "nl": 2 * x[:7]})
+    >>> stream.update({"en": x[7:], "nl": 2 * x[7:]})
+    >>> round(stream.estimate("en", "nl").value, 6)
+    1.0
+    """
+
+    def __init__(self, pairs: Sequence[Pair], *, block: int = 128, shuffles: int = 4, seed: int = 0) -> None:
+        if block < 4:
+            raise InputError(f"a block for debiased CKA needs at least 4 items, not {block}")
+        self.pairs = tuple(pairs)
+        self.languages = tuple(dict.fromkeys(language for pair in self.pairs for language in pair))
+        self.block = block
+        self.shuffles = shuffles
+        self._generator = torch.Generator().manual_seed(seed)
+        self._pending: dict[str, Tensor] = {}
+        self._references: dict[str, Tensor] = {}
+        self._sides: dict[str, SideSums] = {}
+        self._pairs: dict[Pair, PairSums] = {}
+        self._values: list[Tensor] = []  # one (languages, languages) a block
+        self._shuffled: list[Tensor] = []  # one (shuffles, languages, languages) a block
+
+    def update(self, chunks: Mapping[str, Tensor]) -> None:
+        """Take in the next rows of every language: language -> (b, d), the same items in the same order."""
+        rows = {language: matrix(chunks[language], name=language) for language in self.languages}
+        if len({x.shape[0] for x in rows.values()}) > 1:
+            counts = ", ".join(f"{language} {x.shape[0]}" for language, x in rows.items())
+            raise InputError(f"a chunk must hold the same items in every language: {counts}")
+        if self._pending:
+            rows = {language: torch.cat([self._pending[language], x]) for language, x in rows.items()}
+        start = 0
+        total = rows[self.languages[0]].shape[0]
+        while total - start >= self.block:
+            self._take({language: x[start : start + self.block] for language, x in rows.items()})
+            start += self.block
+        # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
+        self._pending = {language: x[start:].clone() for language, x in rows.items()}
+
+    def estimate(self, source: str, target: str, *, biased: bool = False) -> Estimate:
+        """Linear CKA of two languages over all items so far.
+
+        The interval of the debiased value is a delete-one-block jackknife placed around the exact value; its floor is
+        the mean over shuffles inside the blocks. The biased value has the exact mean over all shuffles as its floor,
+        and no interval: its bias depends on n, so that blocks say nothing about the whole.
+        """
+        x, y, pair = self._sums(source, target)
+        value = cka_from_sums(x, y, pair, biased=biased)
+        if biased or not self._values:
+            return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
+        terms = self._terms(source, target)
+        _, low, high = jackknife(terms, value=value)
+        return Estimate(value, low, high, self._floor(source, target, terms), x.n)
+
+    def leave_one_out(self, source: str, target: str) -> Tensor:
+        """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
+        return leave_one_out(self._terms(source, target))
+
+    def _terms(self, source: str, target: str) -> Tensor:
+        """HSIC values of one pair, (blocks, 3) in the order xy, xx, yy."""
+        if not self._values:
+            return torch.zeros((0, 3), dtype=torch.float64)
+        i, j = self.languages.index(source), self.languages.index(target)
+        grid = torch.stack(self._values)  # (blocks, languages, languages)
+        return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
+
+    def _floor(self, source: str, target: str, terms: Tensor) -> float:
+        if not self.shuffles:
+            return 0.0
+        i, j = self.languages.index(source), self.languages.index(target)
+        shuffled = torch.stack(self._shuffled)[:, :, i, j].mean(dim=1)  # (blocks,)
+        return cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
+
+    def _take(self, rows: Mapping[str, Tensor]) -> None:
+        if not self._references:
+            self._references = {language: mean_row(x) for language, x in rows.items()}
+        sides, pairs = _summed(rows, self._references, self.pairs)
+        self._sides, self._pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
+        grams = torch.stack([block_gram(rows[language]) for language in self.languages])
+        self._values.append(gram_hsic(grams, grams))
+        if self.shuffles:
+            self._shuffled.append(shuffled_hsic(grams, grams, generator=self._generator, shuffles=self.shuffles))
+
+    def _sums(self, source: str, target: str) -> tuple[SideSums, SideSums, PairSums]:
+        """The sums of one pair with the waiting rows included; the state stays as it is."""
+        pair = (source, target)
+        if pair not in self.pairs:
+            raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
+        if not self._pending and not self._sides:
+            raise InputError("no vectors have been taken in yet")
+        rows = {language: self._pending[language] for language in pair}
+        if rows[source].shape[0] == 0:
+            return self._sides[source], self._sides[target], self._pairs[pair]
+        references = self._references or {language: mean_row(x) for language, x in rows.items()}
+        sides, pairs = _summed(rows, references, [pair])
+        sides, pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
+        return sides[source], sides[target], pairs[pair]
+
+
+def _summed(
+    rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
+) -> tuple[dict[str, SideSums], dict[Pair, PairSums]]:
+    """Each language shifted and summed once, each pair once."""
+    shifted = {language: shift(x, references[language]) for language, x in rows.items()}
+    sides = {language: side_sums(x) for language, x in shifted.items()}
+    return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
+
+
+def _merged(totals: Mapping[Key, Sums], parts: Mapping[Key, Sums]) -> dict[Key, Sums]:
+    """The totals with these parts added."""
+    return {key: totals[key] + part if key in totals else part for key, part in parts.items()}
+
+
+# 6. Three forms of linear CKA of one pair
+#
+# Papers print numbers of one form or another, and rarely say which. Here each form has its value, an interval and its
+# own floor, from the same items. The debiased one is `CkaStream`'s. The two printed ones come from d x d sums: since
+# sums add, the value without a block of items comes from the whole sums less the block's, which is what a
+# delete-one-block jackknife asks for. Their floors are exact means over all n! ways of shuffling the pairs. A printed
+# form's interval says how the value moves with the sentences, not how far it lies above what more sentences would give.
+
+
+def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Estimate]:
+    """Each form of linear CKA of x (n, dx) and y (n, dy), n >= 4, by the name of its measure.
+
+    The seed draws the order in which items make up blocks, and the shuffles of the debiased floor.
+
+    >>> x = torch.arange(48.0).reshape(24, 2).sin()
+    >>> [(name, round(form.value, 6)) for name, form in cka_forms(x, 3 * x).items()]
+    [('cka', 1.0), ('cka_biased', 1.0), ('cka_uncentred', 1.0)]
+    """
+    x, y = paired(x, y)
+    n = x.shape[0]
+    _enough_items(n, biased=False)
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(x.device)
+    x, y = x[order], y[order]
+    block, shuffles = block_size(n)
+    stream = CkaStream([("x", "y")], block=block, shuffles=shuffles, seed=seed)
+    stream.update({"x": x, "y": y})
+    debiased = stream.estimate("x", "y")
+    clipped = Estimate(debiased.value, max(debiased.low, -1.0), min(debiased.high, 1.0), debiased.floor, n)
+    return {"cka": clipped, **_printed(x, y)}
+
+
+@dataclass(frozen=True, eq=False)
+class _ShiftedSums:
+    """Sums of both sides, each shifted by its reference, (dx,) and (dy,), and the printed forms of CKA from them."""
+
+    x: SideSums
+    y: SideSums
+    pair: PairSums
+    references: tuple[Tensor, Tensor]
+
+    def __add__(self, other: "_ShiftedSums") -> "_ShiftedSums":
+        return _ShiftedSums(self.x + other.x, self.y + other.y, self.pair + other.pair, self.references)
+
+    def __sub__(self, other: "_ShiftedSums") -> "_ShiftedSums":
+        return _ShiftedSums(self.x - other.x, self.y - other.y, self.pair - other.pair, self.references)
+
+    def values(self) -> tuple[float, float]:
+        """The two printed forms: centred and not centred."""
+        uncentred = ratio(self._product(self.pair.cross, 0, 1), *self._own())
+        return cka_from_sums(self.x, self.y, self.pair, biased=True), float(uncentred)
+
+    @property
+    def uncentred_floor(self) -> float:
+        """Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: their sums are enough."""
+        n = self.x.n
+        diagonals, rests = [], []
+        for side, reference in zip((self.x, self.y), self.references, strict=True):
+            diagonal = side.square + 2 * reference @ side.total + n * reference.square().sum()
+            diagonals.append(diagonal)
+            rests.append((side.total + n * reference).square().sum() - diagonal)
+        shuffled = diagonals[0] * diagonals[1] / n + rests[0] * rests[1] / (n * (n - 1))
+        return float(ratio(shuffled, *self._own()))
+
+    def _own(self) -> tuple[Tensor, Tensor]:
+        return self._product(self.x.gram, 0, 0), self._product(self.y.gram, 1, 1)
+
+    def _product(self, cross: Tensor, first: int, second: int) -> Tensor:
+        """Squared size of A'B of the vectors as they were, from that of the shifted ones."""
+        totals = (self.x.total, self.y.total)
+        a, b = self.references[first], self.references[second]
+        moved = torch.outer(totals[first], b) + torch.outer(a, totals[second] + self.x.n * b)
+        return (cross + moved).square().sum()
+
+
+def _printed(x: Tensor, y: Tensor) -> dict[str, Estimate]:
+    n = x.shape[0]
+    references = (mean_row(double(x[: block_size(n)[0]])), mean_row(double(y[: block_size(n)[0]])))
+    blocks = even_blocks(n, -(-n // JACKKNIFE_BLOCKS))
+
+    def parts() -> Iterator[_ShiftedSums]:
+        for rows in blocks:
+            a, b = (shift(double(side[rows]), at) for side, at in zip((x, y), references, strict=True))
+            yield _ShiftedSums(side_sums(a), side_sums(b), pair_sums(a, b), references)
+
+    whole = reduce(add, parts())
+    # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
+    without = [(whole - part).values() for part in parts()] if len(blocks) > 2 else []
+    floors = (floor_from_sums(whole.x, whole.y, biased=True), whole.uncentred_floor)
+    estimates = {}
+    lefts = torch.tensor(without, dtype=torch.float64).reshape(-1, 2).T  # (forms, blocks)
+    for name, value, left, floor in zip(FORMS[1:], whole.values(), lefts, floors, strict=True):
+        low, high = jackknife_interval(value, left)
+        estimates[name] = Estimate(value, max(low, 0.0), min(high, 1.0), floor, n)
+    return estimates
+
+
+# 7. Pairs of many sides at once
+#
+# A side is a set of vectors of the same n items: a language at a layer, the same before training. Of s sides some pairs
+# are asked for. Everything is done for all sides in a few large products, which is what a GPU needs: `cka` called pair
+# by pair makes every matrix again, and starts a hundred small operations each time.
+
+
+def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: int = 4) -> list[Estimate]:
+    """Debiased linear CKA of some pairs of sides (s, n, d), with intervals and floors as `CkaStream` gives them.
+
+    The value is that of `cka` on all n items. The interval is a delete-one-block jackknife over some 20 blocks of
+    consecutive items, so items should come in a random order; the floor is the mean over shuffles inside the blocks.
+
+    >>> x = torch.arange(48.0).reshape(1, 24, 2).sin()
+    >>> round(cka_of_pairs(torch.cat([x, 3 * x + 1]), [(0, 1)])[0].value, 6)
+    1.0
+    """
+    first, second = _checked_sides(sides, pairs, least=4)
+    n = sides.shape[1]
+    size = max(4, min(JACKKNIFE_ITEMS, n // JACKKNIFE_BLOCKS))
+    count = n // size
+    apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
+    blocks = _linear_grams(apart)  # (s, blocks, size, size)
+    terms = _terms(blocks, first, second) / (size * (size - 3))  # (pairs, blocks, 3)
+    floors = _shuffled(blocks, first, second, seed=seed, shuffles=shuffles) / (size * (size - 3))  # (pairs, blocks)
+    del blocks
+    values = ratio(*_terms(_linear_grams(sides), first, second).unbind(-1)).tolist()
+    estimates = []
+    for value, mine, shuffled in zip(values, terms.cpu(), floors.cpu(), strict=True):
+        _, low, high = jackknife(mine, value=value)
+        floor = cka_from_blocks(torch.stack([shuffled, mine[:, 1], mine[:, 2]], dim=1))
+        estimates.append(Estimate(value, low, high, floor, n))
+    return estimates
+
+
+def cka_rbf_of_pairs(
+    sides: Tensor, pairs: SidePairs, *, batches: int = 4, size: int | None = None, shifted: bool = False
+) -> list[Estimate]:
+    """CKA with Gaussian kernels as Muller et al. (2021) take it: the mean over some batches, of the biased form.
+
+    K_ij = exp(-|x_i - x_j|^2 / (2 m)), where m is the median of the squared distances that are not zero, for every side
+    and batch its own. sides (s, n, d). size: items of a batch, n / batches where it is None. The batches are apart, one
+    after the other; `shifted=True` takes items i to i + size for i = 0, 1, 2 ..., as the released code does: they are
+    almost the same items, and their spread says nothing. n of the answer is the size of a batch.
+
+    The interval is Student's t over batches, none where they overlap. The floor is the exact mean over all shuffles of
+    the pairs, tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|): 0.98 for independent vectors at n = 25, d = 768.
+    """
+    first, second = _checked_sides(sides, pairs, least=2)
+    n = sides.shape[1]
+    taken = n // batches if size is None else size
+    begins = [number * (1 if shifted else taken) for number in range(batches)]
+    if taken < 2 or begins[-1] + taken > n:
+        raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
+    chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins], dim=1)  # (s, batches, size, d)
+    grams = _gaussian_grams(chosen)
+    values = ratio(*_terms(grams, first, second).unbind(-1))  # (pairs, batches)
+    traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (s, batches)
+    lengths = grams.square().sum((-2, -1))
+    floors = ratio(traces[first] * traces[second] / (taken - 1), lengths[first], lengths[second]).mean(1)
+    reach = [math.nan] * len(first)
+    if batches > 1 and len(first) and not shifted:
+        reach = (t_quantile(0.95, batches - 1) * values.std(dim=1) / math.sqrt(batches)).tolist()
+    return [
+        Estimate(value, max(0.0, value - far), min(1.0, value + far), floor, taken)
+        if not math.isnan(far)
+        else Estimate(value, math.nan, math.nan, floor, taken)
+        for value, far, floor in zip(values.mean(1).tolist(), reach, floors.tolist(), strict=True)
+    ]
+
+
+def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tensor, Tensor]:
+    """Numbers of the first and the second side of each pair."""
+    if sides.ndim != 3 or sides.shape[1] < least:
+        raise InputError(
+            f"sides must have shape (sides, items, width) with at least {least} items, not {tuple(sides.shape)}"
+        )
+    if not bool(torch.isfinite(sides).all()):
+        raise InputError("a side holds a value that is not finite")
+    numbers = torch.tensor([list(pair) for pair in pairs], dtype=torch.long).reshape(-1, 2)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(sides):
+        raise InputError(f"there are {len(sides)} sides; a pair asks for another")
+    device = torch.device("cpu") if sides.device.type == "mps" else sides.device
+    return numbers[:, 0].to(device), numbers[:, 1].to(device)
+
+
+def _gaussian_grams(x: Tensor) -> Tensor:
+    """Centred kernel matrices (..., n, n) of vectors (..., n, d), each with its own bandwidth, in float64."""
+    distances = _squared_distances(double(centre_rows(x.detach())))
+    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
+    widths = _median_above_zero(distances.flatten(-2))
+    return centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), biased=True)
+
+
+def _median_above_zero(values: Tensor) -> Tensor:
+    """The median of the values (..., m) that are not zero, the two middle ones averaged -> (...); NaN where all are."""
+    ordered = values.sort(dim=-1).values
+    zeros = (ordered == 0).sum(-1)
+    left = values.shape[-1] - zeros
+    last = values.shape[-1] - 1
+    low, high = ((zeros + rank).clamp(max=last) for rank in ((left - 1) // 2, left // 2))
+    middle = [ordered.gather(-1, index[..., None]).squeeze(-1) for index in (low, high)]
+    return torch.where(left > 0, (middle[0] + middle[1]) / 2, torch.nan)
+
+
+def _terms(grams: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Inner products of matrices (s, ..., n, n), of a pair and of each with itself: (pairs, ..., 3), xy, xx, yy."""
+    own = grams.square().sum((-2, -1))  # (s, ...)
+    both = [(grams[i] * grams[j]).sum((-2, -1)) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
+    crossed = torch.stack(both) if both else own[:0]
+    return torch.stack([crossed, own[first], own[second]], dim=-1)
+
+
+def _shuffled(grams: Tensor, first: Tensor, second: Tensor, *, seed: int, shuffles: int) -> Tensor:
+    """Inner products after shuffling the items of the second side, their mean over shuffles: (pairs, blocks)."""
+    generator = torch.Generator().manual_seed(seed)
+    total = grams.new_zeros((len(first), grams.shape[1]))
+    for _ in range(shuffles):
+        order = torch.randperm(grams.shape[-1], generator=generator).to(grams.device)
+        moved = grams[..., order, :][..., order]
+        for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+            total[pair] += (grams[i] * moved[j]).sum((-2, -1))
+    return total / max(1, shuffles)

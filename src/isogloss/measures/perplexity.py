@@ -1,0 +1,296 @@
+"""Perplexity: how surprised a language model is, and where the curves of two languages cross during fine-tuning.
+
+Perplexity is carried as sums and counts, the ratio formed last:
+
+    per token       exp(total / count)
+    per word        exp(total / count * tokens / words)
+    per character   exp(total / count * tokens / characters)
+
+The first cannot be compared between vocabularies: longer pieces are fewer and harder to guess. The other two spread
+what the text costs over units that no tokenizer decides, and can.
+
+With a masked model only some tokens are predicted, each from both sides, and `total / count` estimates the mean
+surprise of a token. That is no likelihood of the text: the conditionals of a masked model need not belong to any one
+distribution (pseudo-perplexity, Salazar et al. 2020). Compare it between masked models under the same masks, never with
+the perplexity of a model that reads from left to right.
+
+Fine-tuning on one language lowers its perplexity and raises that of the others. Two numbers tell how far to go: the
+step where the two curves cross, and the step of the best balance between what is gained and what is lost,
+
+    balance(s) = log target(s) / target(0) + log others(s) / others(0)
+
+Both are taken in logarithms, where equal factors are equal distances: a perplexity that doubles and one that halves
+cancel out. Both hang on the unit: the logarithm per character is that per token times the tokens a character has, a
+factor of each text's own. Per token, the crossing moves with the vocabulary, so give it per character too.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import add
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
+from isogloss.measures.registry import measure
+from isogloss.measures.statistics import jackknife_interval, mean_over_seeds
+
+Unit = Literal["token", "word", "character"]
+UNITS: tuple[Unit, ...] = ("token", "word", "character")
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """What perplexity is made of; two of them are added to pool two texts.
+
+    total: negative log-likelihood in nats, summed over predicted tokens; count: how many were predicted. tokens, words
+    and characters are those of the text that the predicted tokens are a sample of.
+
+    >>> Likelihood(2.0, 1, 10, 5, 20) + Likelihood(4.0, 2, 10, 5, 20)
+    Likelihood(total=6.0, count=3, tokens=20, words=10, characters=40)
+    """
+
+    total: float
+    count: int
+    tokens: int
+    words: int
+    characters: int
+
+    def __add__(self, other: "Likelihood") -> "Likelihood":
+        """The likelihood of both texts together."""
+        return field_by_field(add, self, other)
+
+
+@measure(
+    "perplexity",
+    title="Held-out perplexity",
+    explanation="How surprised the model is by hidden words of text it never learns from, under the same masks each "
+    "time. Read each language against itself: a Chinese character says more than a letter.",
+    logarithmic=True,
+    higher_is_better=False,
+    range=(1.0, math.inf),
+    paper="Salazar et al. 2020, Masked Language Model Scoring",
+    takes="other",
+)
+def perplexity(likelihood: Likelihood, unit: Unit = "token") -> float:
+    """Perplexity per token, word or character; infinite where it is larger than a float can hold.
+
+    >>> half = Likelihood(total=10 * math.log(2), count=10, tokens=40, words=20, characters=160)  # 1 bit a token
+    >>> [round(perplexity(half, unit), 4) for unit in ("token", "word", "character")]
+    [2.0, 4.0, 1.1892]
+    """
+    if likelihood.count == 0:
+        raise InputError("perplexity needs at least one predicted token, and none was predicted")
+    return _exp(likelihood.total / likelihood.count * tokens_per(likelihood, unit))
+
+
+def tokens_per(likelihood: Likelihood, unit: Unit) -> float:
+    """Tokens of the text for each of its tokens (1), words or characters.
+
+    >>> tokens_per(Likelihood(0.0, 1, tokens=30, words=20, characters=120), "word")
+    1.5
+    """
+    if unit not in UNITS:
+        raise InputError(f"perplexity is per {', '.join(UNITS)}, not per {unit!r}")
+    if unit == "token":
+        return 1.0
+    units = likelihood.words if unit == "word" else likelihood.characters
+    if units == 0:
+        raise InputError(f"the text has no {unit}s, so there is no perplexity per {unit}")
+    return likelihood.tokens / units
+
+
+def perplexity_interval(
+    totals: Tensor, counts: Tensor, *, rate: float = 1.0, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The interval of a perplexity from blocks of text: their totals (blocks,), in nats, and counts (blocks,).
+
+    A delete-one-block jackknife of rate * sum(totals) / sum(counts), the logarithm of the perplexity, whose two ends
+    are then raised: neighbouring sentences resemble each other, so blocks are left out and not tokens. `rate` is
+    `tokens_per(likelihood, unit)`, taken as known. Blocks that predict nothing do not count; NaN with fewer than 3.
+
+    >>> low, high = perplexity_interval(torch.tensor([20.0, 24.0, 22.0]), torch.tensor([10, 10, 10]))
+    >>> round(low, 2), round(high, 2)
+    (5.49, 14.83)
+    """
+    totals, counts = totals.detach().cpu().double(), counts.detach().cpu().double()
+    if totals.ndim != 1 or totals.shape != counts.shape:
+        raise InputError(
+            f"totals and counts must be one number a block each, not {tuple(totals.shape)} and {tuple(counts.shape)}"
+        )
+    totals, counts = totals[counts > 0], counts[counts > 0]
+    if len(counts) < 3:
+        return math.nan, math.nan
+    without = rate * (totals.sum() - totals) / (counts.sum() - counts)
+    low, high = jackknife_interval(rate * float(totals.sum() / counts.sum()), without, confidence=confidence)
+    return max(_exp(low), 1.0), _exp(high)  # in this order NaN stays NaN
+
+
+def _exp(nats: float) -> float:
+    try:
+        return math.exp(nats)
+    except OverflowError:
+        return math.inf
+
+
+# Two curves over training steps
+
+
+@dataclass(frozen=True)
+class StepOverSeeds:
+    """A step over seeds: its mean, a t interval (NaN from one seed alone), and the share of seeds that have one."""
+
+    value: float
+    low: float
+    high: float
+    share: float
+    seeds: int
+
+
+def crossings(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[float]:
+    """Every step where two curves change their order, interpolated linearly between evaluations of their logarithms.
+
+    steps (n,), rising; first (n,) and second (n,), above zero. Curves that touch and part in their old order do not
+    cross. Where they run together for a while and part in the other order, the crossing is the middle of that while.
+
+    >>> crossings([0, 100, 200, 300], [8, 4, 2, 2], [2, 2, 4, 1])
+    [150.0, 250.0]
+    """
+    at = _steps(steps)
+    apart = np.log(_curve(first, at, "first")) - np.log(_curve(second, at, "second"))
+    ordered = np.flatnonzero(apart)
+    steps_found = []
+    for before, after in zip(ordered[:-1], ordered[1:], strict=True):
+        if np.sign(apart[before]) == np.sign(apart[after]):
+            continue
+        if after == before + 1:
+            share = apart[before] / (apart[before] - apart[after])
+            steps_found.append(float(at[before] + share * (at[after] - at[before])))
+        else:
+            steps_found.append(float(at[before + 1] + at[after - 1]) / 2)
+    return steps_found
+
+
+def crossing(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> float | None:
+    """The first of `crossings`, or None where the curves keep their order throughout.
+
+    Noisy curves cross several times: look at `crossings` before one of them is called the crossing. Table 1 of Hussain
+    & Dudev (2020), Dutch against the other languages at three steps:
+
+    >>> round(crossing([1, 501, 1501], [11.54, 7.76, 5.56], [6.08, 10.39, 22.45]))
+    345
+    >>> crossing([0, 100], [8, 4], [2, 2]) is None
+    True
+    """
+    return next(iter(crossings(steps, first, second)), None)
+
+
+def balance(target: ArrayLike, others: ArrayLike) -> Floats:
+    """Nats lost (above zero) or gained since the first evaluation, both curves together: two (n,) -> (n,).
+
+    >>> balance([8, 4, 2], [2, 2, 16]).round(3).tolist()  # halved; quartered while the others grew eightfold
+    [0.0, -0.693, 0.693]
+    """
+    target = _curve(target, None, "target")
+    others = _curve(others, target, "others")
+    return np.log(target / target[0]) + np.log(others / others[0])
+
+
+def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
+    """The evaluated step with the lowest `balance`, the earliest of equals.
+
+    steps (n,), rising, of which the first is what the others are compared with; target (n,), others (n,), above zero.
+    Where no gain was worth its price, that is the first step.
+
+    >>> balance_step([0, 50, 100], [8, 4, 2], [2, 2, 16])
+    50
+    """
+    at = _steps(steps)
+    return int(at[np.argmin(balance(_curve(target, at, "target"), _curve(others, at, "others")))])
+
+
+def crossing_interval(
+    steps: ArrayLike, first: ArrayLike, second: ArrayLike, *, confidence: float = 0.95
+) -> StepOverSeeds | None:
+    """The mean `crossing` of several seeds with a t interval, clipped to the range of steps; None where none crosses.
+
+    steps (n,); first (seeds, n) and second (seeds, n), row i of both from one seed; NaN where a seed was not evaluated,
+    as after an early stop. Seeds whose curves do not cross are left out of the mean, and `share` says how many are in:
+    below 1 the mean is too early, because the seeds left out would cross later if at all.
+
+    >>> first, second = [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]]
+    >>> mean = crossing_interval([0, 100, 200], first, second)
+    >>> mean.value, round(mean.share, 2), mean.seeds
+    (150.0, 0.67, 3)
+    """
+    crossed = [crossing(*curves) for curves in _seeds(steps, first, second)]
+    return _over_seeds([step for step in crossed if step is not None], len(crossed), steps, confidence)
+
+
+def balance_interval(
+    steps: ArrayLike, target: ArrayLike, others: ArrayLike, *, confidence: float = 0.95
+) -> StepOverSeeds | None:
+    """The mean `balance_step` of several seeds with a t interval, clipped to the range of steps; every seed has one.
+
+    steps (n,); target (seeds, n), others (seeds, n), NaN where a seed was not evaluated. The first evaluation may not
+    be missing: it is what the others are compared with. None without seeds.
+
+    >>> mean = balance_interval([0, 50, 100], [[8, 4, 2], [8, 4, 2]], [[2, 2, 16], [2, 2, 3]])
+    >>> mean.value, mean.low, mean.high  # 50 and 100: two seeds leave everything open
+    (75.0, 0.0, 100.0)
+    """
+    each = _seeds(steps, target, others)
+    start = _steps(steps)[0]
+    if any(at[0] != start for at, _, _ in each):
+        raise InputError(f"a seed has no values at step {start:g}, the first, which balance is measured from")
+    return _over_seeds([float(balance_step(*curves)) for curves in each], len(each), steps, confidence)
+
+
+def _steps(steps: ArrayLike) -> Floats:
+    at = np.asarray(steps, dtype=np.float64)
+    if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
+        raise InputError("steps must be one rising list of at least one number; sort the evaluations by step")
+    return at
+
+
+def _curve(values: ArrayLike, like: Floats | None, name: str) -> Floats:
+    """The values of one curve, as many as `like` has, finite and above zero."""
+    curve = np.asarray(values, dtype=np.float64)
+    if curve.ndim != 1 or len(curve) == 0 or (like is not None and len(curve) != len(like)):
+        expected = "one value a step" if like is None else f"{len(like)} values, one a step"
+        raise InputError(f"the {name} curve needs {expected}, not shape {curve.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(curve) & (curve > 0)))
+    if len(wrong):
+        raise InputError(
+            f"value {wrong[0]} of the {name} curve is {curve[wrong[0]]:g}; logarithms need finite values above zero"
+        )
+    return curve
+
+
+def _seeds(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[tuple[Floats, Floats, Floats]]:
+    """The steps and both curves of each seed, without the evaluations that either curve lacks."""
+    at = _steps(steps)
+    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if x.ndim != 2 or x.shape != y.shape or x.shape[1] != len(at):
+        raise InputError(f"curves over seeds must both be (seeds, {len(at)}), not {x.shape} and {y.shape}")
+    evaluated = ~(np.isnan(x) | np.isnan(y))  # (seeds, n)
+    if not evaluated.any(axis=1).all():
+        missing = int(np.argmin(evaluated.any(axis=1)))
+        raise InputError(f"seed {missing} has no evaluation with both values; leave it out")
+    return [(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
+
+
+def _over_seeds(
+    steps_of_seeds: Sequence[float], seeds: int, steps: ArrayLike, confidence: float
+) -> StepOverSeeds | None:
+    """The mean of the steps that some of so many seeds have, with an interval that stays inside the training."""
+    if not steps_of_seeds:
+        return None
+    at = _steps(steps)
+    mean = mean_over_seeds(steps_of_seeds, confidence=confidence).clipped(at[0], at[-1])
+    return StepOverSeeds(mean.value, mean.low, mean.high, len(steps_of_seeds) / seeds, seeds)

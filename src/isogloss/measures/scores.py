@@ -1,0 +1,365 @@
+r"""Scores of tasks: accuracy, spans of named entities, answers to questions; each as counts that can be resampled.
+
+Accuracy is right answers over all, F1 of spans is twice the right ones over those guessed and those there, and neither
+is the mean of its values in single sentences. A score therefore keeps a row of counts for every example:
+
+    value = ratio(sum of the rows)
+
+and the bootstrap draws examples with replacement, adds up their rows and forms the ratio anew (Efron 1979). Examples
+are what was sampled from a language, so they are drawn whole: the words of a sentence are not independent.
+
+**Spans** follow the rules of `conlleval` (seqeval's default mode). A sentence's tags are `O`, `B-X` (a span of type X
+begins) and `I-X` (it goes on). What a classifier guesses for each word by itself need not be well formed:
+
+    a span begins   at B-X; at I-X after O, at the start, or after another type
+    a span ends     before the next beginning, before O, at the end
+
+A guessed span is right if a gold span has the same words and the same type.
+
+**Answers** are compared by exact match and F1 of words after normalisation, as published with SQuAD and MLQA. SQuAD
+(Rajpurkar et al. 2016) compares answers in lower case, without punctuation and English articles. MLQA (Lewis et al.
+2020) made that a rule for each of its seven languages, which is what is done here:
+
+| step | rule |
+|---|---|
+| case | lower |
+| punctuation | every character of a Unicode category P, and ASCII's own, is removed |
+| articles | those of the language: `ARTICLES` |
+| words | what spaces separate; in Chinese every ideograph from U+4E00 to U+9FA5 is a word |
+
+A language that MLQA does not have loses no articles, and its words are what spaces separate. The published rule for
+Arabic removes the letters of the article wherever they stand, inside words too; it is used, for the numbers to compare.
+"""
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import add
+from typing import Literal
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.measures.inputs import field_by_field
+from isogloss.measures.registry import measure
+
+DRAWS = 1000
+AT_ONCE = 2**23  # weights of draws that are held together
+OUTSIDE = "O"
+Labelled = tuple[int, int, str]  # first word, word after the last, type
+Mixed = Literal["split", "last"]
+ARTICLES = {
+    "ar": re.compile("ال"),
+    "de": re.compile(r"\b(?:ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b"),
+    "en": re.compile(r"\b(?:a|an|the)\b"),
+    "es": re.compile(r"\b(?:un|una|unos|unas|el|la|los|las)\b"),
+    "vi": re.compile(r"\b(?:của|là|cái|chiếc|những)\b"),
+}
+_IDEOGRAPH = re.compile("([\u4e00-\u9fa5])")
+
+
+# Counts of examples
+
+
+def share(sums: np.ndarray) -> np.ndarray:
+    """(..., 2): how many were right, out of how many; 0 of 0 is nan.
+
+    >>> float(share(np.array([3, 4])))
+    0.75
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def f1(sums: np.ndarray) -> np.ndarray:
+    """(..., 3): right, guessed, there. 2 right / (guessed + there), the harmonic mean of precision and recall.
+
+    0 / 0 is 0, as in `conlleval`.
+
+    >>> float(f1(np.array([1, 2, 2])))
+    0.5
+    """
+    both = sums[..., 1] + sums[..., 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(both == 0, 0.0, 2 * sums[..., 0] / both))
+
+
+@dataclass(frozen=True)
+class Score:
+    """One score of a model on a test set.
+
+    counts: (examples, c), float64; its last column is what `n` counts (answers, words, spans that are there). ratio:
+    (..., c) -> (...), from sums of counts to the value. floor: what guessing scores, where that was measured.
+
+    >>> score = Score(np.array([[1, 1], [0, 1], [1, 1], [1, 1]]))
+    >>> score.value, score.n
+    (0.75, 4)
+    """
+
+    counts: np.ndarray
+    ratio: Callable[[np.ndarray], np.ndarray] = share
+    floor: float = np.nan
+
+    @property
+    def value(self) -> float:
+        """The score over all examples."""
+        return float(self.ratio(np.asarray(self.counts, dtype=np.float64).sum(0)))
+
+    @property
+    def n(self) -> int:
+        """What the score is out of."""
+        return int(round(float(np.asarray(self.counts)[:, -1].sum())))
+
+
+def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
+    """Values of the score on examples drawn with replacement, (draws,); the same seed draws the same examples."""
+    counts = np.asarray(score.counts, dtype=np.float64)  # (examples, c)
+    examples = len(counts)
+    if not examples:
+        return np.full(draws, np.nan)
+    generator = np.random.default_rng(seed)
+    together = max(1, AT_ONCE // examples)
+    values = []
+    for start in range(0, draws, together):
+        shape = (min(together, draws - start), examples)
+        chosen = generator.integers(0, examples, shape)
+        numbers = chosen + examples * np.arange(shape[0])[:, None]
+        weights = np.bincount(numbers.reshape(-1), minlength=shape[0] * examples).reshape(shape)
+        values.append(score.ratio(weights @ counts))  # (draws,)
+    return np.concatenate(values)
+
+
+# Labels and spans
+
+
+@measure(
+    "accuracy",
+    title="Accuracy",
+    explanation="The share of answers that are right: labels of pairs, or tags of words.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    takes="other",
+)
+def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
+    """Share of the items whose guessed label is the gold one.
+
+    >>> accuracy(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
+    0.75
+    """
+    _same_length(gold, guess, "labels")
+    if not gold:
+        raise InputError("accuracy needs at least one label, and there is none")
+    return sum(right == guessed for right, guessed in zip(gold, guess, strict=True)) / len(gold)
+
+
+def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
+    """The same spans in well-formed tags: every span begins with B and has one type.
+
+    An I-X with no span before it becomes B-X. mixed: what becomes of I-Y right after a span of type X. "split": a new
+    span begins there, as `conlleval` counts it. "last": the whole stretch becomes one span of the type it ends with,
+    the rule of wu2020's code.
+
+    >>> repair_bio(["O", "I-PER", "I-LOC", "O"])
+    ['O', 'B-PER', 'B-LOC', 'O']
+    >>> repair_bio(["O", "I-PER", "I-LOC", "O"], mixed="last")
+    ['O', 'B-LOC', 'I-LOC', 'O']
+    """
+    if mixed not in ("split", "last"):
+        raise InputError(f"mixed spans are repaired by 'split' or 'last', not by {mixed!r}")
+    repaired = [OUTSIDE] * len(tags)
+    for start, end, kind in _labelled(tags, mixed=mixed):
+        repaired[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
+    return repaired
+
+
+def spans(tags: Sequence[str]) -> list[Labelled]:
+    """The spans of one sentence, in order: (first word, word after the last, type), by the rules of `conlleval`.
+
+    >>> spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
+    [(0, 2, 'PER'), (3, 4, 'LOC'), (4, 5, 'LOC')]
+    """
+    return _labelled(tags)
+
+
+def _labelled(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
+    """Spans that B, O and, with "split", another type end; with "last" each has the type of its last word."""
+    labelled: list[Labelled] = []
+    for word, tag in enumerate(tags):
+        prefix, kind = split_tag(tag)
+        goes_on = prefix == "I" and bool(labelled) and labelled[-1][1] == word
+        if goes_on and (mixed == "last" or labelled[-1][2] == kind):
+            labelled[-1] = (labelled[-1][0], word + 1, kind)
+        elif prefix != OUTSIDE:
+            labelled.append((word, word + 1, kind))
+    return labelled
+
+
+def split_tag(tag: str) -> tuple[str, str]:
+    """A tag's prefix and type: ("B", "PER"), or ("O", ""); any other shape is an InputError.
+
+    >>> split_tag("I-LOC")
+    ('I', 'LOC')
+    """
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    prefix, dash, kind = tag.partition("-")
+    if prefix not in ("B", "I") or not dash or not kind:
+        raise InputError(f"the tag {tag!r} is not O, B-type or I-type")
+    return prefix, kind
+
+
+@dataclass(frozen=True)
+class SpanCounts:
+    """What precision, recall and F1 of spans are made of; two of them are added to pool two texts.
+
+    right: spans that both have; guessed and gold: spans each side has. Where a ratio would be 0 / 0 it is 0, as in
+    `conlleval`.
+
+    >>> both = SpanCounts(1, 1, 2) + SpanCounts(2, 3, 2)
+    >>> both.precision, both.recall, both.f1
+    (0.75, 0.75, 0.75)
+    """
+
+    right: int
+    guessed: int
+    gold: int
+
+    def __add__(self, other: "SpanCounts") -> "SpanCounts":
+        """The counts of both texts together."""
+        return field_by_field(add, self, other)
+
+    @property
+    def precision(self) -> float:
+        """Share of the guessed spans that are right."""
+        return self.right / self.guessed if self.guessed else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold spans that were found."""
+        return self.right / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of the two: 2 right / (guessed + gold)."""
+        return 2 * self.right / (self.guessed + self.gold) if self.guessed + self.gold else 0.0
+
+
+def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> SpanCounts:
+    """Count the spans of sentences, each a sequence of tags, and those on which both sides agree.
+
+    >>> span_counts([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]])
+    SpanCounts(right=1, guessed=2, gold=1)
+    """
+    _same_length(gold, guess, "sentences")
+    total = SpanCounts(0, 0, 0)
+    for number, (gold_tags, guessed_tags) in enumerate(zip(gold, guess, strict=True)):
+        _same_length(gold_tags, guessed_tags, f"tags in sentence {number}")
+        right, guessed = set(spans(gold_tags)), set(spans(guessed_tags))
+        total += SpanCounts(len(right & guessed), len(guessed), len(right))
+    return total
+
+
+@measure(
+    "span_f1",
+    title="F1 of spans",
+    explanation="How well the named spans are found: a span counts if its words and its type are right; false ones "
+    "cost as much as missed ones.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task",
+    takes="other",
+)
+def span_f1(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> float:
+    """F1 of the spans of all sentences together; `span_counts` has precision, recall and the sums.
+
+    >>> span_f1([["B-PER", "O"], ["B-LOC", "I-LOC"]], [["B-PER", "O"], ["B-LOC", "O"]])
+    0.5
+    """
+    return span_counts(gold, guess).f1
+
+
+def _same_length(gold: Sequence[object], guess: Sequence[object], what: str) -> None:
+    if len(gold) != len(guess):
+        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed {what}; they must be as many")
+
+
+# Answers to questions
+
+
+def normalise_answer(text: str, language: str = "en") -> str:
+    """An answer as it is compared: words with single spaces between them.
+
+    >>> normalise_answer("The Eiffel-Tower!")
+    'eiffeltower'
+    >>> normalise_answer("在 Paris 市", "zh")
+    '在 paris 市'
+    """
+    bare = "".join(letter for letter in text.lower() if not _is_punctuation(letter))
+    if language in ARTICLES:
+        bare = ARTICLES[language].sub(" ", bare)
+    if language == "zh":
+        bare = _IDEOGRAPH.sub(r" \1 ", bare)
+    return " ".join(bare.split())
+
+
+@cache
+def _is_punctuation(letter: str) -> bool:
+    return letter in string.punctuation or unicodedata.category(letter).startswith("P")
+
+
+@measure(
+    "exact_match",
+    title="Exact match",
+    explanation="The share of answers that are right to the letter.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
+    takes="other",
+)
+def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
+    """1 if the guess equals one of the gold answers after normalisation, otherwise 0.
+
+    >>> exact_match(["the Eiffel Tower", "Paris"], "Eiffel Tower.")
+    1.0
+    """
+    _check_gold(gold)
+    wanted = normalise_answer(guess, language)
+    return float(any(normalise_answer(answer, language) == wanted for answer in gold))
+
+
+@measure(
+    "answer_f1",
+    title="F1 of answers",
+    explanation="How many words the answer shares with the right one, on average; words too many cost as much as "
+    "missing ones.",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
+    takes="other",
+)
+def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
+    """The highest F1 of the guess's words with those of a gold answer.
+
+    With c words in common, each as often as both have it: F1 = 2 c / (words of one + words of the other), and 0 if
+    there are none in common, also where both are empty after normalisation.
+
+    >>> answer_f1(["the Eiffel Tower in Paris"], "Eiffel Tower")
+    0.6666666666666666
+    """
+    _check_gold(gold)
+    guessed = Counter(normalise_answer(guess, language).split())
+    return max(_words_f1(Counter(normalise_answer(answer, language).split()), guessed) for answer in gold)
+
+
+def _words_f1(gold: Counter[str], guess: Counter[str]) -> float:
+    common = (gold & guess).total()
+    return 2 * common / (gold.total() + guess.total()) if common else 0.0
+
+
+def _check_gold(gold: Sequence[str]) -> None:
+    if isinstance(gold, str) or not gold:
+        raise InputError(f"gold answers are a list with at least one text, not {gold!r}")

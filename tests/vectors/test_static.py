@@ -1,0 +1,173 @@
+"""Vectors of word types, streamed, against explicit means; counting; static vectors against their formula."""
+
+import doctest
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+
+import isogloss as ig
+from isogloss.errors import InputError
+from isogloss.text.invented import invented
+from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.vectors import static
+from isogloss.vectors.static import cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
+
+
+@pytest.fixture
+def stack(tiny):
+    return ig.load(tiny("bert"))
+
+
+TEXT = [
+    "The cat sleeps on the chair",
+    "the old man reads a new book",
+    "a CAT, a book and the chair",
+    "***",
+    "we drink water and eat bread with cheese",
+    "the cat",
+]
+
+
+def explicit(stack, word, layer):
+    """The mean over all uses of a word, found by a plain loop over word vectors."""
+    found = []
+    for sentence in TEXT:
+        corpus = ig.Corpus("en", [sentence])
+        vectors = ig.vectors(stack, corpus, layers=[layer], unit="word")[0]
+        words = static.types_of(sentence, "en")
+        assert len(words) == len(vectors)
+        found += [vector for vector, one in zip(vectors, words, strict=True) if one == word]
+    return torch.stack(found).double().mean(0), len(found)
+
+
+def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, monkeypatch):
+    chosen = ["the", "cat", "chair", "cheese", "unseen"]
+    whole = type_vectors(stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "a")
+    monkeypatch.setattr(static, "CHUNK_BYTES", 1)  # a sentence at a time
+    told = []
+    apart = type_vectors(
+        stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "b", progress=lambda *one: told.append(one)
+    )
+    assert whole.counts.tolist() == [5, 3, 2, 1, 0]
+    assert len(told) == len(TEXT) and whole.sentences == apart.sentences == len(TEXT)
+    for layer in stack.cuts:
+        assert torch.allclose(whole.at(layer)[:4], apart.at(layer)[:4], atol=1e-5)
+        assert whole.at(layer)[4].isnan().all(), "a word that does not occur has no vector"
+        for place, word in enumerate(chosen[:4]):
+            mean, uses = explicit(stack, word, layer)
+            assert uses == whole.counts[place]
+            assert torch.allclose(whole.at(layer)[place].double(), mean, atol=1e-5)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["en.json", "en.npy"]
+    again = open_types(tmp_path / "a", "en")
+    assert torch.equal(again.at(2)[:4], whole.at(2)[:4]) and again.counts.tolist() == whole.counts.tolist()
+    assert (again.words, again.sentences, again.shortened) == (whole.words, 6, 0)
+    assert open_types(tmp_path / "a", "nl") is None
+
+
+def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
+    """What is held while sentences stream by does not grow with them."""
+    alive = []
+
+    def endless():
+        for number in range(700):
+            alive.append(number)
+            yield f"the cat number {number} sleeps"
+
+    def watch(stage, done, total):
+        assert len(alive) <= done + 1, "sentences are drawn only when they are needed"
+
+    found = type_vectors(stack, endless(), "en", types=["cat"], folder=tmp_path, layers=[0, 1], progress=watch)
+    assert found.counts.tolist() == [700]
+
+
+def test_sums_lie_on_disk_and_a_layer_at_a_time_is_in_memory(stack, tmp_path):
+    chosen = ["the", "cat", *(f"word{number}" for number in range(20_000))]
+    tracemalloc.start()
+    type_vectors(stack, TEXT, "en", types=chosen, folder=tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.8 * len(stack.cuts) * len(chosen) * stack.width * 8
+
+
+def test_no_words_is_a_mistake(stack, tmp_path):
+    with pytest.raises(InputError, match="no words of en to take vectors of"):
+        type_vectors(stack, TEXT, "en", types=[], folder=tmp_path)
+
+
+def test_types_are_counted_lower_cased_and_with_letters(monkeypatch):
+    found = count_types(TEXT, "en")
+    assert found["the"] == 5 and found["cat"] == 3 and "*" not in found and "," not in found
+    monkeypatch.setattr(static, "MOST_COUNTED", 3)
+    assert count_types(["a b", "a b", "a b c d", "e f g h"], "en")["a"] == 3, "frequent words survive forgetting"
+
+
+def test_cooccurrences_equal_a_loop(monkeypatch):
+    text = invented(("qaa", "qab"), sentences=40, seed=2)["qaa"].sentences
+    kept = [word for word, _ in count_types(text, "qaa").most_common(25)]
+    expected = np.zeros((25, 25))
+    for sentence in text:
+        words = static.types_of(sentence, "qaa")
+        for i, one in enumerate(words):
+            for j, other in enumerate(words):
+                if i != j and abs(i - j) <= 3 and one in kept and other in kept:
+                    expected[kept.index(one), kept.index(other)] += 1
+    for at_once in (static.PAIRS_AT_ONCE, 10):
+        monkeypatch.setattr(static, "PAIRS_AT_ONCE", at_once)
+        assert np.array_equal(cooccurrences(text, "qaa", types=kept, window=3).toarray(), expected)
+
+
+def test_ppmi_vectors_are_the_formula():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(1.0, (12, 12))
+    counts = counts + counts.T
+    vectors = ppmi_vectors(static.sparse.csr_matrix(counts), width=11)
+    words, contexts = counts.sum(1), counts.sum(1) ** 0.75
+    with np.errstate(divide="ignore"):
+        ratio = counts / counts.sum() / np.outer(words / words.sum(), contexts / contexts.sum())
+        matrix = np.maximum(0, np.log(ratio))
+    u, s, _ = np.linalg.svd(matrix)
+    assert vectors.dtype == np.float32 and vectors.shape == (12, 11)
+    assert np.allclose(vectors @ vectors.T, (u[:, :11] * s[:11]) @ u[:, :11].T, atol=1e-4)
+    with pytest.raises(InputError, match="no two words"):
+        ppmi_vectors(static.sparse.csr_matrix((4, 4)))
+
+
+def test_word_vectors_of_fasttext_and_glove_are_read(tmp_path):
+    lines = ["The 1 2 3", "the 9 9 9", "New York 4 5 6", "cat -1 0.5 1e-3"]
+    for head in (["4 3"], []):
+        path = tmp_path / "en.vec"
+        path.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+        found = read_word_vectors(path)
+        assert found.words == ["the", "new york", "cat"] and found.name == "en.vec"
+        assert found.values.tolist() == [[1, 2, 3], [4, 5, 6], [-1, 0.5, pytest.approx(1e-3)]]
+        assert read_word_vectors(path, keep={"cat"}).words == ["cat"]
+        assert read_word_vectors(path, most=2).words == ["the"]
+        path.write_text("\n".join(["900 3", *lines[:2]]) + "\n", encoding="utf-8")
+        assert read_word_vectors(path, most=2).words == ["the"], "the rest is not looked at, so it may be missing"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("2 3\nthe 1 2 3\ncat 1 2\n", r"en.vec:3: 2 numbers where 3 were expected"),
+        ("1 3\nthe 1 x 3\n", r"en.vec:2: .*numbers were expected after the word"),
+        ("1 3\nthe 1 nan 3\n", r"en.vec:2: a number of this vector is not finite"),
+        ("just words here\n", r"en.vec:1: no word vector"),
+        ("3 3\nthe 1 2 3\ncat 1 2 3\n", r"en.vec:3: the file ends here, after 2 words, and says 3 on its first line"),
+        ("1 3\nthe 1 2 3\n", r"en.vec has a vector of none of the words asked for"),
+    ],
+)
+def test_bad_word_vectors_are_refused_with_the_line(tmp_path, text, sentence):
+    path = tmp_path / "en.vec"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=sentence):
+        read_word_vectors(path, keep={"cat"} if "none" in sentence else None)
+
+
+@pytest.mark.parametrize("module", ["store", "static"])
+def test_docstring_examples(module):
+    result = doctest.testmod(sys.modules[f"isogloss.vectors.{module}"])
+    assert result.attempted > 0 and result.failed == 0
