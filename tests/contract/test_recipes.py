@@ -120,6 +120,7 @@ def test_a_run_begun_by_the_command_is_resumed_from_python_and_the_other_way_rou
     first, name, tiny, tmp_path, monkeypatch
 ):
     (model, *texts), options = ARGUMENTS[name](tiny, tmp_path)
+    options["epochs"] = 3
     words = {**options, **{part: [f"{key}={path}" for key, path in options[part].items()] for part in ("dev", "test")}}
     words["train"] = [f"{key}={path}" for key, path in options["train"].items()]
     if texts:

@@ -67,7 +67,7 @@ from isogloss.recipes.task_scores import (
     score_sets,
     scored_models,
 )
-from isogloss.recipes.task_sets import TaskSet, TaskSets, lost_notes, read_sets, tokenise_set
+from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -147,6 +147,7 @@ def stitch(
     optimisation(steps=1, rate=rate, warm_up=warm_up)  # checks them
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     target = _target_language(sets)
+    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
     parallel = _parallel_text(bitext, sets.source, target)
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
@@ -162,14 +163,10 @@ def stitch(
         pairs = choose_word_pairs(parallel, languages, most=word_pairs, max_uses=max_uses, seed=seed, progress=progress)
         reading = WordReading(cuts, space_rows(parallel.rows, most=sample, seed=seed), pooling, mapper.normalise)
         store = VectorStore(run.scratch)
+        sides = [(pair.row, pair.first) for pair in pairs], [(pair.row, pair.other) for pair in pairs]
         spaces = [
             read_words(stack, parallel[language], words, reading, store=store, progress=progress)
-            for stack, language, words in zip(
-                (second, source),
-                languages,
-                ([(pair.row, pair.first) for pair in pairs], [(pair.row, pair.other) for pair in pairs]),
-                strict=True,
-            )
+            for stack, language, words in zip((second, source), languages, sides, strict=True)
         ]
         own, foreign = _tokenised(run, sets, (source, second), tokens, progress)
         epoch = steps_of(own[0], batch)
@@ -177,11 +174,7 @@ def stitch(
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
         training = StitchTraining(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers)
-        yield [
-            row("skipped", each.skipped, target=each.language, data=each.name, **base)
-            for each in sets.all
-            if each.skipped
-        ]
+        yield skipped_rows(sets, base)
         for number, cut in enumerate(cuts):
             coordinates = {**base, "layer": cut}
             x, y = pair_vectors(store, languages, number)
@@ -421,9 +414,10 @@ States = tuple[Sequence[Prefix], Sequence[Prefix]]
 class StitchTraining:
     """What all trainings of the run have in common.
 
-    source, target: the models. own: the source's sets as items of its model: training, development, tests. foreign: the
-    target's tests as items of its model. settings: those of the first seed. batch: items of an update. checkpoint:
-    updates between checkpoints. fresh_layers: layers between the cut and the head.
+    source, target: the models. sets: with the source's tests before the target's. own: the source's sets as items of
+    its model: training, development, tests. foreign: the target's tests as items of its model. settings: those of the
+    first seed. batch: items of an update. checkpoint: updates between checkpoints. fresh_layers: layers between the cut
+    and the head.
     """
 
     source: Stack
@@ -435,12 +429,6 @@ class StitchTraining:
     batch: int
     checkpoint: int
     fresh_layers: int
-
-    @property
-    def tests(self) -> tuple[list[TaskSet], list[TaskSet]]:
-        """Test sets of the source, and of the target."""
-        own = [test for test in self.sets.tests if test.language == self.sets.source]
-        return own, [test for test in self.sets.tests if test.language != self.sets.source]
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -462,15 +450,13 @@ def _tokenised(
     run: Run, sets: TaskSets, stacks: tuple[Stack, Stack], length: int, progress: Progress
 ) -> tuple[list[Items], list[Items]]:
     """Sets of the source as items of the source model's tokenizer, and of the target as items of the target model's."""
-    own = [each for each in sets.all if each.language == sets.source]
-    foreign = [each for each in sets.tests if each.language != sets.source]
-    items = [
-        [tokenise_set(sets, each, tokenizer=stack.tokenizer, length=length, progress=progress) for each in part]
-        for stack, part in zip(stacks, (own, foreign), strict=True)
-    ]
-    for sentence in lost_notes([*own, *foreign], [*items[0], *items[1]]):
+    own, foreign = list[Items](), list[Items]()
+    for each in sets.all:
+        stack, part = (stacks[0], own) if each.language == sets.source else (stacks[1], foreign)
+        part.append(tokenise_set(sets, each, tokenizer=stack.tokenizer, length=length, progress=progress))
+    for sentence in lost_notes(sets.all, [*own, *foreign]):
         run.note(sentence)
-    return items[0], items[1]
+    return own, foreign
 
 
 def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
@@ -545,10 +531,10 @@ def train_layer(
     for _ in cycle.train(loop, probes=[probe], selection=Selection(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None
-    tests = training.tests
-    scored, items, prefixes = [dev, *tests[0]], list(training.own[1:]), list(own[1:])
+    count = len(own) - 1  # of the source's sets that are scored
+    scored, items, prefixes = sets.scored[:count], list(training.own[1:]), list(own[1:])
     for mapping in trial.conditions.values():
-        scored += tests[1]
+        scored += sets.scored[count:]
         items += training.foreign
         prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
     with wearing(model, loop.best_weights):
@@ -563,9 +549,7 @@ def _condition_rows(training: StitchTraining, trial: Trial, coordinates: Mapping
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
     models = scored_models(trial.folder, training.settings.optimisation.rate)
-    own, foreign = training.tests
-    sets = replace(training.sets, tests=[*own, *foreign])
-    begin, count = len(sets.dev) + len(own), len(foreign)
+    sets, begin, count = training.sets, len(training.own) - 1, len(training.foreign)
     rows: list[Row] = []
     for number, condition in enumerate(trial.conditions):
         first = begin + number * count

@@ -20,6 +20,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.lexicon import fingerprint
 from isogloss.recipes.recipe import language_entries, language_files, one_of
+from isogloss.runs.table import Row, row
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Example, Items, Labels, Task, chain_items, join_items
 from isogloss.text.corpora import Lexicon
@@ -200,6 +201,15 @@ def _set_name(paths: Sequence[Path]) -> str:
 
 def _listed(paths: Sequence[Path]) -> str:
     return ", ".join(map(str, paths))
+
+
+def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
+    """How many bad rows each set has lost, where it has."""
+    return [
+        row("skipped", each.skipped, target=each.language, data=each.name, **coordinates)
+        for each in sets.all
+        if each.skipped
+    ]
 
 
 # --- tokenising ------------------------------------------------------------------------------------------------------

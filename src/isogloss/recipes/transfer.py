@@ -23,7 +23,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
-from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
+from isogloss.measures.cka import Estimate, cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.recipe import (
     OPTIMISER,
@@ -67,6 +67,7 @@ from isogloss.recipes.task_sets import (
     lost_notes,
     read_sets,
     read_switching,
+    skipped_rows,
     switched_items,
     tokenise_set,
 )
@@ -194,9 +195,9 @@ def transfer(
     tokens = at_least("length", min(stack.max_length, length or sets.task.length), 8)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
-    owners: dict[str, Stack] = {}
+    own_models: dict[str, Stack] = {}
     if target_models:
-        owners = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
+        own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
         if bitext:
             raise InputError(
                 "--bitext compares languages in one model, and --target-models gives a language one of its own"
@@ -209,16 +210,10 @@ def transfer(
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
             run.note(dictionary_note(sets, switching))
-        items = [
-            tokenise_set(
-                sets,
-                each,
-                tokenizer=owners.get(each.language, stack).tokenizer,
-                length=tokens,
-                progress=progress,
-            )
-            for each in sets.all
-        ]
+        items = []
+        for each in sets.all:
+            tokenizer = own_models.get(each.language, stack).tokenizer
+            items.append(tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress))
         for sentence in [*sets.notes, *lost_notes(sets.all, items)]:
             run.note(sentence)
         count = len(sets.trained)
@@ -230,17 +225,13 @@ def transfer(
         steps = epochs * steps_of(trained, batch)
         settings = Settings(steps, seed, optimisation(steps=steps, **schedule), report=max(1, steps // 50), half=half)
         folder = None if frozen_cache is None else Path(frozen_cache)
-        frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, owners)
+        frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, own_models)
         reload = partial(load, model, revision, dtype=torch.float32, device=processor)
         training = TaskTraining(reload, sets, settings, batch, probe, checkpoint, save_models, frozen)
         if comparison is not None:
             start = replace(stack, pack=half) if processor.type == "cuda" else stack
             yield comparison.start(start, base, progress)
-        yield [
-            row("skipped", each.skipped, target=each.language, data=each.name, **base)
-            for each in sets.all
-            if each.skipped
-        ]
+        yield skipped_rows(sets, base)
         done, total = 0, len(chosen_plans) * len(chosen_seeds) * len(rates)
         for plan in chosen_plans:
             results: list[Row] = []
@@ -261,8 +252,8 @@ def transfer(
             yield mean_rows(results)
 
     hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
-    if owners:
-        hashes["own"] = {language: own.fingerprint for language, own in owners.items()}
+    if own_models:
+        hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
     if switching.lexicons:
         hashes["dictionaries"] = switching.hashes
     if comparison is not None:
@@ -290,15 +281,15 @@ class FrozenLayers:
     """How frozen layers are computed.
 
     dropout: whether they keep their dropout while the rest trains. cache: whether they are computed once. folder: where
-    runs share their states. weights: a hash of the model as it begins. owners: the target languages that have a model
-    of their own, whose frozen layers take the place of this one's.
+    runs share their states. weights: a hash of the model as it begins. own_models: models of target languages, whose
+    frozen layers take the place of this one's.
     """
 
     dropout: bool
     cache: bool
     folder: Path | None
     weights: str
-    owners: Mapping[str, Stack]
+    own_models: Mapping[str, Stack]
 
 
 @dataclass(frozen=True)
@@ -451,7 +442,7 @@ def _prefixes(
     """
     frozen, plan = training.frozen, trial.plan
     saves = cut >= 1 and frozen.cache
-    if not saves and not frozen.owners:
+    if not saves and not frozen.own_models:
         return [None] * (1 + len(text.scored))
     fresh = tuple(block for block in plan.reinit if block <= cut)
     key = (cut, fresh, (trial.seed, plan.initialiser) if fresh else None)
@@ -463,8 +454,8 @@ def _prefixes(
     how: dict[str, Any] = {"dtype": training.dtype, "progress": progress}
 
     def compute(items: Items, language: str | None) -> Prefix | None:
-        if language in frozen.owners:
-            return read_prefix(frozen.owners[language], items, cut, **how) if cut >= 0 else None
+        if language in frozen.own_models:
+            return read_prefix(frozen.own_models[language], items, cut, **how) if cut >= 0 else None
         training_text = language is None
         if not saves or (training_text and (frozen.dropout or text.changing is not None)):
             return None
@@ -509,14 +500,14 @@ def _read_target_models(
     embeddings and blocks; above them stand the blocks and the head as they were trained (Conneau, Wu et al. 2020,
     Table 1). half: whether they compute in bfloat16, so that a GPU runs their sentences end to end.
     """
-    owners: dict[str, Stack] = {}
+    own_models: dict[str, Stack] = {}
     for language, folders in language_entries(given, "target-models"):
         option = f"--target-models {language}"
         if language == sets.source or language not in [test.language for test in sets.tests]:
             raise InputError(f"{option}: it is for a language of --test other than {sets.source}")
         if language in [each.language for each in sets.translated]:
             raise InputError(f"{option} is only tested, so --translated cannot have {language}; leave one out")
-        if language in owners or len(folders) != 1:
+        if language in own_models or len(folders) != 1:
             raise InputError(f"{option}: one folder of a model was expected, {language}=FOLDER")
         own = load(folders[0], dtype="float32", device=stack.device)
         if (own.family.kind, own.last, own.width) != (stack.family.kind, stack.last, stack.width):
@@ -524,13 +515,13 @@ def _read_target_models(
                 f"{option}: {own.name} is {own.width} wide with {own.last} layers and {stack.name} {stack.width} "
                 f"wide with {stack.last}; layers of one cannot stand on those of the other"
             )
-        owners[language] = replace(own, pack=half) if stack.device.type == "cuda" else own
+        own_models[language] = replace(own, pack=half) if stack.device.type == "cuda" else own
     for plan in plans:
-        _refuse_plan(plan, stack, owners)
-    return owners
+        _refuse_plan(plan, stack, own_models)
+    return own_models
 
 
-def _refuse_plan(plan: Plan, stack: Stack, owners: Mapping[str, Stack]) -> None:
+def _refuse_plan(plan: Plan, stack: Stack, own_models: Mapping[str, Stack]) -> None:
     """A part that is the target's own must stay as it was pretrained, and ids must mean what was trained."""
     frozen = frozen_at(plan, 0, depth=stack.last, epoch=1)
     if plan.unfreeze is not None or any(block <= frozen for block in plan.reinit):
@@ -538,7 +529,7 @@ def _refuse_plan(plan: Plan, stack: Stack, owners: Mapping[str, Stack]) -> None:
             f"the plan {plan} changes frozen layers, which --target-models takes from the target's model; freeze:N "
             "goes with it"
         )
-    for language, own in owners.items() if frozen < 0 else ():
+    for language, own in own_models.items() if frozen < 0 else ():
         pieces, source_pieces = (len(each.model.get_input_embeddings().weight) for each in (own, stack))
         if pieces != source_pieces:
             raise InputError(
@@ -635,21 +626,20 @@ class LanguageComparison:
     def _rows(self, now: Mapping[bool, Tensor], coordinates: Mapping[str, Any]) -> Iterator[Row]:
         """Rows of all comparisons, as they should be and then, where there are any, with the defects."""
         base = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
-        for layer, sides, pairs in self._pairs(now[False], self.start_vectors.get(False)):
-            for measure, estimates in (
-                ("cka", cka_of_pairs(sides, list(pairs), seed=0)),
-                ("cka_rbf", cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES)),
-            ):
-                for estimate, where in zip(estimates, pairs.values(), strict=True):
-                    yield _estimate_row(measure, estimate, {**base, "layer": layer, **where})
-        if not self.defects:
-            return
-        base["condition"] = f"legacy:{','.join(self.defects)}"
-        special, size, shifted = self.flawed.special_tokens, self.flawed.size, self.flawed.shifted
-        for layer, sides, pairs in self._pairs(now[special], self.start_vectors.get(special)):
-            estimates = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, size=size, shifted=shifted)
-            for estimate, where in zip(estimates, pairs.values(), strict=True):
-                yield _estimate_row("cka_rbf", estimate, {**base, "layer": layer, **where})
+        ways = [(GaussianCka(), base)]
+        if self.defects:
+            ways.append((self.flawed, {**base, "condition": f"legacy:{','.join(self.defects)}"}))
+        for gaussian, about in ways:
+            special, size, shifted = gaussian.special_tokens, gaussian.size, gaussian.shifted
+            for layer, sides, pairs in self._pairs(now[special], self.start_vectors.get(special)):
+                estimates: dict[str, list[Estimate]] = {}
+                if about is base:
+                    estimates["cka"] = cka_of_pairs(sides, list(pairs), seed=0)
+                estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, size=size, shifted=shifted)
+                for measure, found in estimates.items():
+                    for cka, where in zip(found, pairs.values(), strict=True):
+                        answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
+                        yield row(measure, cka.value, **answer, **about, layer=layer, **where)
 
     def _pairs(
         self, now: Tensor, start: Tensor | None
@@ -735,8 +725,3 @@ def read_sentences(
                 vectors[:, number, members] = torch.stack([means[layer] for layer in layers])
             progress("comparing languages", number + 1, len(batches))
     return vectors
-
-
-def _estimate_row(measure: str, estimate: Any, coordinates: Mapping[str, Any]) -> Row:
-    interval = {"low": estimate.low, "high": estimate.high}
-    return row(measure, estimate.value, **interval, floor=estimate.floor, n=estimate.n, **coordinates)
