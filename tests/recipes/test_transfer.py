@@ -149,6 +149,14 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_p
     assert not list((tmp_path / "killed" / "checkpoints").glob("*/step-*"))
 
 
+def test_code_of_options_that_are_not_given_is_not_visited(tiny, sets, monkeypatch):
+    unvisited = ("add_translations", "join_training_items", "read_switching", "dictionary_note", "switched_items")
+    for name in (*unvisited, "_read_target_models", "compare_languages", "read_sentences"):
+        assert callable(getattr(transfer_module, name))
+        monkeypatch.setattr(transfer_module, name, None)
+    assert len(ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1}, plans="freeze:1"))
+
+
 def test_bad_rows_are_skipped_counted_and_told(tiny, sets, tmp_path):
     path = sets["test"]["qab"]
     path.write_text(path.read_text() + "the\tO\ncat\tB-NEW\n\nthe\tO\tO\n\n", encoding="utf-8")

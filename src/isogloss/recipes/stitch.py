@@ -173,7 +173,7 @@ def stitch(
         optimiser = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
-        training = StitchTraining(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers)
+        setup = StitchSetup(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers)
         yield skipped_rows(sets, base)
         for number, cut in enumerate(cuts):
             coordinates = {**base, "layer": cut}
@@ -185,14 +185,14 @@ def stitch(
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
-            states = cache(partial(_read_states, training, fitted, cut=cut, folder=run.scratch, progress=progress))
+            states = cache(partial(_read_states, setup, fitted, cut=cut, folder=run.scratch, progress=progress))
             results: list[Row] = []
             for each in chosen_seeds:
                 conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
-                trial = Trial(cut, each, run.folder / "checkpoints" / f"layer-{cut}-seed-{each}", conditions)
+                training = LayerTraining(cut, each, run.folder / "checkpoints" / f"layer-{cut}-seed-{each}", conditions)
                 shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
-                train_layer(training, trial, states, progress=shown)
-                chosen = _condition_rows(training, trial, {**coordinates, "seed": each})
+                train_layer(setup, training, states, progress=shown)
+                chosen = _condition_rows(setup, training, {**coordinates, "seed": each})
                 results += chosen
                 yield chosen
             yield mean_rows(results)
@@ -411,7 +411,7 @@ States = tuple[Sequence[Prefix], Sequence[Prefix]]
 
 
 @dataclass(frozen=True)
-class StitchTraining:
+class StitchSetup:
     """What all trainings of the run have in common.
 
     source, target: the models. sets: with the source's tests before the target's. own: the source's sets as items of
@@ -437,7 +437,7 @@ class StitchTraining:
 
 
 @dataclass(frozen=True)
-class Trial:
+class LayerTraining:
     """One training: the cut it stands on, its seed and folder, and the conditions it is tested in."""
 
     cut: int
@@ -484,74 +484,72 @@ def random_rotation(width: int, *, seed: int) -> Tensor:
     return q * torch.sign(torch.diagonal(r))
 
 
-def _read_states(
-    training: StitchTraining, mapping: SpaceMapping, *, cut: int, folder: Path, progress: Progress
-) -> States:
+def _read_states(setup: StitchSetup, mapping: SpaceMapping, *, cut: int, folder: Path, progress: Progress) -> States:
     """States of one cut, computed once, in memory or else in files below `folder`."""
     # Layers that will be given normalised states have to be trained on normalised states.
     turn = mapping.target if mapping.restore == "normalised" else None
 
     def read(side: str, stack: Stack, sets: Sequence[Items]) -> list[Prefix]:
         files = [folder / f"cut-{cut}-{side}-{number}.states" for number in range(len(sets))]
-        how: dict[str, Any] = {"dtype": training.dtype, "progress": progress}
+        how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
         return [read_prefix(stack, items, cut, file=file, **how) for items, file in zip(sets, files, strict=True)]
 
-    own = [replace(prefix, turn=turn) for prefix in read("own", training.source, training.own)]
-    return own, read("foreign", training.target, training.foreign)
+    own = [replace(prefix, turn=turn) for prefix in read("own", setup.source, setup.own)]
+    return own, read("foreign", setup.target, setup.foreign)
 
 
 def train_layer(
-    training: StitchTraining, trial: Trial, states: Callable[[], States], *, progress: Progress = silent
+    setup: StitchSetup, training: LayerTraining, states: Callable[[], States], *, progress: Progress = silent
 ) -> None:
     """Train fresh blocks and a head on the source's states, and score the best epoch's model; nothing if it is done.
 
     The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once.
     The scores are left in the training's folder.
     """
-    cycle = Resumable(trial.folder, training.checkpoint)
+    cycle = Resumable(training.folder, setup.checkpoint)
     if cycle.finished():
         return
-    sets, seed, cut = training.sets, trial.seed, trial.cut
+    sets, seed, cut = setup.sets, training.seed, training.cut
     fresh = seed_of(seed, "fresh blocks", cut)
-    stack = with_fresh_blocks(training.source, cut, count=training.fresh_layers, seed=fresh)
+    stack = with_fresh_blocks(setup.source, cut, count=setup.fresh_layers, seed=fresh)
     freeze(stack, cut)
-    model = task_model(stack, sets.task, sets.labels, seed=seed, half=training.settings.half)
+    model = task_model(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
     model.hold(cut)
     own, foreign = states()
-    objective = task_objective(model, training.own[0], batch=training.batch, seed=seed, prefix=own[0])
-    loop = Training(model, objective, replace(training.settings, seed=seed), join(stack.device))
+    objective = task_objective(model, setup.own[0], batch=setup.batch, seed=seed, prefix=own[0])
+    loop = Training(model, objective, replace(setup.settings, seed=seed), join(stack.device))
     dev, main = sets.dev[sets.source], sets.task.main
 
     def score() -> Iterator[Reading]:
         if loop.step > 0:  # a head that was not trained says nothing
-            given = answer_set(model, dev, training.own[1], prefix=own[1], dtype=training.dtype)
+            given = answer_set(model, dev, setup.own[1], prefix=own[1], dtype=setup.dtype)
             yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
 
-    probe = Probe(steps_of(training.own[0], training.batch), score)
+    probe = Probe(steps_of(setup.own[0], setup.batch), score)
     for _ in cycle.train(loop, probes=[probe], selection=Selection(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
-    assert loop.best_weights is not None
+    assert loop.best_weights is not None and loop.best_step is not None
     count = len(own) - 1  # of the source's sets that are scored
-    scored, items, prefixes = sets.scored[:count], list(training.own[1:]), list(own[1:])
-    for mapping in trial.conditions.values():
+    scored, items, prefixes = sets.scored[:count], list(setup.own[1:]), list(own[1:])
+    for mapping in training.conditions.values():
         scored += sets.scored[count:]
-        items += training.foreign
+        items += setup.foreign
         prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
     with wearing(model, loop.best_weights):
-        scores = score_sets(model, scored, items, prefixes=prefixes, dtype=training.dtype)
-    save_scores(trial.folder, loop.best_step, scores)
+        scores = score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
+    save_scores(training.folder, loop.best_step, scores)
     cycle.finish(keep_best=False)
 
 
-def _condition_rows(training: StitchTraining, trial: Trial, coordinates: Mapping[str, Any]) -> list[Row]:
+def _condition_rows(setup: StitchSetup, training: LayerTraining, coordinates: Mapping[str, Any]) -> list[Row]:
     """The rows of a finished training, of the epoch the source's dev set chose: scores of each condition.
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
-    models = scored_models(trial.folder, training.settings.optimisation.rate)
-    sets, begin, count = training.sets, len(training.own) - 1, len(training.foreign)
+    models = scored_models(training.folder, setup.settings.optimisation.rate)
+    sets, begin, count = setup.sets, len(setup.own) - 1, len(setup.foreign)
     rows: list[Row] = []
-    for number, condition in enumerate(trial.conditions):
+    for number, condition in enumerate(training.conditions):
         first = begin + number * count
         taken = [
             ScoredModel(model.rate, model.step, [*model.scores[:begin], *model.scores[first : first + count]])

@@ -93,8 +93,8 @@ def read_scores(path: Path) -> Scores:
         for key in arrays.files:
             number, ratio, name = key.split(" ", 2)
             if ratio != FLOOR:
-                floor = arrays[floor_key] if (floor_key := f"{number} {FLOOR} {name}") in arrays else np.nan
-                scores.setdefault(int(number), {})[name] = Score(arrays[key], getattr(ratios, ratio), float(floor))
+                floor = float(arrays[f"{number} {FLOOR} {name}"])
+                scores.setdefault(int(number), {})[name] = Score(arrays[key], getattr(ratios, ratio), floor)
     return [scores[number] for number in range(len(scores))]
 
 
@@ -170,11 +170,11 @@ def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates
         yield row("chosen_step", model.step, **where)
         yield row("chosen_rate", model.rate, **where)
     source = main[sets.source_test]
-    others = {number: score for number, score in main.items() if sets.tests[number].language != sets.source}
-    for number, score in others.items():
+    others = {number: drawn for number, drawn in main.items() if sets.tests[number].language != sets.source}
+    for number, target in others.items():
         test = sets.tests[number]
         where = {**coordinates, "target": test.language, "data": test.name, "unit": sets.task.main}
-        yield from _gap_rows(source, score, where)
+        yield from _gap_rows(source, target, where)
     if others:
         scores = list(others.values())
         mean = _BootstrappedScore(

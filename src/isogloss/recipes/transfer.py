@@ -177,8 +177,8 @@ def transfer(
     if probe is not None:
         at_least("probe", probe, 1)
     chosen_seeds = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
-    schedule = {"rate": rates[0], "warm_up": warm_up, "decay": decay, "weight_decay": weight_decay, "clip": clip}
-    optimisation(steps=1, **schedule)  # checks it
+    scheduled = partial(optimisation, rate=rates[0], warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
+    scheduled(steps=1)  # checks it
     if frozen_cache is not None and not cache:
         raise InputError(
             "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
@@ -223,11 +223,11 @@ def transfer(
             text.longest = tokens
             text.changing = switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
         steps = epochs * steps_of(trained, batch)
-        settings = Settings(steps, seed, optimisation(steps=steps, **schedule), report=max(1, steps // 50), half=half)
+        settings = Settings(steps, seed, scheduled(steps=steps), report=max(1, steps // 50), half=half)
         folder = None if frozen_cache is None else Path(frozen_cache)
         frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, own_models)
         reload = partial(load, model, revision, dtype=torch.float32, device=processor)
-        training = TaskTraining(reload, sets, settings, batch, probe, checkpoint, save_models, frozen)
+        setup = TransferSetup(reload, sets, settings, batch, probe, checkpoint, save_models, frozen)
         if comparison is not None:
             start = replace(stack, pack=half) if processor.type == "cuda" else stack
             yield comparison.start(start, base, progress)
@@ -242,10 +242,12 @@ def transfer(
                     done += 1
                     coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
                     name = training_name(coordinates)
-                    trial = Trial(plan, each_rate, coordinates, run.folder / "checkpoints" / folder_name(coordinates))
+                    training = PlanTraining(
+                        plan, each_rate, coordinates, run.folder / "checkpoints" / folder_name(coordinates)
+                    )
                     shown = named(progress, f"training {name}, seed {number} ({done} of {total})")
-                    yield from train_plan(training, text, trial, comparison=comparison, progress=shown)
-                    models += scored_models(trial.folder, each_rate)
+                    yield from train_plan(setup, text, training, comparison=comparison, progress=shown)
+                    models += scored_models(training.folder, each_rate)
                 chosen = result_rows(models, sets, about)
                 results += chosen
                 yield chosen
@@ -293,7 +295,7 @@ class FrozenLayers:
 
 
 @dataclass(frozen=True)
-class TaskTraining:
+class TransferSetup:
     """What all trainings of the run have in common.
 
     reload: gives the model as it begins. settings: those of the first seed and rate. batch: items of an update. probe:
@@ -335,7 +337,7 @@ class TrainingText:
 
 
 @dataclass(frozen=True)
-class Trial:
+class PlanTraining:
     """One training: its plan, learning rate, coordinates in the rows (the seed among them), and folder."""
 
     plan: Plan
@@ -359,29 +361,29 @@ def folder_name(coordinates: Mapping[str, Any]) -> str:
 
 
 def train_plan(
-    training: TaskTraining,
+    setup: TransferSetup,
     text: TrainingText,
-    trial: Trial,
+    training: PlanTraining,
     *,
     comparison: "LanguageComparison | None" = None,
     progress: Progress = silent,
 ) -> Iterator[Sequence[Row]]:
     """The rows of one training as they come, from its start or its last checkpoint; none where it is finished."""
-    cycle = Resumable(trial.folder, training.checkpoint)
+    cycle = Resumable(training.folder, setup.checkpoint)
     if cycle.finished():
         return
-    seed, epoch, sets = trial.seed, steps_of(text.train, training.batch), training.sets
-    optimiser = replace(training.settings.optimisation, rate=trial.rate)
-    settings = replace(training.settings, seed=seed, optimisation=optimiser)
-    stack, dropout = training.reload(), training.frozen.dropout
+    seed, epoch, sets = training.seed, steps_of(text.train, setup.batch), setup.sets
+    optimiser = replace(setup.settings.optimisation, rate=training.rate)
+    settings = replace(setup.settings, seed=seed, optimisation=optimiser)
+    stack, dropout = setup.reload(), setup.frozen.dropout
     model = task_model(stack, sets.task, sets.labels, seed=seed, dropout=dropout, half=settings.half)
-    planned = apply_plan(stack, trial.plan, epoch=epoch, seed=seed)
-    lowest = frozen_at(trial.plan, settings.steps - 1, depth=stack.last, epoch=epoch)
-    first, *prefixes = _prefixes(training, text, trial, stack=model.still, cut=lowest, progress=progress)
+    planned = apply_plan(stack, training.plan, epoch=epoch, seed=seed)
+    lowest = frozen_at(training.plan, settings.steps - 1, depth=stack.last, epoch=epoch)
+    first, *prefixes = _prefixes(setup, text, training, stack=model.still, cut=lowest, progress=progress)
     objective = task_objective(
         model,
         text.train,
-        batch=training.batch,
+        batch=setup.batch,
         seed=seed,
         prefix=first,
         longest=text.longest,
@@ -392,8 +394,8 @@ def train_plan(
     def score() -> Iterator[Reading]:
         if loop.step == 0:  # a head that was not trained says nothing
             return
-        scores = score_sets(model, sets.scored, text.scored, prefixes=prefixes, dtype=training.dtype)
-        save_scores(trial.folder, loop.step, scores)
+        scores = score_sets(model, sets.scored, text.scored, prefixes=prefixes, dtype=setup.dtype)
+        save_scores(training.folder, loop.step, scores)
         for task_set, by_name in zip(sets.scored, scores, strict=True):
             for name, result in by_name.items():
                 where = {"target": task_set.language, "data": task_set.name}
@@ -403,15 +405,15 @@ def train_plan(
     choice = Selection(sets.task.main, {"target": source.language, "data": source.name})
     for readings in cycle.train(
         loop,
-        export=partial(_export, model) if training.save_models else export_nothing,
-        probes=[Probe(training.probe or epoch, score)],
-        plan=_holding(model, planned, trial.plan, epoch),
-        selection=choice if training.save_models else None,
+        export=partial(_export, model) if setup.save_models else export_nothing,
+        probes=[Probe(setup.probe or epoch, score)],
+        plan=_holding(model, planned, training.plan, epoch),
+        selection=choice if setup.save_models else None,
         progress=progress,
     ):
-        yield [_reading_row(reading, trial.coordinates) for reading in readings]
+        yield [_reading_row(reading, training.coordinates) for reading in readings]
     if comparison is not None:
-        yield comparison.compare(model.still, trial.coordinates, progress)
+        yield comparison.compare(model.still, training.coordinates, progress)
     cycle.finish()
 
 
@@ -431,7 +433,7 @@ def _holding(model: TaskModel, planned: Callable[[int], None], plan: Plan, epoch
 
 
 def _prefixes(
-    training: TaskTraining, text: TrainingText, trial: Trial, *, stack: Stack, cut: int, progress: Progress
+    setup: TransferSetup, text: TrainingText, training: PlanTraining, *, stack: Stack, cut: int, progress: Progress
 ) -> list[Prefix | None]:
     """The states of frozen layers of the training text and of every scored set; None where they are not kept.
 
@@ -440,32 +442,32 @@ def _prefixes(
     room, and are run from their text otherwise. Where runs share a folder, all sets have states in files. A language
     with a model of its own has the states of that model, those of its embeddings too.
     """
-    frozen, plan = training.frozen, trial.plan
+    frozen, plan = setup.frozen, training.plan
     saves = cut >= 1 and frozen.cache
     if not saves and not frozen.own_models:
         return [None] * (1 + len(text.scored))
     fresh = tuple(block for block in plan.reinit if block <= cut)
-    key = (cut, fresh, (trial.seed, plan.initialiser) if fresh else None)
+    key = (cut, fresh, (training.seed, plan.initialiser) if fresh else None)
     if key == text.prefix_key:
         return text.prefixes
     text.prefix_key, text.prefixes = None, []  # before the next ones need their room
-    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{trial.seed}" if fresh else ""
+    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{training.seed}" if fresh else ""
     name = f"cut-{cut}{drawn}"
-    how: dict[str, Any] = {"dtype": training.dtype, "progress": progress}
+    how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
 
     def compute(items: Items, language: str | None) -> Prefix | None:
-        if language in frozen.own_models:
-            return read_prefix(frozen.own_models[language], items, cut, **how) if cut >= 0 else None
         training_text = language is None
+        if language is not None and language in frozen.own_models:
+            return read_prefix(frozen.own_models[language], items, cut, **how) if cut >= 0 else None
         if not saves or (training_text and (frozen.dropout or text.changing is not None)):
             return None
         if frozen.folder is not None:
             return shared_prefix(stack, items, cut, folder=frozen.folder, weights=f"{frozen.weights} {name}", **how)
         if training_text:
             return read_prefix(stack, items, cut, file=text.scratch / f"{name}.states", **how)
-        return read_prefix(stack, items, cut, **how) if has_room(stack, items, dtype=training.dtype) else None
+        return read_prefix(stack, items, cut, **how) if has_room(stack, items, dtype=setup.dtype) else None
 
-    languages = [None, *(task_set.language for task_set in training.sets.scored)]
+    languages = [None, *(task_set.language for task_set in setup.sets.scored)]
     for items, language in zip([text.train, *text.scored], languages, strict=True):
         text.prefixes.append(compute(items, language))
     text.prefix_key = key
