@@ -45,8 +45,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.errors import InputError
 from isogloss.stack.load import load_masked_lm, locate
-from isogloss.text.pairstreams import borders_of, pack_pairs
-from isogloss.text.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs
+from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation

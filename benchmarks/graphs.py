@@ -33,7 +33,7 @@ from benchmarks.transfer import LABELS, make_examples
 from isogloss.stack.load import load, load_masked_lm, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.task import Item, join_items
-from isogloss.text.pairstreams import borders_of, pack_pairs
+from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation

@@ -359,7 +359,8 @@ def data_check(data: DataFolder = None) -> None:
 
     Example: isogloss data check --data ~/data
     """
-    from isogloss.text.catalog import check, data_dir
+    from isogloss.text.catalog import data_dir
+    from isogloss.text.checks import check
 
     with progress.bar() as bars:
         checked = check(data_dir(data), bars)
@@ -383,7 +384,7 @@ def data_paraphrases(
     """
     from isogloss.files import write_text
     from isogloss.text import read_bitexts, resolve
-    from isogloss.text.paraphrases import paraphrases
+    from isogloss.text.corpora import paraphrases
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")

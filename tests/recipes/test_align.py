@@ -11,7 +11,7 @@ from isogloss.recipes.steps.aligntext import pack_aligned
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
-from isogloss.text.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment
 from tiny_alignment import SMALL, words, write_pairs
 from tiny_commands import command_line, run_and_kill

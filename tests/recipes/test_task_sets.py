@@ -8,7 +8,6 @@ import pytest
 
 import isogloss as ig
 from isogloss.recipes.task_sets import (
-    Switching,
     add_translations,
     dictionary_note,
     join_training_items,
@@ -20,6 +19,7 @@ from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, TASKS
 from isogloss.tasks.task import join_items
+from isogloss.text.switching import Switching
 from isogloss.training import prefixes
 from isogloss.training.taskmodels import task_model, task_objective
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets

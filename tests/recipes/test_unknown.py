@@ -3,10 +3,10 @@
 import pytest
 
 import isogloss as ig
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs import read_facts
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
+from isogloss.text.words import unknown_notes
 from tiny_alignment import SMALL
 from tiny_drift import given, write_model, write_tuning
 

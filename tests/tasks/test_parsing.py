@@ -8,7 +8,7 @@ import torch
 
 from isogloss.tasks.parsing import PARSING, Biaffine, Parse, decode, encode, gold, guess, loss, relation_scores
 from isogloss.tasks.task import IGNORE, Found
-from isogloss.text.readers import read_parses
+from isogloss.text import read_parses
 from tiny_models import tiny_tokenizer
 
 LABELS = ("root", "case", "nsubj")

@@ -7,7 +7,7 @@ import numpy as np
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, QA, TASKS
 from isogloss.tasks.task import chain_items, join_items
-from isogloss.text.readers.pairs import SentencePair
+from isogloss.text.readers.inference import SentencePair
 from isogloss.text.readers.questions import Question
 from isogloss.text.switching import Switched, switch_words
 from tiny_tasks import read_task, write_task

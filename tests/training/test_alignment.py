@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
 from isogloss.text.masking import IGNORE
-from isogloss.text.pairstreams import borders_of, pack_pairs
+from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, coins, loss_probe
 from isogloss.training.loop import Settings, Training
 from isogloss.training.optimisation import Optimisation

@@ -7,7 +7,7 @@ import torch
 from torch.utils._triton import has_triton
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.pairstreams import borders_of
+from isogloss.text.streams import borders_of
 from isogloss.training import captured
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, graphs_of
 from isogloss.training.loop import Settings, Training

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.pairstreams import Borders, borders_of
+from isogloss.text.streams import Borders, borders_of
 from isogloss.training.pairbatches import Texts, fill_pairs, fill_single, fitting, read_sides, row_states
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 

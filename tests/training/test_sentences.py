@@ -15,8 +15,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
 from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
-from isogloss.text.fixedmasks import fixed_masks
-from isogloss.text.masking import IGNORE
+from isogloss.text.masking import IGNORE, fixed_masks
 from isogloss.text.words import spans
 from isogloss.training import sentencebatches, sentences
 from isogloss.training.loop import Settings, Training, train

@@ -57,12 +57,12 @@ from isogloss.recipes.steps.legacy import DEFECTS, legacy_condition, legacy_note
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
 from isogloss.recipes.steps.tuning import Tuning, tune
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import choose_device, load_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.words import unknown_notes
 from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings
 from isogloss.training.plans import frozen_at

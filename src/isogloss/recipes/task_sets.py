@@ -9,7 +9,7 @@ never switched.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,16 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.lexicon import fingerprint
 from isogloss.recipes.recipe import language_entries, language_files, one_of
 from isogloss.runs.table import Row, row
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Example, Items, Labels, Task, chain_items, join_items
-from isogloss.text.corpora import Lexicon
-from isogloss.text.readers import read_lexicon
+from isogloss.text import read_lexicon
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
 from isogloss.text.switching import (
     AS_IT_IS,
-    Dictionary,
     Switched,
+    Switching,
     joined_dictionary,
     known_words,
     segment_draws,
@@ -349,41 +347,6 @@ def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Seq
 
 
 # --- code-switching --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Switching:
-    """How training examples are switched; it is false where nothing is.
-
-    share: how likely a segment of an example is taken from its translation. to: `source`, the segment is taken from the
-    source's text, or `any`, from any other language's. words: how likely a word is replaced by one of `dictionary`, the
-    translations of all `lexicons`.
-    """
-
-    share: float = 0.0
-    to: str = "source"
-    words: float = 0.0
-    lexicons: Sequence[Lexicon] = ()
-    dictionary: Dictionary = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        """Whether anything is switched."""
-        return self.share > 0 or self.words > 0
-
-    @property
-    def condition(self) -> str:
-        """The setting as it stands in the rows.
-
-        >>> Switching(0.5).condition, Switching(0.5, "any", 0.25).condition, Switching().condition
-        ('switch:0.5', 'switch:0.5/any switch-words:0.25', '')
-        """
-        segment = f"switch:{self.share:g}{'' if self.to == 'source' else f'/{self.to}'}" if self.share else ""
-        return " ".join(filter(None, (segment, f"switch-words:{self.words:g}" if self.words else "")))
-
-    @property
-    def hashes(self) -> dict[str, str]:
-        """A hash of every dictionary."""
-        return {f"{lexicon.target} {lexicon.name}": fingerprint(lexicon) for lexicon in self.lexicons}
 
 
 def read_switching(sets: TaskSets, *, share: float, to: str, words: float, lexicon: Any) -> Switching:

@@ -59,7 +59,6 @@ from isogloss.recipes.recipe import (
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
 from isogloss.recipes.task_sets import (
-    Switching,
     TaskSets,
     add_translations,
     dictionary_note,
@@ -81,6 +80,7 @@ from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch
 from isogloss.text.batches import encode, group
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.switching import Switching
 from isogloss.training.loop import Settings, Training
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.prefixes import Prefix, has_room, read_prefix, shared_prefix

@@ -16,9 +16,9 @@ from isogloss.tasks.heads import LabelHead, label_guess, label_loss
 from isogloss.tasks.segments import FileRow, Segments
 from isogloss.tasks.task import Found, Item, Labels, Task
 from isogloss.text.corpora import Span
+from isogloss.text.readers.inference import NLI as LABELS
+from isogloss.text.readers.inference import NO_GOLD, SentencePair, every_row, read_pairs
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.pairs import NLI as LABELS
-from isogloss.text.readers.pairs import NO_GOLD, SentencePair, every_row, read_pairs
 from isogloss.text.switching import Switched
 
 

@@ -32,9 +32,8 @@ from isogloss.measures.scores import Score
 from isogloss.tasks.chance import shuffle_words
 from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
 from isogloss.tasks.words import encode_words
-from isogloss.text.readers.conllu import Tree
+from isogloss.text.readers.conll import Tree, read_parses
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.tagged import read_parses
 
 ARC, RELATION = 500, 200
 DROPOUT = 0.1

@@ -19,8 +19,8 @@ from isogloss.tasks.chance import shuffle_words
 from isogloss.tasks.heads import LabelHead, label_guess, label_loss
 from isogloss.tasks.task import Found, Item, Labels, Task
 from isogloss.tasks.words import encode_words
+from isogloss.text.readers.conll import UPOS, TaggedSentence, read_tagged
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.tagged import UPOS, TaggedSentence, read_tagged
 
 OTHER = "X"  # what is said of a word without a token
 

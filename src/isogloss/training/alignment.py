@@ -29,7 +29,8 @@ from torch.nn.functional import cross_entropy, normalize
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, module_at
 from isogloss.text.masking import IGNORE, mask
-from isogloss.text.pairstreams import Borders, PairSampler, PairStream
+from isogloss.text.sampling import PairSampler
+from isogloss.text.streams import Borders, PairStream
 from isogloss.training.captured import Capture, Captured
 from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
 from isogloss.training.heads import scores

@@ -25,8 +25,9 @@ from isogloss.measures.statistics import jackknife_interval
 from isogloss.seeds import seed_of
 from isogloss.stack.reading import reading
 from isogloss.stack.stack import Part, Stack, measuring
-from isogloss.text.batches import chunks, word_spans
+from isogloss.text.batches import chunks
 from isogloss.text.corpora import Corpus
+from isogloss.text.words import word_spans
 from isogloss.training.probes import Probe, Reading
 from isogloss.vectors.extract import stream
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack
-from isogloss.text.fixedmasks import splitmix
-from isogloss.text.pairstreams import Borders, PairStream
+from isogloss.text.sampling import splitmix
+from isogloss.text.streams import Borders, PairStream
 from isogloss.training.captured import Captured, drops_attention
 
 

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
-from isogloss.text.batches import chunks, encode, word_spans
+from isogloss.text.batches import chunks, encode
 from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
-from isogloss.text.fixedmasks import fixed_masks
-from isogloss.text.masking import IGNORE, mask
+from isogloss.text.masking import IGNORE, fixed_masks, mask
+from isogloss.text.words import word_spans
 from isogloss.training.captured import Captured
 from isogloss.training.loop import Objective, Part, Rows
 from isogloss.training.objectives import masked_loss, packed_loss

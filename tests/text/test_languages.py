@@ -31,13 +31,33 @@ def test_two_letter_codes_stay(each):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("eng", "en"), ("nld", "nl"), ("dut", "nl"), ("deu", "de"), ("fra", "fr"), ("cmn", "zh"),
-        ("zho", "zh"), ("arb", "ar"), ("ara", "ar"), ("pes", "fa"), ("swh", "sw"), ("lvs", "lv"),
-        ("zsm", "ms"), ("nob", "nb"), ("arz", "arz"), ("yue", "yue"), ("EN", "en"), ("zh_CN", "zh"),
-        ("pt-BR", "pt"), ("nld_Latn", "nl"), ("qaa", "qaa"), ("qtz", "qtz"),
-        ("en2", "en2"), ("eng3", "en3"), ("qaa2", "qaa2"),
+        ("eng", "en"),
+        ("nld", "nl"),
+        ("dut", "nl"),
+        ("deu", "de"),
+        ("fra", "fr"),
+        ("cmn", "zh"),
+        ("zho", "zh"),
+        ("arb", "ar"),
+        ("ara", "ar"),
+        ("pes", "fa"),
+        ("swh", "sw"),
+        ("lvs", "lv"),
+        ("zsm", "ms"),
+        ("nob", "nb"),
+        ("arz", "arz"),
+        ("yue", "yue"),
+        ("EN", "en"),
+        ("zh_CN", "zh"),
+        ("pt-BR", "pt"),
+        ("nld_Latn", "nl"),
+        ("qaa", "qaa"),
+        ("qtz", "qtz"),
+        ("en2", "en2"),
+        ("eng3", "en3"),
+        ("qaa2", "qaa2"),
     ],
-)  # fmt: skip
+)
 def test_code_of(given, expected):
     assert code(given) == expected
 

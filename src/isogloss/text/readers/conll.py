@@ -1,26 +1,47 @@
-"""Universal Dependencies treebanks (CoNLL-U): sentences whose words, tags and trees are given.
+"""The CoNLL formats: treebanks (CoNLL-U), and files with a word and its tag on each line.
 
-A word's span lies in the sentence's `# text`; without that line the text is put together from the forms and
-`SpaceAfter=No`. The syntactic words of a multi-word token (French `aux` = `à` + `les`) all have the span of the
-surface token, so that each of them can be looked up in the text; when tokens are sent to words, the first
-takes them. Empty nodes (`8.1`) are passed over: no character belongs to them.
+| file | read as |
+|---|---|
+| `.conllu` (Universal Dependencies) | sentences whose words, parts of speech and trees are given |
+| `token<TAB>tag` (PAN-X, WikiANN) | a word a line, blank lines between sentences |
+| `token pos tag` (CoNLL 2002, 2003) | the same, separated by spaces; the first column and the last |
+
+A word's span in a treebank lies in the sentence's `# text`; without that line the text is put together from the forms
+and `SpaceAfter=No`. The syntactic words of a multi-word token (French `aux` = `à` + `les`) all have the span of the
+surface token, so that each of them can be looked up in the text; when tokens are sent to words, the first takes them.
+Empty nodes (`8.1`) are passed over: no character belongs to them.
 
 Parallel treebanks are joined by `sent_id`, never by position when they have ids: Icelandic PUD has the ids of
 the others in another order, and by position half of its rows would be no translations.
+
+A row that cannot be used takes its sentence with it: a sentence with a hole would teach something wrong.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Bitext, Corpus, Span
-from isogloss.text.readers.assemble import assemble
-from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.sound import sound_lines
+from isogloss.text.corpora import Bitext, Corpus, Span, assemble_bitext
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, plain_name, usable_lines
+
+_UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
+_RELATIONS = """
+    acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det discourse dislocated expl fixed
+    flat goeswith iobj list mark nmod nsubj nummod obj obl orphan parataxis punct reparandum root vocative xcomp
+"""
+UPOS = tuple(_UPOS.split())
+"""The universal parts of speech."""
+
+RELATIONS = tuple(_RELATIONS.split())
+"""The universal dependency relations, without subtypes."""
 
 _COLUMNS = 10
+_NONE = "_"
+_DOCUMENT = "-DOCSTART-"
 Row = tuple[int, list[str]]  # line number, cells
+TaggedWord = tuple[int, str, str]  # line number, form, tag
 
 
 @dataclass(frozen=True)
@@ -51,7 +72,7 @@ def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True)
     comments: dict[str, str] = {}
     rows: list[Row] = []
     whole = True
-    for number, line in sound_lines(path, problem):
+    for number, line in chain(usable_lines(path, problem), [(0, "")]):  # the last sentence may lack its blank line
         if line is None:
             whole = False
         elif line.startswith("#"):
@@ -60,20 +81,14 @@ def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True)
         elif line.strip():
             rows.append((number, line.split("\t")))
         else:
-            if rows and whole:
-                yield from _parsed(path, comments, rows=rows, heads=heads, problem=problem)
-            elif whole and comments.keys() & {"sent_id", "text"}:
-                problem(f"{path}:{number}: a sentence without words")
+            try:
+                if rows and whole:
+                    yield _tree(comments, rows, heads=heads)
+                elif whole and number and comments.keys() & {"sent_id", "text"}:
+                    raise _Malformed(number, "a sentence without words")
+            except _Malformed as error:
+                problem(f"{path}:{error.number}: {error}")
             comments, rows, whole = {}, [], True
-    if rows and whole:
-        yield from _parsed(path, comments, rows=rows, heads=heads, problem=problem)
-
-
-def _parsed(path: Path, comments: dict[str, str], *, rows: list[Row], heads: bool, problem: Problem) -> Iterator[Tree]:
-    try:
-        yield _tree(comments, rows, heads=heads)
-    except _Malformed as error:
-        problem(f"{path}:{error.number}: {error}")
 
 
 class _Malformed(ValueError):
@@ -129,13 +144,13 @@ def _range(number: int, cell: str, *, expected: int) -> tuple[int, int]:
 
 def _heads(words: list[Row]) -> tuple[int, ...]:
     heads = []
-    for place, (number, cells) in enumerate(words, start=1):
+    for position, (number, cells) in enumerate(words, start=1):
         cell = cells[6]
         if cell == "_":
             heads.append(-1)
             continue
-        if cell == str(place):
-            raise _Malformed(number, f"word {place} is its own head")
+        if cell == str(position):
+            raise _Malformed(number, f"word {position} is its own head")
         if not cell.isdecimal() or int(cell) > len(words):
             raise _Malformed(number, f"head {cell!r} where 0 (root) or a word's number was expected")
         heads.append(int(cell))
@@ -213,7 +228,7 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
         Corpus(language, [tree.text for tree in bank], [tree.words for tree in bank], path.name)
         for language, bank, path in zip(languages, banks, paths, strict=True)
     ]
-    return assemble(corpora, " ".join(path.name for path in paths), dropped=dropped)
+    return assemble_bitext(corpora, " ".join(path.name for path in paths), dropped=dropped)
 
 
 def _by_identifier(bank: list[Tree], path: Path) -> dict[str, Tree]:
@@ -223,3 +238,127 @@ def _by_identifier(bank: list[Tree], path: Path) -> dict[str, Tree]:
         twice = next(each for each in identifiers if identifiers.count(each) > 1)
         raise InputError(f"{path}: sent_id {twice} occurs more than once; rows are joined by sent_id")
     return index
+
+
+def read_parses(source: Source, problem: Problem = fail, *, relations: Collection[str] | None = None) -> list[Tree]:
+    """Every sentence of a treebank whose tree is whole: each word has a head and a relation, and there is one root.
+
+    relations: those of training. A universal relation may still be new, and is then never guessed; any other one that
+    is not among them, subtypes cut, is a problem. So is everything `stream_trees` calls one.
+    """
+    path = file_path(source)
+    known = None if relations is None else {*relations, *RELATIONS}
+    usable = []
+    for tree in stream_trees(path, problem):
+        wrong = _unparsed(tree, known)
+        if wrong:
+            word, why = wrong
+            problem(f"{path}:{tree.lines[word]}: {why}")
+        else:
+            usable.append(tree)
+    if not usable:
+        raise InputError(f"{path} has no sentence with a whole tree that can be used")
+    return usable
+
+
+def _unparsed(tree: Tree, known: Collection[str] | None) -> tuple[int, str] | None:
+    """The first word that keeps a tree from being used, and why."""
+    for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
+        if head < 0:
+            return word, "this word has no head"
+        if relation in ("", _NONE):
+            return word, "this word has no relation to its head"
+        if known is not None and relation not in known and relation.partition(":")[0] not in known:
+            return word, f"the relation {relation!r} is neither universal nor one of those trained on"
+    return None
+
+
+@dataclass(frozen=True)
+class TaggedSentence:
+    """Words and their tags, as many of one as of the other."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+
+
+def read_tagged(
+    source: Source, problem: Problem = fail, *, tags: Collection[str] | None = None, bio: bool | None = None
+) -> list[TaggedSentence]:
+    """Every sentence of a file with a tag a word; a treebank's tags are its universal parts of speech.
+
+    A row with the wrong number of columns, an empty word or an unknown tag is a problem, and its sentence is left out.
+
+    Args:
+        source: the file.
+        problem: is told what is wrong with a sentence; by default it raises.
+        tags: the tags there may be; None takes any.
+        bio: whether a tag must be O, B-type or I-type; by default it must, unless the file is a treebank.
+    """
+    path = file_path(source)
+    usable = [
+        TaggedSentence(tuple(form for _, form, _ in words), tuple(tag for _, _, tag in words))
+        for words in stream_tagged(path, problem, tags=tags, bio=bio)
+    ]
+    if not usable:
+        raise InputError(f"{path} has no sentence with tags that can be used")
+    return usable
+
+
+def stream_tagged(
+    path: Path, problem: Problem = fail, *, tags: Collection[str] | None = None, bio: bool | None = None
+) -> Iterator[list[TaggedWord]]:
+    """Line, form and tag of the words of each sentence that can be used, see `read_tagged`."""
+    treebank = plain_name(path).endswith(".conllu")
+    bio = not treebank if bio is None else bio
+    for words in _tree_words(path, problem) if treebank else _column_words(path, problem):
+        wrong = [f"{path}:{number}: {why}" for number, _, tag in words if (why := _wrong_tag(tag, tags, bio=bio))]
+        if wrong:
+            problem(wrong[0])
+        else:
+            yield words
+
+
+def _wrong_tag(tag: str, tags: Collection[str] | None, *, bio: bool) -> str:
+    if tag in ("", _NONE):
+        return "this word has no tag"
+    if bio and tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:]):
+        return f"the tag {tag!r} is not O, B-type or I-type"
+    if tags is not None and tag not in tags:
+        return f"the tag {tag!r} is not one of {', '.join(tags)}"
+    return ""
+
+
+def _tree_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
+    for tree in stream_trees(path, problem, heads=False):
+        yield list(zip(tree.lines, tree.forms, tree.tags, strict=True))
+
+
+def _column_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
+    """The sentences of a file of columns; as many columns everywhere as on the first line that has any."""
+    width = 0
+    words: list[TaggedWord] = []
+    sound = True
+    for number, line in chain(usable_lines(path, problem), [(0, "")]):  # the last sentence may lack its blank line
+        if line is not None and not line.strip():
+            if words and sound:
+                yield words
+            words, sound = [], True
+            continue
+        cells = [] if line is None else line.split("\t") if "\t" in line else line.split()
+        if cells and cells[0].strip() == _DOCUMENT:
+            continue
+        width = width or len(cells)
+        wrong = "" if line is None else _wrong_columns(cells, width)
+        if wrong and sound:
+            problem(f"{path}:{number}: {wrong}")
+        sound = sound and line is not None and not wrong
+        if sound:
+            words.append((number, cells[0].strip(), cells[-1].strip()))
+
+
+def _wrong_columns(cells: list[str], width: int) -> str:
+    if len(cells) < 2:
+        return "1 column where a word and its tag were expected, separated by a tab or a space"
+    if len(cells) != width:
+        return f"{len(cells)} columns where the file has {width}"
+    return "" if cells[0].strip() else "the word is empty"

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line
-from isogloss.text.readers.sound import sound_lines
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line, usable_lines
 
 NLI = ("entailment", "neutral", "contradiction")
 COLUMNS = {
@@ -51,40 +50,49 @@ def read_pairs(
 ) -> list[SentencePair]:
     """Every labelled pair of a file.
 
-    labels: the labels there may be; None takes any. split: only rows whose column of that name says so (`TEST` of
-    SICK's `SemEval_set`). language: where the file has a column `language`, only its rows. A row with the wrong number
-    of cells, an empty sentence or an unknown label is a problem, and left out.
+    A row with the wrong number of cells, an empty sentence or an unknown label is a problem, and left out.
+
+    Args:
+        source: the file.
+        problem: is told what is wrong with a row; by default it raises.
+        labels: the labels there may be; None takes any.
+        split: only rows whose column of that name says so (`TEST` of SICK's `SemEval_set`).
+        language: where the file has a column `language`, only its rows.
+    """
+    rows = every_row(source, problem, labels=labels, split=split, language=language)
+    usable = [pair for _, pair in rows if pair is not None and pair.label != NO_GOLD]
+    if not usable:
+        part = "" if split is None else f" in the split {split!r}"
+        raise InputError(f"{file_path(source)} has no pair of sentences with a label{part} that can be used")
+    return usable
+
+
+def every_row(
+    source: Source,
+    problem: Problem = fail,
+    *,
+    labels: Sequence[str] | None = NLI,
+    split: str | None = None,
+    language: str | None = None,
+) -> Iterator[tuple[int, SentencePair | None]]:
+    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too.
+
+    The arguments are those of `read_pairs`.
     """
     path = file_path(source)
-    found = []
     for number, cells in _rows(path, problem):
         if cells is None:
+            yield number, None
             continue
         if split is not None and cells.get("split", split).lower() != split.lower():
             continue
         if language is not None and cells.get("language", language).lower() != language.lower():
             continue
-        pair = _sound(_pair(cells), labels, f"{path}:{number}", problem)
-        if pair is not None and pair.label != NO_GOLD:
-            found.append(pair)
-    if not found:
-        part = "" if split is None else f" in the split {split!r}"
-        raise InputError(f"{path} has no pair of sentences with a label{part} that can be used")
-    return found
-
-
-def every_row(source: Source, problem: Problem = fail) -> Iterator[tuple[int, SentencePair | None]]:
-    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too."""
-    path = file_path(source)
-    for number, cells in _rows(path, problem):
-        yield number, None if cells is None else _sound(_pair(cells), NLI, f"{path}:{number}", problem)
-
-
-def _sound(pair: SentencePair, labels: Sequence[str] | None, where: str, problem: Problem) -> SentencePair | None:
-    wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
-    if wrong:
-        problem(f"{where}: {wrong}")
-    return None if wrong else pair
+        pair = _pair(cells)
+        wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
+        if wrong:
+            problem(f"{path}:{number}: {wrong}")
+        yield number, None if wrong else pair
 
 
 def _pair(cells: Cells) -> SentencePair:
@@ -105,26 +113,37 @@ def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
 def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
     """Line and cells of every row; None in the place of one that has no such cells, whose problem was told."""
     first = first_line(path)
-    if first.lstrip().startswith("{"):
-        yield from _json_rows(path, problem)
-        return
-    names = _header([cell.strip() for cell in first.split("\t")])
-    columns = names or list(_NEEDED)
-    for number, line in sound_lines(path, problem):
-        if number == 1 and names:
+    is_json = first.lstrip().startswith("{")
+    names = [] if is_json else _header([cell.strip() for cell in first.split("\t")])
+    for number, line in usable_lines(path, problem):
+        if (number == 1 and names) or (is_json and line is not None and not line.strip()):
             continue
-        if line is None:
-            yield number, None
-            continue
-        cells = line.split("\t")
-        if len(cells) != len(columns):
-            wanted = "" if names else " (premise, hypothesis, label: there is no header)"
-            problem(
-                f"{path}:{number}: {len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
-            )
-            yield number, None
-            continue
-        yield number, {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+        cells = None if line is None else _json_cells(line) if is_json else _table_cells(line, names)
+        if isinstance(cells, str):
+            problem(f"{path}:{number}: {cells}")
+            cells = None
+        yield number, cells
+
+
+def _table_cells(line: str, names: Sequence[str]) -> Cells | str:
+    """The cells of a row by what their columns are, or what is wrong with it; there are no names without a header."""
+    columns, cells = names or _NEEDED, line.split("\t")
+    if len(cells) != len(columns):
+        wanted = "" if names else " (premise, hypothesis, label: there is no header)"
+        return f"{len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
+    return {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+
+
+def _json_cells(line: str) -> Cells | str:
+    """The same of a line of JSON."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        return f"this line is not JSON ({error.msg})"
+    texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
+    cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
+    missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
+    return f"there is no {' and no '.join(missing)} in this line" if missing else cells
 
 
 def _header(names: Sequence[str]) -> list[str]:
@@ -135,32 +154,9 @@ def _header(names: Sequence[str]) -> list[str]:
 
 def _meaning(name: str, names: Sequence[str]) -> str:
     """Which of `COLUMNS` a name is: the first of its spellings that is there."""
-    there = {each.lower() for each in names}
+    available = {each.lower() for each in names}
     for meaning, spellings in COLUMNS.items():
-        known = [spelling for spelling in spellings if spelling in there]
+        known = [spelling for spelling in spellings if spelling in available]
         if known and name.lower() == known[0]:
             return meaning
     return ""
-
-
-def _json_rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
-    for number, line in sound_lines(path, problem):
-        if line is None:
-            yield number, None
-            continue
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            problem(f"{path}:{number}: this line is not JSON ({error.msg})")
-            yield number, None
-            continue
-        texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
-        cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
-        missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
-        if missing:
-            problem(f"{path}:{number}: there is no {' and no '.join(missing)} in this line")
-            yield number, None
-            continue
-        yield number, cells
