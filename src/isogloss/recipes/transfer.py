@@ -638,8 +638,8 @@ class LanguageComparison:
                 if about is base:
                     estimates["cka"] = cka_of_pairs(sides, list(pairs), seed=0)
                 estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, size=size, shifted=shifted)
-                for measure, found in estimates.items():
-                    for cka, where in zip(found, pairs.values(), strict=True):
+                for measure, values in estimates.items():
+                    for cka, where in zip(values, pairs.values(), strict=True):
                         answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
                         yield row(measure, cka.value, **answer, **about, layer=layer, **where)
 
