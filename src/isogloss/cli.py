@@ -305,7 +305,7 @@ def report_command(
 
 def export_command() -> Any:
     """Make the command of `ig.export` from its signature."""
-    from isogloss.integrations.exporting import export
+    from isogloss.integrations.export import export
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
@@ -450,9 +450,12 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
         raise typer.Exit
 
 
-def app_command(name: str) -> Any:
-    """The command of this name, made now."""
-    return typer.main.get_command(app).resolve_command(None, [name])[1]  # type: ignore[attr-defined]
+def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that a command line names, without `isogloss`, and the words that are left for it."""
+    command, rest = typer.main.get_command(app), list(words)
+    while isinstance(command, LazyGroup):
+        _, command, rest = command.resolve_command(None, rest)
+    return command, rest
 
 
 def main() -> None:

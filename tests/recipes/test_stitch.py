@@ -21,7 +21,7 @@ from isogloss.recipes.stitch import (
     target_conditions,
 )
 from isogloss.runs import read_facts
-from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.stack.edit import with_fresh_blocks
 from isogloss.vectors.store import VectorStore
 from tiny_commands import command_line
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
@@ -346,7 +346,7 @@ def scored_weights(monkeypatch):
 def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tmp_path, monkeypatch):
     first, other, _ = planted
     weights, worn = best_after(monkeypatch, 2), scored_weights(monkeypatch)
-    runs = counted(monkeypatch, task_scores, "find")
+    runs = counted(monkeypatch, task_scores, "predict")
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 3, "layers": "1"}
     table = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
     assert len(weights) == 3 and len(worn) == 1

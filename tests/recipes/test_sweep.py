@@ -19,7 +19,7 @@ from isogloss.runs import read_facts, read_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row
-from isogloss.training import prefixes
+from isogloss.training import frozen_prefix
 from isogloss.training.loop import Training
 from tiny_commands import command_line
 from tiny_drift import write_model
@@ -272,8 +272,8 @@ def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_pat
 
 
 def test_jobs_that_freeze_the_same_layers_share_their_states_and_lose_nothing(given, tmp_path, monkeypatch):
-    seen, real = [], prefixes._fill
-    monkeypatch.setattr(prefixes, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
+    seen, real = [], frozen_prefix._fill
+    monkeypatch.setattr(frozen_prefix, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
     grid = {"plans": ["freeze:1", "freeze:2"], "seed": [0, 1]}
     shared = ig.sweep("transfer", grid=grid, out=tmp_path / "run", **given)
     assert seen == [1] * 5 + [2] * 5  # five sets of text, once a cut

@@ -18,10 +18,10 @@ from isogloss.recipes.task_sets import (
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, TASKS
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.switching import Switching
-from isogloss.training import prefixes
-from isogloss.training.taskmodels import task_model, task_objective
+from isogloss.training import frozen_prefix
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 
@@ -204,7 +204,7 @@ def test_an_epoch_sees_every_item_once_however_many_there_are(tiny, nli):
 
 def test_translations_join_the_training_set_and_their_states_are_kept(tiny, nli, monkeypatch):
     given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2"}
-    seen, real = [], prefixes.read_prefix
+    seen, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False)]
     assert seen == [3 * 13, 13, 13, 13, 13] and set(tables[0].selection) == {"", "oracle"}
@@ -215,7 +215,7 @@ def test_translations_join_the_training_set_and_their_states_are_kept(tiny, nli,
 
 def test_of_text_that_changes_no_states_are_kept_and_the_rows_say_what_was_switched(tiny, nli, monkeypatch):
     given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2", "switch": 0.5}
-    seen, real = [], prefixes.read_prefix
+    seen, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     kept, plain = (ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False))
     assert seen == [13, 13, 13, 13], "those of the scored sets are"

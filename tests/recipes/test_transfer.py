@@ -15,9 +15,9 @@ from isogloss.cli import app
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, predict, task_model
 from isogloss.tasks.task import join_items
-from isogloss.training import prefixes
-from isogloss.training.taskmodels import answers, find, task_model
+from isogloss.training import frozen_prefix
 from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets, write_task
 from tiny_training import interrupted
@@ -107,8 +107,8 @@ def test_frozen_layers_that_are_computed_once_change_no_score(plan, tiny, sets):
 def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny, sets, tmp_path, monkeypatch):
     given = {**sets, **SMALL, "rate": "1e-2", "plans": "freeze:2"}
     usual = ig.transfer(tiny("bert"), **given)
-    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
-    files, real = [], prefixes.read_prefix
+    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
+    files, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(
         transfer_module, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
     )
@@ -120,7 +120,7 @@ def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny,
 
 def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(tiny, sets, monkeypatch):
     given = {**sets, **SMALL, "plans": "freeze:2"}
-    seen, real = [], prefixes.read_prefix
+    seen, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(k.get("file")) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, frozen_dropout=dropout) for dropout in (True, False)]
     assert [file is None for file in seen] == [True] * 4 + [False] + [True] * 4
@@ -130,7 +130,7 @@ def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(ti
 
 def test_states_of_frozen_layers_are_read_once_for_all_seeds_and_rates(tiny, sets, monkeypatch):
     seen = []
-    real = prefixes.read_prefix
+    real = frozen_prefix.read_prefix
     monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(a[2]) or real(*a, **k))
     ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1, "rate": "1e-3,2e-3"}, plans="freeze:1,freeze:2", seeds=2)
     assert seen == [1] * 5 + [2] * 5
@@ -335,7 +335,7 @@ def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, source_dev, 
     model = task_model(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
     model.head.load_state_dict(load_file(best / "head.safetensors"))
     items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
-    said = answers(task, examples, items, find(model, items), labels)
+    said = answers(task, examples, items, predict(model, items), labels)
     assert scored(table, "qab") == pytest.approx(task.score(examples, said, "qab")["span_f1"].value)
     alone = ig.transfer(first, **source_dev, **OPTIONS, plans=f"freeze:{frozen}")
     assert scored(alone, "qaa") == scored(table, "qaa") > 0  # the source has nothing to do with it

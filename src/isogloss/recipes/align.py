@@ -68,8 +68,8 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.loop import train as train_loop
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.processes import join
-from isogloss.training.sentences import masking_of
 from isogloss.training.stopping import Choice
 
 SHORTEST = 8  # tokens of a pair that are worth reading

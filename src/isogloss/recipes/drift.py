@@ -66,7 +66,7 @@ from isogloss.text.words import unknown_notes
 from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings
 from isogloss.training.plans import frozen_at
-from isogloss.training.stopping import Choice, at_balance, early_stopping
+from isogloss.training.stopping import Choice, Stopping, at_balance
 
 UNTUNED = "untuned"
 
@@ -130,7 +130,7 @@ def drift(
     best = chosen_reading(corpora)
     elsewhere = {"target": "others", "unit": "token"}
     rules = {
-        "early": early_stopping(best, patience=patience),
+        "early": Stopping(best, patience=patience),
         "balance": at_balance(best.where, elsewhere, patience=patience),
     }
     rule = rules.get(stop)

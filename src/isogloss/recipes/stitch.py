@@ -71,22 +71,21 @@ from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.stack.change import freeze
-from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of, words_of
 from isogloss.training.checkpoints import wearing
-from isogloss.training.loop import Settings, Training
-from isogloss.training.prefixes import Prefix, free_bytes, read_prefix
+from isogloss.training.frozen_prefix import Prefix, free_bytes, read_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable
 from isogloss.training.stopping import Selection
-from isogloss.training.taskmodels import steps_of, task_model, task_objective
 from isogloss.vectors.extract import Pool, Vectors, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
@@ -169,7 +168,7 @@ def stitch(
             for stack, language, words in zip((second, source), languages, sides, strict=True)
         ]
         own, foreign = _tokenised(run, sets, (source, second), tokens, progress)
-        epoch = steps_of(own[0], batch)
+        epoch = steps_in_epoch(own[0], batch)
         optimiser = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
@@ -525,7 +524,7 @@ def train_layer(
             given = answer_set(model, dev, setup.own[1], prefix=own[1], dtype=setup.dtype)
             yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
 
-    probe = Probe(steps_of(setup.own[0], setup.batch), score)
+    probe = Probe(steps_in_epoch(setup.own[0], setup.batch), score)
     for _ in cycle.train(loop, probes=[probe], selection=Selection(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None

@@ -8,7 +8,7 @@ development set: an upper bound that zero-shot transfer does not have (Keung et 
     gap           source - target, of the main score in the same model (lower is better)
     relative_gap  (source - target) / source
 
-Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.chance`).
+Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.task.chance_floors`).
 
 Intervals are bootstrap percentiles over examples; over seeds they are Student's t of the mean. Test sets with equally
 many examples are drawn together, number by number: where they are translations of each other, what is hard in one is
@@ -31,10 +31,9 @@ from isogloss.measures.statistics import percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.tasks.chance import chance_floors
-from isogloss.tasks.task import Items, Task
-from isogloss.training.prefixes import Prefix
-from isogloss.training.taskmodels import TaskModel, answers, find
+from isogloss.tasks.model import TaskModel, answers, predict
+from isogloss.tasks.task import Items, Task, chance_floors
+from isogloss.training.frozen_prefix import Prefix
 
 OTHERS = "others"  # the target of a mean over all languages but the source
 ORACLE = "oracle"
@@ -51,7 +50,7 @@ def answer_set(
     model: TaskModel, task_set: TaskSet, items: Items, *, prefix: Prefix | None, dtype: torch.dtype | None
 ) -> list[Any]:
     """A model's answer to each example of a set; prefix: the states of its frozen layers, where they are known."""
-    predictions = find(model, items, dtype=dtype, prefix=prefix)
+    predictions = predict(model, items, dtype=dtype, prefix=prefix)
     return answers(model.task, task_set.examples, items, predictions, model.labels)
 
 

@@ -20,8 +20,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import language_entries, language_files, one_of
 from isogloss.runs.table import Row, row
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import Example, Items, Labels, Task, chain_items, join_items
+from isogloss.tasks.task import Example, FileRow, Items, Labels, Segments, Task, chain_items, join_items
 from isogloss.text import read_lexicon
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
 from isogloss.text.switching import (

@@ -76,19 +76,19 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks import TASKS, find_task
+from isogloss.tasks.model import TaskModel, task_model, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch
 from isogloss.text.batches import encode, group
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
-from isogloss.training.loop import Settings, Training
+from isogloss.training.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.prefixes import Prefix, has_room, read_prefix, shared_prefix
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable, export_nothing
 from isogloss.training.stopping import Selection
-from isogloss.training.taskmodels import TaskModel, steps_of, task_model, task_objective
 from isogloss.vectors.pool import mean_by_group
 
 UNTUNED, START = "untuned", "start"  # the plan and the other model of rows that compare languages
@@ -222,7 +222,7 @@ def transfer(
         if switching:
             text.longest = tokens
             text.changing = switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
-        steps = epochs * steps_of(trained, batch)
+        steps = epochs * steps_in_epoch(trained, batch)
         settings = Settings(steps, seed, scheduled(steps=steps), report=max(1, steps // 50), half=half)
         folder = None if frozen_cache is None else Path(frozen_cache)
         frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, own_models)
@@ -372,7 +372,7 @@ def train_plan(
     cycle = Resumable(training.folder, setup.checkpoint)
     if cycle.finished():
         return
-    seed, epoch, sets = training.seed, steps_of(text.train, setup.batch), setup.sets
+    seed, epoch, sets = training.seed, steps_in_epoch(text.train, setup.batch), setup.sets
     optimiser = replace(setup.settings.optimisation, rate=training.rate)
     settings = replace(setup.settings, seed=seed, optimisation=optimiser)
     stack, dropout = setup.reload(), setup.frozen.dropout

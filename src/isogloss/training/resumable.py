@@ -66,7 +66,8 @@ class SavedModels:
         A model that is there already is left alone: a resumed training passes the same steps again, with the same
         weights.
         """
-        clear_leftovers(self.folder)
+        if training.processes.first:
+            clear_leftovers(self.folder)
 
         def take() -> Sequence[Reading]:
             path = self.folder / f"step-{training.step}"

@@ -17,7 +17,7 @@ from isogloss.recipes.recipe import joined_corpus, language_files
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.sampling import hash_fraction
-from isogloss.training.sentences import Sentences, masking_of, tokenise
+from isogloss.training.masked_lm import Sentences, masking_of, tokenise
 
 
 @dataclass(frozen=True)

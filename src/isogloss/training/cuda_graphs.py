@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from isogloss.stack.packing import packed
+from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.stack.stack import Stack, graft
 from isogloss.text.batches import Batch
 
@@ -73,12 +73,12 @@ class CudaGraphs:
         stream = torch.cuda.current_stream()
         try:
             with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
-                found = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
+                graph = torch.cuda.make_graphed_callables(blocks, sample, allow_unused_input=True, pool=self._pool)
         except RuntimeError:
             self._pool = None  # a pool that a capture broke off in may not be entered again
             torch.cuda.set_stream(stream)  # torch leaves its own current where the end of a capture fails, too
             raise
-        return cast(Graph, found)
+        return cast(Graph, graph)
 
 
 def _expect_other_streams() -> None:
@@ -109,14 +109,14 @@ class Captured:
         if len(batch) != self._rows:
             return None
         tokens = len(batch.ids) if hidden is None else len(hidden)
-        places, borders = layout(batch.lengths, tokens=tokens, first=self._stack.first_position)
+        places, borders = packed_positions(batch.lengths, tokens=tokens, first=self._stack.first_position)
         if hidden is None:
             return self.from_text(batch.ids, places, borders, batch.types if self._stack.tells_types else None)
         return self.run(cut, hidden, places, borders)
 
     def read(self, ids: Tensor, lengths: Tensor) -> Tensor | None:
         """What a head reads of some text: ids (tokens,), lengths (sentences,) -> states after the last norm."""
-        places, borders = layout(lengths, tokens=len(ids), first=self._stack.first_position)
+        places, borders = packed_positions(lengths, tokens=len(ids), first=self._stack.first_position)
         states = self.from_text(ids, places, borders)
         return None if states is None else self._stack.head_input(states)
 
@@ -127,9 +127,7 @@ class Captured:
         """
         if len(borders) != self._rows + 1:
             return None
-        given: dict[str, Any] = {"position_ids": places[None], "cu_seq_lens_q": borders, "max_length_q": self._longest}
-        if self._stack.family.token_types:
-            given["token_type_ids"] = (torch.zeros_like(places) if types is None else types)[None]
+        given = packed_arguments(self._stack.family, places, borders, self._longest, types)
         body = self._below._body
         with packed(body):
             hidden: Tensor = body(input_ids=ids[None], attention_mask=None, **given)[0]
@@ -138,16 +136,16 @@ class Captured:
     def run(self, cut: int, hidden: Tensor, places: Tensor, borders: Tensor) -> Tensor | None:
         """Take the states of a cut to the top: (tokens, width) both; None where it must be done without a graph.
 
-        places (tokens,), borders (sentences + 1,): as `layout` gives them. Nothing waits for the device.
+        places (tokens,), borders (sentences + 1,): as `packed_positions` gives them. Nothing waits for the device.
         """
         if len(borders) != self._rows + 1:
             return None
         if cut not in self._uppers:
             upper = self._stack[cut:]
-            self._uppers[cut] = upper, upper.blocks, [one for block in upper.blocks for one in block.parameters()]
+            self._uppers[cut] = upper, upper.blocks, [weight for block in upper.blocks for weight in block.parameters()]
         upper, blocks, weights = self._uppers[cut]
         back = torch.is_grad_enabled()
-        trained = tuple(one.requires_grad for one in weights) if back else ()
+        trained = tuple(weight.requires_grad for weight in weights) if back else ()
         if not weights or (back and not any(trained)):
             return None
         size, left = size_of(len(hidden)), size_of(len(hidden)) - len(hidden)
@@ -164,17 +162,17 @@ class Captured:
         Memory of a pool is used again by what is no larger, so the first graph is larger than those that follow.
         """
         sizes = [size] if self._graphs or size < LARGE else [size_of(size + size // 8), size]
-        for one in sizes:
-            if (one, *what) not in self._graphs:
+        for captured_size in sizes:
+            if (captured_size, *what) not in self._graphs:
                 full = len(self._graphs) >= MOST
-                self._graphs[(one, *what)] = None if full else self._capture(upper, one, hidden)
+                self._graphs[(captured_size, *what)] = None if full else self._capture(upper, captured_size, hidden)
         return self._graphs[(size, *what)]
 
     def _capture(self, upper: Stack, size: int, hidden: Tensor) -> Graph | None:
         """A graph, or None with a warning; the draws of a step are not disturbed."""
         each = size // (self._rows + 1)  # any lengths will do: they are read by the kernels, at each run
         lengths = torch.full((self._rows,), each, dtype=torch.long, device=hidden.device)
-        places, borders = layout(lengths, tokens=self._rows * each, first=upper.first_position)
+        places, borders = packed_positions(lengths, tokens=self._rows * each, first=upper.first_position)
         borders = filled_up(borders, len(places), size, longest=self._longest)
         places = pad(places, (0, size - len(places)))
         sample = torch.zeros((size, upper.width), dtype=hidden.dtype, device=hidden.device)
@@ -197,19 +195,6 @@ def drops_attention(stack: Stack) -> bool:
     return any(getattr(stack.model.config, name, 0.0) for name in names)
 
 
-def layout(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
-    """Positions (tokens,) and borders (sentences + 1,) of sentences end to end, so many tokens together.
-
-    Nothing waits for the device. first: the position of a sentence's first token.
-
-    >>> layout(torch.tensor([2, 3]), tokens=5, first=0)
-    (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
-    """
-    borders = pad(torch.cumsum(lengths, 0), (1, 0))
-    begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
-    return torch.arange(tokens, device=lengths.device) - begun + first, borders
-
-
 def filled_up(borders: Tensor, tokens: int, size: int, *, longest: int) -> Tensor:
     """Borders of sentences and of what fills them up to a size: sentences of `longest` tokens, then empty ones.
 
@@ -227,18 +212,16 @@ class _Blocks(nn.Module):
 
     def __init__(self, stack: Stack, longest: int, *, compiled: bool = False) -> None:
         super().__init__()
-        self.body, self.longest, self.types = stack._body_from_hidden, longest, stack.family.token_types
+        self.body, self.longest, self.family = stack._body_from_hidden, longest, stack.family
         self.compiled = compiled
         if compiled:  # block by block: blocks have the same code, which is compiled once for all, and for every size
             blocks = nn.ModuleList(
-                cast(nn.Module, torch.compile(one, dynamic=True, backend=COMPILER)) for one in stack.blocks
+                cast(nn.Module, torch.compile(block, dynamic=True, backend=COMPILER)) for block in stack.blocks
             )
             self.body = graft(self.body, stack.family.blocks, blocks)
 
     def forward(self, hidden: Tensor, places: Tensor, borders: Tensor) -> Tensor:
-        given: dict[str, Any] = {"position_ids": places[None], "cu_seq_lens_q": borders, "max_length_q": self.longest}
-        if self.types:
-            given["token_type_ids"] = torch.zeros_like(places)[None]
+        given = packed_arguments(self.family, places, borders, self.longest)
         with packed(self.body, opaque=self.compiled):
             states: Tensor = self.body(inputs_embeds=hidden[None], attention_mask=None, **given)[0]
         return states[0]

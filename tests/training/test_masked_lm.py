@@ -8,8 +8,8 @@ from transformers import AutoModelForMaskedLM
 from isogloss.errors import InputError
 from isogloss.text.masking import IGNORE, slots
 from isogloss.text.sampling import Sampler
-from isogloss.training import objectives
-from isogloss.training.objectives import masked_lm, masked_loss
+from isogloss.training import masked_lm as masked_lm_module
+from isogloss.training.masked_lm import masked_lm, masked_loss
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
 
@@ -142,9 +142,11 @@ def compilations(monkeypatch):
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
-    objectives._compiled.cache_clear()
+    masked_lm_module._compiled.cache_clear()
+    limit = torch._dynamo.config.recompile_limit
     yield graphs
-    objectives._compiled.cache_clear()
+    assert torch._dynamo.config.recompile_limit == limit, "the compiler's settings are nobody's to change for good"
+    masked_lm_module._compiled.cache_clear()
     torch._dynamo.reset()
 
 

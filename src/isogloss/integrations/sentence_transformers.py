@@ -14,8 +14,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from isogloss.integrations.cutting import write_model
-from isogloss.integrations.encoder import Affine, Encoder, matrices
+from isogloss.integrations.encoder import Affine, Encoder, matrices, write_model
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Corpus
 
@@ -35,12 +34,13 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
     _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     kinds = ["Transformer"]
     for kind, config, step in _modules(encoder):
-        place = folder / f"{len(kinds)}_{kind}"
-        place.mkdir()
-        _write(place / "config.json", config, indent=None if kind == "WordWeights" else 2)  # a line for every word
+        module_folder = folder / f"{len(kinds)}_{kind}"
+        module_folder.mkdir()
+        # Indented, the vocabulary would take a line for every word.
+        _write(module_folder / "config.json", config, indent=None if kind == "WordWeights" else 2)
         if step is not None:
             weight, bias = matrices(step)
-            save_file({"linear.weight": weight, "linear.bias": bias}, place / "model.safetensors")
+            save_file({"linear.weight": weight, "linear.bias": bias}, module_folder / "model.safetensors")
         kinds.append(kind)
     modules = [
         {"idx": number, "name": str(number), "path": f"{number}_{kind}" if number else "", "type": _type(kind)}
@@ -60,24 +60,24 @@ def encode_with_sentence_transformers(folder: Path, corpus: Corpus) -> Any:
 def _modules(encoder: Encoder) -> list[tuple[str, dict[str, Any], Affine | None]]:
     """What follows the model: the kind of each module, its configuration, and the matrices it holds."""
     width = encoder.stack.width
-    found: list[tuple[str, dict[str, Any], Affine | None]] = []
+    modules: list[tuple[str, dict[str, Any], Affine | None]] = []
     if encoder.pooling == "mean":
         # Named by their numbers: sentence-transformers would take a word for its lower-case twin.
         vocabulary = [str(number) for number in range(encoder.stack.model.get_input_embeddings().num_embeddings)]
         silent = {str(number): 0.0 for number in marks(encoder.stack.tokenizer)}
-        found.append(("WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, None))
+        modules.append(("WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, None))
     mean = encoder.pooling == "mean"
     pooling = {"pooling_mode_mean_tokens": mean, "pooling_mode_cls_token": not mean}
-    found.append(("Pooling", {"word_embedding_dimension": width, **pooling}, None))
+    modules.append(("Pooling", {"word_embedding_dimension": width, **pooling}, None))
     for step in encoder.steps:
         if isinstance(step, Affine):
             outputs = len(step.bias)
             inputs = outputs if step.weight is None else step.weight.shape[1]
             sizes = {"in_features": inputs, "out_features": outputs, "bias": True}
-            found.append(("Dense", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"}, step))
+            modules.append(("Dense", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"}, step))
         else:
-            found.append(("Normalize", {}, None))
-    return found
+            modules.append(("Normalize", {}, None))
+    return modules
 
 
 def _type(kind: str) -> str:

@@ -7,8 +7,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
-from isogloss.stack.configure import configure
-from isogloss.stack.families import FAMILIES
+from isogloss.stack.families import FAMILIES, configure
 from tiny_models import tiny_tokenizer
 
 ENCODERS = [name for name, family in FAMILIES.items() if family.kind == "encoder"]

@@ -17,10 +17,10 @@ from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, fixed_masks
 from isogloss.text.words import spans
-from isogloss.training import sentencebatches, sentences
-from isogloss.training.loop import Settings, Training, train
+from isogloss.training import masked_lm
+from isogloss.training.loop import Settings, Training, steps_in_epoch, train
+from isogloss.training.masked_lm import masked_sentences, sentence_perplexity_probe, tokenise
 from isogloss.training.optimisation import Optimisation
-from isogloss.training.sentences import masked_sentences, sentence_perplexity_probe, steps_in_epoch, tokenise
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
 
@@ -103,7 +103,7 @@ def values(found, **where):
 
 
 def test_sentences_are_what_the_tokenizer_gives(monkeypatch):
-    monkeypatch.setattr(sentences, "TOKENISED_AT_ONCE", 3)
+    monkeypatch.setattr(masked_lm, "TOKENISED_AT_ONCE", 3)
     told = []
     text = Corpus("en", TEXT)
     found = tokenise(TOKENIZER, text, max_length=64, progress=lambda *how: told.append(how))
@@ -244,8 +244,8 @@ def test_batches_change_nothing_but_rounding(monkeypatch):
     expected = values(probe(model).take())
     for tokens in (1, 37, 10**6):
         assert values(probe(model, tokens=tokens).take()) == pytest.approx(expected, rel=1e-5)
-    monkeypatch.setattr(sentencebatches, "SCORES_AT_ONCE", 3 * len(TOKENIZER))
-    monkeypatch.setattr(sentencebatches, "RESIDENT", 0)
+    monkeypatch.setattr(masked_lm, "SCORES_AT_ONCE", 3 * len(TOKENIZER))
+    monkeypatch.setattr(masked_lm, "RESIDENT_TOKENS", 0)
     assert values(probe(lambda: model).take()) == pytest.approx(expected, rel=1e-5)
 
 
@@ -314,7 +314,7 @@ def test_train_or_eval_mode_left_to_chance():
 def test_sentences_without_a_maskable_token_are_passed_over():
     model = tiny_masked_lm()
     ids = np.concatenate([[2, 3], NL.ids, [2, 3]])
-    wider = sentences.Sentences("nl", "target", ids, np.array([2, *NL.lengths, 2]), NL.words, NL.characters, 0)
+    wider = masked_lm.Sentences("nl", "target", ids, np.array([2, *NL.lengths, 2]), NL.words, NL.characters, 0)
     hand = by_hand(model, wider)
     assert hand[0] == hand[-1] == (0, 0)
     total, count = (sum(column) for column in zip(*hand, strict=True))
@@ -327,7 +327,7 @@ def test_sentences_without_a_maskable_token_are_passed_over():
 
 def test_mistakes_are_one_sentence():
     model = tiny_masked_lm()
-    empty = sentences.Sentences("nl", "marks.txt", np.array([2, 3] * 9), np.full(9, 2), 9, 9, 0)
+    empty = masked_lm.Sentences("nl", "marks.txt", np.array([2, 3] * 9), np.full(9, 2), 9, 9, 0)
     with pytest.raises(InputError, match="the target corpus has 23 sentences, fewer than one batch of 24"):
         objective(model, batch=24)
     with pytest.raises(InputError, match="at least one sentence, not 0"):
@@ -348,7 +348,7 @@ def test_mistakes_are_one_sentence():
 
 
 def test_examples():
-    assert doctest.testmod(sentencebatches).failed == 0
+    assert doctest.testmod(masked_lm).failed == 0
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")

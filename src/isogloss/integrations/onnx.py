@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
-from isogloss.integrations.cutting import write_tokenizer
-from isogloss.integrations.encoder import Affine, Encoder, matrices
+from isogloss.integrations.encoder import Affine, Encoder, matrices, write_tokenizer
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Corpus
@@ -65,7 +64,7 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
     ids = torch.full((2, 5), _any_token(stack))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
-    bytes_ = sum(one.numel() * one.element_size() for one in graph.parameters())
+    bytes_ = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             graph,

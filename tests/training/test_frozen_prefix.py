@@ -10,8 +10,8 @@ import torch
 
 from isogloss.stack.load import load
 from isogloss.tasks.task import join_items
-from isogloss.training import prefixes
-from isogloss.training.prefixes import read_prefix, shared_prefix
+from isogloss.training import frozen_prefix
+from isogloss.training.frozen_prefix import read_prefix, shared_prefix
 from tiny_tasks import read_task, write_task
 
 
@@ -45,14 +45,14 @@ def test_other_layers_weights_text_and_arithmetic_have_files_of_their_own(text, 
 
 def test_of_runs_that_start_together_one_computes_and_the_others_wait(text, tmp_path, monkeypatch):
     stack, items = text
-    real, begun = prefixes._fill, []
+    real, begun = frozen_prefix._fill, []
 
     def slow(*given, **how):
         begun.append(1)
         time.sleep(0.2)
         real(*given, **how)
 
-    monkeypatch.setattr(prefixes, "_fill", slow)
+    monkeypatch.setattr(frozen_prefix, "_fill", slow)
     found = []
     threads = [
         threading.Thread(target=lambda: found.append(shared_prefix(stack, items, 2, folder=tmp_path, weights="bert")))
@@ -73,7 +73,7 @@ def test_a_run_that_died_leaves_neither_a_lock_nor_half_a_file(text, tmp_path, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(prefixes, "_fill", dies)
+        patched.setattr(frozen_prefix, "_fill", dies)
         shared_prefix(stack, items, 2, folder=tmp_path, weights="bert")
     assert not list(tmp_path.glob("*.states"))
     found = shared_prefix(stack, items, 2, folder=tmp_path, weights="bert")
@@ -82,6 +82,6 @@ def test_a_run_that_died_leaves_neither_a_lock_nor_half_a_file(text, tmp_path, m
 
 def test_without_room_on_the_disk_states_are_computed_as_ever(text, tmp_path, monkeypatch):
     stack, items = text
-    monkeypatch.setattr(prefixes.shutil, "disk_usage", lambda _: type("", (), {"free": 0})())
+    monkeypatch.setattr(frozen_prefix.shutil, "disk_usage", lambda _: type("", (), {"free": 0})())
     found = shared_prefix(stack, items, 2, folder=tmp_path, weights="bert")
     assert torch.equal(found.kept, read_prefix(stack, items, 2).kept) and not list(tmp_path.glob("*.states"))

@@ -9,14 +9,15 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
+from isogloss.stack.packing import packed_positions
+from isogloss.tasks.model import task_batch, task_model
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
-from isogloss.training import captured, checkpoints
-from isogloss.training.captured import Captured, CudaGraphs, filled_up, layout, size_of
+from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, size_of
 from isogloss.training.heads import HEADS
-from isogloss.training.objectives import masked_loss, packed_loss
-from isogloss.training.taskmodels import ask, task_model
+from isogloss.training.masked_lm import masked_loss, packed_loss
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
@@ -43,7 +44,7 @@ def losses_and_gradients(model, items, batches):
     model.train()
     for chosen in batches:
         model.zero_grad()
-        asked = ask(items, chosen, device=model.stack.device)
+        asked = task_batch(items, chosen, device=model.stack.device)
         with torch.autocast("cuda", torch.bfloat16, enabled=model.stack.device.type == "cuda"):
             scores = model(asked)
         loss = model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
@@ -61,7 +62,7 @@ def without_dropout(model):
 
 def test_layout_is_that_of_an_explicit_loop():
     lengths, first = [3, 1, 5], 2
-    places, borders = layout(torch.tensor(lengths), tokens=9, first=first)
+    places, borders = packed_positions(torch.tensor(lengths), tokens=9, first=first)
     assert places.tolist() == [first + place for length in lengths for place in range(length)]
     assert borders.tolist() == [0, 3, 4, 9]
 
@@ -69,8 +70,8 @@ def test_layout_is_that_of_an_explicit_loop():
 def test_sizes_are_few_and_little_is_left_over():
     for tokens in range(1, 40_000, 7):
         size = size_of(tokens)
-        assert tokens <= size == size_of(size) and size % captured.SIZE == 0
-        assert size - tokens < max(captured.SIZE, tokens / 16 + 1)
+        assert tokens <= size == size_of(size) and size % cuda_graphs.SIZE == 0
+        assert size - tokens < max(cuda_graphs.SIZE, tokens / 16 + 1)
     assert len({size_of(tokens) for tokens in range(15_000, 17_000)}) <= 5
 
 
@@ -81,7 +82,7 @@ def test_what_is_left_over_are_sentences_no_longer_than_others(nli):
     graphs = Captured(stack, rows=rows, longest=64, capture=lambda *given: seen.append(given) or None)
     lengths = torch.full((rows,), 40)
     lengths[:385] = 41
-    places, borders = layout(lengths, tokens=16_385, first=0)
+    places, borders = packed_positions(lengths, tokens=16_385, first=0)
     assert graphs.run(0, torch.zeros(16_385, stack.width), places, borders) is None
     sizes = [len(sample[0]) for _, sample in seen]
     assert sizes == [20_480, 17_408], "the first is larger, so that others find room in its memory"
@@ -106,12 +107,12 @@ def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
     model = task_model(stack, task, labels, seed=1)
     optimiser = torch.optim.AdamW(model.parameters())
     place = Checkpoints(tmp_path, lambda folder: None, 1)
-    saved = checkpoints.save(place, model, optimiser, state={"step": 1})
+    saved = checkpoints.save_checkpoint(place, model, optimiser, state={"step": 1})
     before = {name: (one.data_ptr(), one.detach().clone()) for name, one in model.named_parameters()}
     with torch.no_grad():
         for one in model.parameters():
             one.add_(1.0)
-    checkpoints.restore(saved, model, optimiser)
+    checkpoints.restore_checkpoint(saved, model, optimiser)
     for name, one in model.named_parameters():
         assert one.data_ptr() == before[name][0] and torch.equal(one, before[name][1]), name
 
@@ -130,7 +131,7 @@ def test_graphs_share_a_pool_until_a_capture_breaks_off_in_it(monkeypatch):
         "current_stream": lambda: "the stream of the step", "set_stream": streams.append,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(captured, "_expect_other_streams", lambda: None)
+    monkeypatch.setattr(cuda_graphs, "_expect_other_streams", lambda: None)
     capture, other = CudaGraphs(), CudaGraphs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # autocast finds no GPU
@@ -147,7 +148,7 @@ def test_modes_and_gradients_have_graphs_of_their_own(nli):
     stack, task, items, labels = nli("bert")
     count = []
     graphs = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(sample[0]) or blocks)
-    batch = ask(items, [0, 1, 2], device=stack.device).batch
+    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
     for number, training in enumerate((True, False), 1):
         stack.model.train(training)
         assert graphs.top(batch).requires_grad and graphs.top(batch).requires_grad
@@ -160,7 +161,7 @@ def test_modes_and_gradients_have_graphs_of_their_own(nli):
 
 def test_a_capture_leaves_the_draws_of_its_step_alone(nli):
     stack, _, items, _ = nli("bert")
-    batch = ask(items, [0, 1, 2], device=stack.device).batch
+    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
 
     def capture(blocks, sample):
         torch.rand(7)
@@ -191,7 +192,7 @@ def test_rounded_up_batches_change_nothing(family, nli):
 
     model.captured = Captured(stack, rows=4, longest=64, capture=capture)
     found, same = losses_and_gradients(model, items, batches)
-    assert asked == [[captured.SIZE, captured.SIZE, 4 + 1 + captured.SIZE // 64]], (
+    assert asked == [[cuda_graphs.SIZE, cuda_graphs.SIZE, 4 + 1 + cuda_graphs.SIZE // 64]], (
         "both batches have the size of one graph"
     )
     assert found == pytest.approx(expected, rel=1e-5)
@@ -277,7 +278,7 @@ def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli, monkeypatch):
     model = without_dropout(task_model(stack, task, labels, seed=1, half=True))
     model.captured = Captured(model.stack, rows=4, longest=64)
     found, same = losses_and_gradients(model, items, batches)
-    assert any(graph is not None for graph in model.captured._graphs.values())
+    assert any(graph is not None for graph in model.cuda_graphs._graphs.values())
     assert found == pytest.approx(expected, rel=0.02)
     for name, one in gradients.items():
         assert torch.cosine_similarity(same[name].flatten(), one.flatten(), dim=0) > 0.99, name

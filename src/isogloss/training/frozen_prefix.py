@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -23,11 +24,26 @@ from torch import Tensor
 from isogloss.files import one_at_a_time, whole
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack, measuring
-from isogloss.tasks.task import Items
-from isogloss.text.batches import Batch, group
+from isogloss.text.batches import Batch, group, ranges
 from isogloss.training.probes import arithmetic
 
 SHARE = 0.5  # of the memory that is free, for one prefix
+
+
+class TokenItems(Protocol):
+    """Items end to end: ids and token types (tokens,), lengths (items,)."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Token ids, special tokens included."""
+
+    @property
+    def types(self) -> np.ndarray:
+        """0 for the first and 1 for the second sentence of a pair."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each item."""
 
 
 @dataclass(frozen=True)
@@ -45,32 +61,32 @@ class Prefix:
 
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
-        tokens = torch.from_numpy(_tokens(self.starts, self.lengths, np.asarray(chosen)))
-        found = self.kept[tokens.to(self.kept.device, non_blocking=True)]
-        found = found.to(device, non_blocking=True).float()
-        return found if self.turn is None else self.turn(found)
+        tokens = torch.from_numpy(ranges(self.starts[chosen], self.lengths[chosen]))
+        states = self.kept[tokens.to(self.kept.device, non_blocking=True)]
+        states = states.to(device, non_blocking=True).float()
+        return states if self.turn is None else self.turn(states)
 
 
-def batch_of(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
+def batch_of(items: TokenItems, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
     """The tokens of some items, end to end, in this order; words and content are not told apart."""
     numbers = np.asarray(chosen)
     lengths = items.lengths[numbers]
-    tokens = _tokens(np.cumsum(items.lengths) - items.lengths, items.lengths, numbers)
+    tokens = ranges((np.cumsum(items.lengths) - items.lengths)[numbers], lengths)
     ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
     types = torch.from_numpy(items.types[tokens].astype(np.int64))
     none = torch.zeros(0, dtype=torch.long)
     parts = (ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
-    return Batch(*(one.to(device, non_blocking=True) for one in parts))
+    return Batch(*(part.to(device, non_blocking=True) for part in parts))
 
 
-def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
+def has_room(stack: Stack, items: TokenItems, *, dtype: torch.dtype | None = None) -> bool:
     """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
     return _home(stack.device, _size(stack, items, dtype)) is not None
 
 
 def read_prefix(
     stack: Stack,
-    items: Items,
+    items: TokenItems,
     cut: int,
     *,
     dtype: torch.dtype | None = None,
@@ -87,13 +103,13 @@ def read_prefix(
         return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
     total = int(items.lengths.sum())
     room = torch.empty((total, stack.width), dtype=dtype or torch.float32, device=home or "cpu")
-    _fill(stack, items, cut, kept=room, dtype=dtype, progress=progress)
+    _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
     return Prefix(cut, room, items.lengths, np.cumsum(items.lengths) - items.lengths)
 
 
 def shared_prefix(
     stack: Stack,
-    items: Items,
+    items: TokenItems,
     cut: int,
     *,
     folder: Path,
@@ -113,55 +129,50 @@ def shared_prefix(
     if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
         return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
     with one_at_a_time(file):
-        found = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+        prefix = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
     home = _home(stack.device, size)
-    return found if home is None or home.type == "cpu" else replace(found, kept=found.kept.to(home))
+    return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
 
 
 def _in_a_file(
-    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
+    stack: Stack, items: TokenItems, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
 ) -> Prefix:
     """States mapped from a file, which is made where it is not there yet."""
     total, kind = int(items.lengths.sum()), dtype or torch.float32
     if not file.is_file():
         with whole(file) as beside:
-            kept = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
-            _fill(stack, items, cut, kept=kept.view(total, stack.width), dtype=dtype, progress=progress)
-            del kept
+            room = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
+            _fill(stack, items, cut, room=room.view(total, stack.width), dtype=dtype, progress=progress)
+            del room
     mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
     return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
 
 
-def _digest(stack: Stack, items: Items, dtype: torch.dtype | None, weights: str) -> str:
+def _digest(stack: Stack, items: TokenItems, dtype: torch.dtype | None, weights: str) -> str:
     """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
     digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
-    for one in (items.ids, items.types, items.lengths):
-        digest.update(np.ascontiguousarray(one).data)
+    for array in (items.ids, items.types, items.lengths):
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:32]
 
 
-def _fill(stack: Stack, items: Items, cut: int, *, kept: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+def _fill(
+    stack: Stack, items: TokenItems, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress
+) -> None:
     lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
     size = 65_536 if stack.device.type == "cuda" else 2_048
     done = 0
     with measuring(stack.model), arithmetic(stack.device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
             batch = batch_of(items, members, device=stack.device)
-            found = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
-            tokens = torch.from_numpy(_tokens(starts, items.lengths, np.asarray(members)))
-            kept[tokens.to(kept.device)] = found.to(kept.device, kept.dtype)
+            states_of_cut = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
+            tokens = torch.from_numpy(ranges(starts[members], items.lengths[members]))
+            room[tokens.to(room.device)] = states_of_cut.to(room.device, room.dtype)
             done += len(members)
-            progress("frozen layers", done, len(items))
+            progress("frozen layers", done, len(items.lengths))
 
 
-def _tokens(starts: np.ndarray, lengths: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Numbers of the tokens of some items, end to end."""
-    sizes = lengths[chosen]
-    before = np.cumsum(sizes) - sizes
-    return np.asarray(np.repeat(starts[chosen] - before, sizes) + np.arange(int(sizes.sum())))
-
-
-def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
+def _size(stack: Stack, items: TokenItems, dtype: torch.dtype | None) -> int:
     """Bytes of the states of one cut."""
     return int(items.lengths.sum()) * stack.width * (dtype or torch.float32).itemsize
 

@@ -8,14 +8,14 @@ import torch
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import TaskModel, predict, task_batch, task_model, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.training import prefixes
+from isogloss.training import frozen_prefix
+from isogloss.training.frozen_prefix import read_prefix
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.plans import apply_plan, frozen_at, parse_plan
-from isogloss.training.prefixes import read_prefix
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import TaskModel, ask, find, task_model, task_objective
 from tiny_models import ENCODERS
 from tiny_tasks import read_task, write_task
 
@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_model_run_item_by_item(family, prepared):
     border, start = np.cumsum(items.counts), np.cumsum(items.lengths) - items.lengths
     chosen = [3, 0, 7]
     with torch.no_grad():
-        found = model(ask(items, chosen, device=stack.device))[0]
+        found = model(task_batch(items, chosen, device=stack.device))[0]
         for row, number in enumerate(chosen):
             ids = torch.from_numpy(items.ids[start[number] :][: items.lengths[number]].astype(np.int64))[None]
             given = {"input_ids": ids}
@@ -77,9 +77,9 @@ def test_the_second_sentence_of_a_pair_is_told_apart_where_the_model_can(tiny, t
     items.types[:] = 0
     model = task_model(stack, task, labels, seed=0).eval()
     with torch.no_grad():
-        before = model(ask(items, [0, 1], device=stack.device))[0]
+        before = model(task_batch(items, [0, 1], device=stack.device))[0]
         items.types[items.lengths[0] // 2 : items.lengths[0]] = 1
-        after = model(ask(items, [0, 1], device=stack.device))[0]
+        after = model(task_batch(items, [0, 1], device=stack.device))[0]
     assert not torch.allclose(before[0], after[0])
     torch.testing.assert_close(before[1], after[1])
 
@@ -159,13 +159,13 @@ def test_dropout_in_frozen_layers_changes_the_losses(prepared):
 def test_a_prefix_that_memory_has_no_room_for_is_read_from_its_file(prepared, tmp_path, monkeypatch):
     stack, task, items, _ = prepared()
     inside = read_prefix(stack, items, 2)
-    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
+    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
     file = tmp_path / "cut-2.states"
     outside = read_prefix(stack, items, 2, file=file)
     assert file.stat().st_size == items.lengths.sum() * stack.width * 4
     chosen = [5, 1, 1, 0]
     assert torch.equal(inside.states(chosen, stack.device), outside.states(chosen, stack.device))
-    monkeypatch.setattr(prefixes, "_fill", lambda *_, **__: pytest.fail("it was there already"))
+    monkeypatch.setattr(frozen_prefix, "_fill", lambda *_, **__: pytest.fail("it was there already"))
     again = read_prefix(stack, items, 2, file=file)
     assert torch.equal(again.kept, outside.kept)
 
@@ -187,7 +187,7 @@ def test_an_epoch_sees_every_item_once_and_the_order_hangs_on_seed_and_epoch(pre
 def test_what_is_found_does_not_hang_on_how_items_are_batched(prepared):
     stack, task, items, labels = prepared()
     model = task_model(stack, task, labels, seed=0)
-    for one, other in zip(find(model, items), find(model, items, tokens=1), strict=True):
+    for one, other in zip(predict(model, items), predict(model, items, tokens=1), strict=True):
         assert np.array_equal(one.units, other.units)
         assert np.array_equal(one.guess[0], other.guess[0])
 
@@ -204,7 +204,7 @@ def test_every_task_has_a_head_that_begins_the_same_from_one_seed(tiny):
 def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared):
     stack, task, items, labels = prepared()
     model = TaskModel(replace(stack, pack=False), task, labels, seed=0, still=replace(stack, pack=True))
-    asked = ask(items, [4, 2, 9], device=stack.device)
+    asked = task_batch(items, [4, 2, 9], device=stack.device)
     model.eval()
     packed = model(asked)[0]
     for one in model.modules():

@@ -20,18 +20,18 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.stack import Stack, measuring
-from isogloss.tasks.task import IGNORE, Found, Items, Labels, Task
+from isogloss.stack.stack import Stack, measuring, module_at
+from isogloss.tasks.task import Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, group
-from isogloss.training.captured import Captured, drops_attention
-from isogloss.training.heads import part
-from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.prefixes import Prefix, batch_of
+from isogloss.text.masking import IGNORE
+from isogloss.training.cuda_graphs import Captured, drops_attention
+from isogloss.training.frozen_prefix import Prefix, batch_of
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
 from isogloss.training.probes import arithmetic
 
 
 @dataclass(frozen=True)
-class Asked:
+class TaskBatch:
     """A batch of items, and what is asked of it.
 
     index (rows, k): numbers of the states asked for, in the batch's tokens; present (rows, k): where a row has so
@@ -67,8 +67,8 @@ class TaskModel(nn.Module):
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
-        blocks = list(part(self.encoder, self.stack.family.blocks))
-        below = [found for path in self.stack.family.embeddings if (found := _module(self.encoder, path)) is not None]
+        blocks = list(module_at(self.encoder, self.stack.family.blocks))
+        below = [module for path in self.stack.family.embeddings if (module := _module(self.encoder, path)) is not None]
         held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
         self._frozen = held + (blocks[until:] if until is not None else [])
         self.train(self.training)
@@ -77,11 +77,11 @@ class TaskModel(nn.Module):
         """Training mode, with frozen layers in evaluation mode."""
         super().train(mode)
         if mode and not self.dropout:
-            for one in self._frozen:
-                one.eval()
+            for module in self._frozen:
+                module.eval()
         return self
 
-    def forward(self, asked: Asked, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
+    def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
         """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
         stack = self.stack if self.training else self.still
         graphs = self.captured if self.training else None
@@ -90,8 +90,8 @@ class TaskModel(nn.Module):
             states = self._top(stack, asked.batch, prefix, cut)
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
-        found: tuple[Tensor, ...] = self.head(chosen, asked.present)
-        return found
+        scores: tuple[Tensor, ...] = self.head(chosen, asked.present)
+        return scores
 
     def _top(self, stack: Stack, batch: Batch, prefix: Tensor | None, cut: int) -> Tensor:
         """The states of the top cut, (tokens, width)."""
@@ -119,20 +119,20 @@ def task_model(
     return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
-def ask(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Asked:
+def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
     """Some items as one batch, in this order."""
     numbers = np.asarray(chosen)
     lengths, counts = items.lengths[numbers], items.counts[numbers]
     most = max(1, int(counts.max()))
-    place = np.arange(most)
-    present = place < counts[:, None]  # (rows, k)
+    position = np.arange(most)
+    present = position < counts[:, None]  # (rows, k)
     first = (np.cumsum(items.counts) - items.counts)[numbers]
-    flat = np.where(present, first[:, None] + place, 0)
+    flat = np.where(present, first[:, None] + position, 0)
     start = np.cumsum(lengths) - lengths
     index = np.where(present, start[:, None] + items.places[flat], 0)
     gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
-    moved = [torch.from_numpy(one).to(device, non_blocking=True) for one in (index, present, gold)]
-    return Asked(batch_of(items, numbers, device=device), *moved)
+    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in (index, present, gold)]
+    return TaskBatch(batch_of(items, numbers, device=device), *moved)
 
 
 def task_objective(
@@ -151,7 +151,7 @@ def task_objective(
     changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
     epoch has as many steps as `items` make; where an epoch has more windows or fewer, its steps do.
     """
-    device, steps = model.stack.device, steps_of(items, batch)
+    device, steps = model.stack.device, steps_in_epoch(items, batch)
     if device.type == "cuda" and model.stack.packs:
         model.captured = Captured(model.stack, rows=batch, longest=longest or int(items.lengths.max()))
 
@@ -172,9 +172,9 @@ def task_objective(
 
     def loss(rows: Rows, name: str) -> Tensor:
         numbers = rows["items"].numpy()
-        asked = ask(now(int(rows["epoch"][0])), numbers, device=device)
+        asked = task_batch(now(int(rows["epoch"][0])), numbers, device=device)
         scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
-        return model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
+        return model.task.loss(tuple(score.float() for score in scores), asked.gold, asked.present)
 
     def count(rows: Rows) -> int:
         return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
@@ -194,48 +194,45 @@ def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
     return slice(first, max(first + 1, (number + 1) * count // steps))
 
 
-def steps_of(items: Items, batch: int) -> int:
-    """Steps in an epoch; the last may be smaller than the others."""
-    return -(-len(items) // batch)
-
-
-def find(
+def predict(
     model: TaskModel,
     items: Items,
     *,
     dtype: torch.dtype | None = None,
     tokens: int | None = None,
     prefix: Prefix | None = None,
-) -> list[Found]:
+) -> list[Prediction]:
     """What the model says of each item, in order, in evaluation mode; tokens: of a batch, which bounds memory.
 
     Batches are of similar length, so they are not those of the examples.
     """
     device = model.stack.device
     size = tokens or (65_536 if device.type == "cuda" else 2_048)
-    found: list[Found | None] = [None] * len(items)
+    predictions: list[Prediction | None] = [None] * len(items)
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
-            asked = ask(items, members, device=device)
+            asked = task_batch(items, members, device=device)
             scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
-            waiting.append((members, model.task.guess(tuple(one.float() for one in scores), asked.present)))
+            waiting.append((members, model.task.guess(tuple(score.float() for score in scores), asked.present)))
     for members, guesses in waiting:  # only now does the host wait for the device
-        arrays = [one.cpu().numpy() for one in guesses]
+        arrays = [guess.cpu().numpy() for guess in guesses]
         for row, number in enumerate(members):
             count, end = int(items.counts[number]), int(border[number])
             units = items.units[end - count : end]
-            found[number] = Found(units, tuple(one[row, :count] for one in arrays))
-    return [one for one in found if one is not None]
+            predictions[number] = Prediction(units, tuple(array[row, :count] for array in arrays))
+    return [prediction for prediction in predictions if prediction is not None]
 
 
-def answers(task: Task, examples: Sequence[Any], items: Items, found: Sequence[Found], labels: Labels) -> list[Any]:
-    """The answer to each example, from what was found of its items."""
-    grouped: list[list[Found]] = [[] for _ in examples]
-    for owner, one in zip(items.owners, found, strict=True):
-        grouped[owner].append(one)
-    return [task.decode(example, some, labels) for example, some in zip(examples, grouped, strict=True)]
+def answers(
+    task: Task, examples: Sequence[Any], items: Items, predictions: Sequence[Prediction], labels: Labels
+) -> list[Any]:
+    """The answer to each example, from the predictions of its items."""
+    grouped: list[list[Prediction]] = [[] for _ in examples]
+    for owner, prediction in zip(items.owners, predictions, strict=True):
+        grouped[owner].append(prediction)
+    return [task.decode(example, own, labels) for example, own in zip(examples, grouped, strict=True)]
 
 
 def _as_they_are(cut: int, states: Tensor) -> Tensor:
