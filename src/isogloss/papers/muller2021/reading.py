@@ -12,8 +12,8 @@ from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNS
 from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.steps.drifting import START
 from isogloss.recipes.steps.legacy import MARK
-from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.recipes.task_scores import OTHERS
+from isogloss.recipes.transfer import UNTUNED
 
 POOLED = (OTHERS, UNSEEN)
 
