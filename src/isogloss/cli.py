@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from isogloss import progress
 from isogloss.errors import InputError
@@ -33,6 +33,21 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_he
 
 
 # --- commands that are made when they are asked for ------------------------------------------------------------------
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help is plain text in sections: at 80 columns a table would cut the names of options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options, those of a panel below its title."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            if (record := parameter.get_help_record(ctx)) is not None:
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 class LazyGroup(TyperGroup):
@@ -49,7 +64,7 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """What the help shows of a command: its name and its first line."""
-        return typer.core.TyperCommand(cmd_name, help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
+        return TyperCommand(cmd_name, short_help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called."""
@@ -68,15 +83,15 @@ def lazy_group(
         add_completion=completion,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="markdown",
+        rich_markup_mode=None,
         help=text,
     )
 
 
 def command_of(function: Callable[..., None], name: str) -> Any:
     """A function with typer's annotations as a command."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    single.command(name)(function)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single.command(name, cls=PlainCommand)(function)
     return typer.main.get_command(single)
 
 
@@ -92,7 +107,11 @@ def with_parameters(
     """A command that calls `run(**given)` with these parameters."""
     run.__signature__ = inspect.Signature(list(parameters))  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = inspect.cleandoc(text or "").partition("\n\n>>>")[0]
+    parts = inspect.cleandoc(text or "").partition("\n\n>>>")[0].split("\n\n")
+    # An example is one line whatever its length, so that it can be pasted.
+    run.__doc__ = "\n\n".join(
+        "\b\n" + " ".join(part.split()) if part.startswith("Example:") else part for part in parts
+    )
     return command_of(run, name)
 
 
