@@ -9,10 +9,9 @@ import isogloss as ig
 from isogloss.cli import app
 from isogloss.measures.scores import Score, f1
 from isogloss.recipes.steps import taskfitting
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.taskscores import keep_scores, kept_scores
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import row
+from isogloss.runs.table import mean_rows, row
 from isogloss.stack.load import load
 from isogloss.training import prefixes
 from tiny_tasks import SMALL, write_sets, write_task

@@ -125,16 +125,14 @@ def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
 
 
 def test_a_job_reads_as_the_command_it_is(tmp_path):
-    options = {"test": {"en": "a", "nl": ["b", "c"]}, "keep": True, "cache": False, "seed": 1, "dtype": None}
+    options = {"test": {"en": "a", "nl": ["b", "c"]}, "save_models": True, "cache": False, "seed": 1, "dtype": None}
     job = Job("one", "transfer", "mini", options, tmp_path, {})
-    assert job.words == [
-        "isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--keep", "--no-cache", "--seed 1",
-        f"--out {tmp_path}",
-    ]  # fmt: skip
+    words = ["isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--save-models", "--no-cache", "--seed 1"]
+    assert job.words == [*words, f"--out {tmp_path}"]
 
 
 def test_a_worker_ends_when_the_process_that_started_it_dies():
-    code = "import time; from isogloss.recipes import work; work.end_with_starter(); print(flush=True); time.sleep(60)"
+    code = "import time; from isogloss.recipes import jobs; jobs.end_with_starter(); print(flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"\n" and process.poll() is None
     process.stdin.close()

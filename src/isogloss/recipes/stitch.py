@@ -41,7 +41,6 @@ from isogloss.recipes.recipe import (
     optimisation,
     recipe,
 )
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.stitching import Stitched, fit_stitched, read_states, stitched_rows, ways_of
 from isogloss.recipes.steps.taskfitting import Fitting
 from isogloss.recipes.steps.tasktexts import Sets, lost_notes, read_sets, tokenise_set
@@ -49,7 +48,7 @@ from isogloss.recipes.steps.wordpairs import pairs_at, read_words
 from isogloss.recipes.steps.wordpairs import word_pairs as choose_word_pairs
 from isogloss.recipes.steps.wordspaces import space_rows
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, mean_rows, row
 from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack

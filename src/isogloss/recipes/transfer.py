@@ -48,7 +48,6 @@ from isogloss.recipes.recipe import (
     recipe,
 )
 from isogloss.recipes.steps.ownmodels import read_own
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.steps.switched import known_share, read_switching, training_text
 from isogloss.recipes.steps.taskfitting import Fitting, fit, scored_models, training_folder
 from isogloss.recipes.steps.taskscores import result_rows
@@ -56,7 +55,7 @@ from isogloss.recipes.steps.tasksimilarity import DEFECTS, comparing, tokenise_p
 from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
 from isogloss.recipes.steps.translations import with_translated
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row, settings_text, training_name
+from isogloss.runs.table import Row, mean_rows, row, settings_text, training_name
 from isogloss.stack.load import choose_device, load
 from isogloss.tasks import TASKS, find_task
 from isogloss.text.corpora import Bitext, Corpus
