@@ -3,7 +3,7 @@
     python scripts/mini_text.py DATA OUT         # OUT/train, OUT/held, OUT/drift, OUT/facts.json
     python scripts/mini_text.py DATA OUT --dev   # OUT/dev: sentence pairs to tune on, never to train on
 
-Every output is one paragraph a line. A paragraph's place (a hash of its text, `isogloss.text.split`) decides where it
+Every output is one paragraph a line. A paragraph's place (a hash of it, `isogloss.text.sampling`) decides where it
 goes, before it is cut into pieces: the first 2% of every language is held out, and of Dutch debates and laws the next
 share is the drift pool, whose sentences a later experiment fine-tunes on. The same sentences come in several sources
 (single in a table of translations, in running text inside a paragraph), so what is set aside is also kept out of the
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 
 LANGUAGES = ("en", "nl", "de", "fr", "es", "ru", "zh")
 LASER = {"en": "eng", "nl": "nld", "de": "deu", "fr": "fra", "es": "spa", "ru": "rus", "zh": "cmn"}
@@ -256,7 +256,7 @@ def gather(data: Path, language: str, dropped: Counter[str]) -> list[Line]:
         if not is_running_text(text, language):
             dropped["tables, other scripts"] += 1
             continue
-        where = place(text)
+        where = hash_fraction(text)
         for piece in pieces(text, language):
             if piece in seen:
                 dropped["repeated"] += 1
@@ -313,7 +313,7 @@ def choose_drift(pool: list[Line], train: list[Line], avoid: set[str], dropped: 
     left = [sentence for known, sentence in candidates.items() if known not in avoid]
     dropped["drift candidates held or tested"] = len(candidates) - len(left)
     dropped["drift candidates left"] = len(left)
-    chosen = set(sorted(left, key=place)[:DRIFT])
+    chosen = set(sorted(left, key=hash_fraction)[:DRIFT])
     return [sentence for sentence in left if sentence in chosen]
 
 
@@ -350,7 +350,7 @@ def prepare_language(data: Path, out: Path, language: str, scripts: Scripts) -> 
 
     texts: dict[str, list[str]] = {}
     for line in train:
-        turn = language == "zh" and place(line.text[::-1]) < TRADITIONAL
+        turn = language == "zh" and hash_fraction(line.text[::-1]) < TRADITIONAL
         texts.setdefault(line.source, []).append(scripts.to_traditional(line.text) if turn else line.text)
     for source, several in texts.items():
         write(out / "train" / f"{source}.{language}.txt", several)

@@ -4,7 +4,7 @@ import torch
 
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
-from isogloss.text.pairstreams import pack_pairs
+from isogloss.text.streams import pack_pairs
 from tiny_commands import flags
 from tiny_drift import write_model
 from tiny_pretraining import write_texts

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-from isogloss.papers.hussain2020 import settings
+from isogloss.papers import hussain2020
 from isogloss.papers.jexus2020 import settings as jexus
 from isogloss.papers.pan2021 import scales as pan
 
-PRETRAINING = {**settings.TINY, "width": 16, "batch": 4, "warm_up": 1}
+PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 1}
 SMALL = replace(
-    settings.SCALES["smoke"], sentences=30, watched=4, every=3, distance=3, words=12, pretraining=PRETRAINING,
+    hussain2020.SCALES["smoke"], sentences=30, watched=4, every=3, distance=3, words=12, pretraining=PRETRAINING,
     native_steps=2,
 )  # fmt: skip
 
 
 def make_small(monkeypatch):
     """Let the smoke scale be the smaller one."""
-    monkeypatch.setitem(settings.SCALES, "smoke", SMALL)
+    monkeypatch.setitem(hussain2020.SCALES, "smoke", SMALL)
 
 
 TINY = {**jexus.TINY, "depth": 3, "width": 16, "batch": 4, "warm_up": 1, "steps": 2}

@@ -305,7 +305,7 @@ def report_command(
 
 def export_command() -> Any:
     """Make the command of `ig.export` from its signature."""
-    from isogloss.integrations.exporting import export
+    from isogloss.integrations.export import export
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
@@ -359,7 +359,8 @@ def data_check(data: DataFolder = None) -> None:
 
     Example: isogloss data check --data ~/data
     """
-    from isogloss.text.catalog import check, data_dir
+    from isogloss.text.catalog import data_dir
+    from isogloss.text.checks import check
 
     with progress.bar() as bars:
         checked = check(data_dir(data), bars)
@@ -383,7 +384,7 @@ def data_paraphrases(
     """
     from isogloss.files import write_text
     from isogloss.text import read_bitexts, resolve
-    from isogloss.text.paraphrases import paraphrases
+    from isogloss.text.corpora import paraphrases
 
     if out.is_dir() or not out.parent.is_dir():
         raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")
@@ -449,9 +450,12 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
         raise typer.Exit
 
 
-def app_command(name: str) -> Any:
-    """The command of this name, made now."""
-    return typer.main.get_command(app).resolve_command(None, [name])[1]  # type: ignore[attr-defined]
+def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that a command line names, without `isogloss`, and the words that are left for it."""
+    command, rest = typer.main.get_command(app), list(words)
+    while isinstance(command, LazyGroup):
+        _, command, rest = command.resolve_command(None, rest)
+    return command, rest
 
 
 def main() -> None:

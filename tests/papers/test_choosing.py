@@ -6,8 +6,7 @@ import re
 import pytest
 
 import isogloss as ig
-from isogloss.papers import every_option, find, names, selected
-from isogloss.papers.options import options_of
+from isogloss.papers import every_option, find, names, paper_options, selected
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.runs import read_rows
 
@@ -63,7 +62,7 @@ def test_options_of_papers_are_none_unless_given_and_have_help_and_one_type():
     for paper in map(find, names()):
         parameters = list(inspect.signature(paper.plan).parameters.values())[1:]
         assert all(one.kind is one.KEYWORD_ONLY and one.default is None for one in parameters)
-        for one in options_of(paper).values():
+        for one in paper_options(paper.name).values():
             assert one.help[paper.name] and one.kind == every_option()[one.name].kind
 
 

@@ -1,19 +1,20 @@
 """Published numbers against the paper, and tables, figures and findings on rows made by hand."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from isogloss.figure import Table, as_text
-from isogloss.papers import find, names
-from isogloss.papers.evidence import Contrast, Finding, over_seeds
-from isogloss.papers.hussain2020 import published as paper
-from isogloss.papers.hussain2020.forgetting import since_lowest
-from isogloss.papers.hussain2020.reading import Curves
-from isogloss.papers.hussain2020.texts import choose, premises, training_part, tuned_text
-from isogloss.recipes.steps.tunedtext import read_corpora
+from isogloss.papers import Results, find, names, summary
+from isogloss.papers import hussain2020 as paper
+from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
+from isogloss.papers.paper import lowest_hashed
+from isogloss.papers.results import Contrast, Curves, Finding, over_seeds
+from isogloss.recipes.steps.tunedtext import read_corpora, split
+from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.corpora import Corpus
 
@@ -33,7 +34,7 @@ def made(seeds=3, tests=ORDER, own=(20, 10, 8, 6, 5, 4, 4), others=(10, 12, 14, 
     rows = []
     for plan, test in tests.items():
         for seed in range(seeds):
-            place = {"model": "m", "variant": plan, "seed": seed}
+            place = {"model": "m", "plan": plan, "seed": seed}
             wobble = [0 if step == 0 else noise * math.sin(1 + seed * 3 + step) for step in STEPS]
             for step, here, there, off in zip(STEPS, own, others, wobble, strict=True):
                 for unit, power in (("token", 1.0), ("character", 0.3)):
@@ -48,14 +49,14 @@ def made(seeds=3, tests=ORDER, own=(20, 10, 8, 6, 5, 4, 4), others=(10, 12, 14, 
             for unit, value in (("token", score), ("character", score**0.3)):
                 rows.append(row("perplexity", value, data="test", target="nl", step=2000, unit=unit, **place))
     for model, value in (("m", 15.0), ("native", 30.0)):
-        at = {"model": model, "variant": "untuned", "seed": 0, "data": "test", "target": "nl"}
+        at = {"model": model, "plan": "untuned", "seed": 0, "data": "test", "target": "nl"}
         rows.append(row("perplexity", value, unit="token", **at))
         rows.append(row("perplexity", native if model == "native" else value**0.3, unit="character", **at))
     return frame(rows)
 
 
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(rows)}
+    return {one.name: one.held for one in PAPER.findings(Results(rows))}
 
 
 ALL_HELD = dict.fromkeys(
@@ -70,25 +71,52 @@ def test_the_registry_knows_the_paper():
 
 
 def test_published_numbers_are_those_of_the_paper():
-    assert [(step, *own, *others) for step, (own, others) in paper.TABLE_1.items()] == [
-        (1, 11.54, 1.28, 6.08, 0.33), (501, 7.76, 0.86, 10.39, 0.69), (1501, 5.56, 0.56, 22.45, 1.60),
-    ]  # fmt: skip
-    assert {plan: value for plan, (value, _) in paper.TABLE_2.items()} == {
-        "last:12": 7.342, "last:6": 9.045, "last:3": 14.159, "last:1": 16.110, "unfreeze:4/epoch": 8.950,
-        "untuned": 23.547,
-    }  # fmt: skip
+    first = {(int(line["step"]), line["target"]): line for line in PUBLISHED.where(reference="Table 1")}
+    assert {at: (float(line["value"]), float(line["spread"])) for at, line in first.items()} == {
+        (1, "tuned"): (11.54, 1.28),
+        (1, "others"): (6.08, 0.33),
+        (501, "tuned"): (7.76, 0.86),
+        (501, "others"): (10.39, 0.69),
+        (1501, "tuned"): (5.56, 0.56),
+        (1501, "others"): (22.45, 1.60),
+    }
+    tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
+    assert tests == {
+        "last:12": "7.342",
+        "last:6": "9.045",
+        "last:3": "14.159",
+        "last:1": "16.110",
+        "unfreeze:4/epoch": "8.950",
+        "untuned": "23.547",
+    }
     # The paper's own columns agree: the perplexity is that of the loss.
-    assert all(abs(math.exp(loss) - value) < 0.01 * value for value, loss in paper.TABLE_2.values())
-    assert {plan: blocks[12] for plan, blocks in paper.DISTANCES.items()} == {
-        "last:12": (27.66, 28.60), "unfreeze:4/epoch": (26.89, 27.83), "last:6": (26.79, 27.36),
-        "last:1": (27.12, 27.93),
-    }  # fmt: skip
-    assert all(sorted(blocks) == [1, 4, 6, 8, 9, 10, 11, 12] for blocks in paper.DISTANCES.values())
+    losses = {line["plan"]: float(line["value"]) for line in PUBLISHED.where(measure="loss")}
+    assert all(abs(math.exp(losses[plan]) - float(value)) < 0.01 * float(value) for plan, value in tests.items())
+    top = PUBLISHED.where(measure="l2_drift", layer=12)
+    assert {(line["plan"], line["step"]): float(line["value"]) for line in top} == {
+        ("last:12", "first"): 27.66,
+        ("last:12", "last"): 28.60,
+        ("unfreeze:4/epoch", "first"): 26.89,
+        ("unfreeze:4/epoch", "last"): 27.83,
+        ("last:6", "first"): 26.79,
+        ("last:6", "last"): 27.36,
+        ("last:1", "first"): 27.12,
+        ("last:1", "last"): 27.93,
+    }
+    for plan in ("last:12", "unfreeze:4/epoch", "last:6", "last:1"):
+        blocks = {int(line["layer"]) for line in PUBLISHED.where(measure="l2_drift", plan=plan)}
+        assert blocks == {1, 4, 6, 8, 9, 10, 11, 12}
+
+
+def test_the_results_of_the_repository_give_their_summary():
+    folder = Path(__file__).parents[2] / "results" / "hussain2020"
+    made_again = "\n\n".join(summary(PAPER, read_rows(folder))) + "\n"
+    assert made_again == (folder / "summary.txt").read_text(encoding="utf-8")
 
 
 def test_everything_as_the_paper_says_is_held():
     assert judged(made()) == ALL_HELD
-    crossed = next(one for one in PAPER.findings(made()) if one.name == "crossing")
+    crossed = next(one for one in PAPER.findings(Results(made())) if one.name == "crossing")
     # Between 0 and 500, in logarithms: 20 against 10, then 10 against 12.
     apart = math.log(20 / 10) / (math.log(20 / 10) - math.log(10 / 12))
     assert f"cross at step {500 * apart:.0f} [" in crossed.measured
@@ -118,7 +146,7 @@ FALL = (13, 10.7, 10.6, 10.5, 10.6, 10.6, 10.6)  # as a model does that first ge
 
 
 def told(rows, name):
-    return next(one for one in PAPER.findings(rows) if one.name == name)
+    return next(one for one in PAPER.findings(Results(rows)) if one.name == name)
 
 
 def test_a_fall_rejects_the_null_hypothesis_and_is_no_forgetting():
@@ -176,7 +204,7 @@ def test_curves_that_do_not_cross_say_where_they_lie_and_which_way_they_went():
 def test_the_table_of_others_has_every_plan_and_language():
     rows = made(others=FALL, noise=0.0)
     single = rows[rows.target == "others"].assign(target="de", data="de.txt")
-    third = PAPER.tables(pd.concat([rows, single], ignore_index=True))[2]
+    third = PAPER.tables(Results(pd.concat([rows, single], ignore_index=True)))[2]
     lines = {line[0]: line[1:] for line in third.rows}
     assert list(lines) == [*paper.PLANS.values(), "all 12 layers, German"]
     assert third.columns[1:3] == ["step 0", "step 500"]
@@ -200,25 +228,27 @@ def test_levels_that_do_not_differ_and_blocks_that_go_on_moving_are_not_held():
 def test_fewer_than_three_seeds_judge_nothing_and_say_so(seeds):
     rows = made(seeds=seeds)
     assert set(judged(rows).values()) == {None}
-    for one in PAPER.findings(rows):
+    for one in PAPER.findings(Results(rows)):
         assert one.verdict == "not judged" and "[" not in one.measured, one
         assert f"intervals are not available from {seeds} seed" in one.measured
-    assert "[" not in "".join(as_text(table) for table in PAPER.tables(rows))
-    assert all(not line.low for picture in PAPER.pictures(rows) for panel in picture.panels for line in panel.lines)
+    assert "[" not in "".join(as_text(table) for table in PAPER.tables(Results(rows)))
+    assert all(
+        not line.low for picture in PAPER.figures(Results(rows)) for panel in picture.panels for line in panel.lines
+    )
 
 
 def test_plans_that_were_not_run_leave_findings_open():
     rows = made(tests={paper.LAST_1: 9.0})
     found = judged(rows)
     assert {name for name, held in found.items() if held is not None} == {"native", "last layer"}
-    assert all(one.measured for one in PAPER.findings(rows))
+    assert all(one.measured for one in PAPER.findings(Results(rows)))
     without = rows[(rows.other_model == "") & (rows.model != "native")]
     assert set(judged(without).values()) == {None}
-    assert [picture.name for picture in PAPER.pictures(without)] == []
+    assert [picture.name for picture in PAPER.figures(Results(without))] == []
 
 
 def test_tables_show_published_beside_measured():
-    first, second, _ = PAPER.tables(made(noise=0.0))
+    first, second, _ = PAPER.tables(Results(made(noise=0.0)))
     assert first.title == "Table 1: perplexity per token while all layers are tuned on Dutch"
     lines = {line[0]: line for line in first.rows}
     assert lines["0"] == ["0", "11.54 ± 1.28", "20.0", "6.08 ± 0.33", "10.0"]
@@ -233,12 +263,12 @@ def test_tables_show_published_beside_measured():
 
 def test_a_step_that_was_not_read_is_a_dash():
     rows = made()
-    first = PAPER.tables(rows[(rows.step != 500) | rows.step.isna()])[0]
+    first = PAPER.tables(Results(rows[(rows.step != 500) | rows.step.isna()]))[0]
     assert first.rows[1][2] == "–"
 
 
 def test_figures_are_those_of_the_paper():
-    drawn = {picture.name: picture for picture in PAPER.pictures(made())}
+    drawn = {picture.name: picture for picture in PAPER.figures(Results(made()))}
     assert list(drawn) == [f"figure-{name}" for name in ("1", "2", "3", "a1", "a2", "a3", "a4")]
     blocks = {name: [panel.title.split()[1] for panel in picture.panels] for name, picture in drawn.items()}
     assert blocks["figure-1"] == ["1", "8", "11", "12"] and blocks["figure-3"] == ["11", "12"]
@@ -265,10 +295,10 @@ def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
     (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     whole = tuned_text(str(tmp_path / "nl.txt"), None, "nl", 50)
     assert list(whole) == lines
-    few, turned = choose(lines, 20), choose(lines[::-1], 20)
+    few, turned = lowest_hashed(lines, 20), lowest_hashed(lines[::-1], 20)
     assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
     corpora = read_corpora({"nl": tmp_path / "nl.txt"}, {}, share=0.1, batch=8)
-    assert list(training_part(whole, 0.1)) == list(corpora.train)  # what the native model learns from is tuned on only
+    assert list(split(whole, 0.1)[2]) == list(corpora.train)  # what the native model learns from is tuned on only
 
 
 def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
@@ -288,4 +318,4 @@ def test_tables_line_up():
 
 
 def test_corpora_keep_their_language():
-    assert training_part(Corpus("nl", [str(one) for one in range(30)]), 0.1).language == "nl"
+    assert split(Corpus("nl", [str(one) for one in range(30)]), 0.1)[2].language == "nl"

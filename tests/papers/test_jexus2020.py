@@ -14,7 +14,7 @@ from isogloss.papers.jexus2020.rows import _correlations, _others
 from isogloss.papers.jexus2020.texts import invented_texts, read_texts, write_texts
 from isogloss.papers.samples import drawn
 from isogloss.runs.table import frame, row
-from isogloss.text.readers.pairs import read_pairs
+from isogloss.text.readers.inference import read_pairs
 
 PAPER = find("jexus2020")
 POINTS = range(-1, 12)

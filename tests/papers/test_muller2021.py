@@ -18,9 +18,9 @@ from isogloss.papers.muller2021.scales import SCALES, entity_sets, treebank_sets
 from isogloss.papers.muller2021.texts import Piece, Texts, choose, sentences
 from isogloss.papers.muller2021.treebanks import as_conllu, as_tags, invented_sets
 from isogloss.runs.table import frame, row
+from isogloss.text import read_tagged
 from isogloss.text.invented import grammar
-from isogloss.text.readers import read_tagged
-from isogloss.text.readers.conllu import read_trees
+from isogloss.text.readers.conll import read_trees
 
 PAPER = find("muller2021")
 TARGETS = ("de", "es", "fr", "ru", "zh", "cs")

@@ -11,7 +11,7 @@ from isogloss.papers import Request, find
 from isogloss.papers.muller2021 import scales
 from isogloss.papers.muller2021.published import PAIRS, PLANS, REFERENCE
 from isogloss.runs import read_facts, read_rows
-from isogloss.text.readers import read_bitext
+from isogloss.text import read_bitext
 from tiny_commands import command_line, parse
 
 SMALL = replace(

@@ -6,9 +6,9 @@ from pan_data import data_folder, small_scale
 import isogloss as ig
 from isogloss.papers.pan2021.bitexts import choose, letters, sources_in
 from isogloss.papers.pan2021.texts import Texts, shares_of
-from isogloss.text.readers.pairs import read_pairs
+from isogloss.text.readers.inference import read_pairs
 from isogloss.text.readers.questions import read_questions
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 
 
 def test_letters_are_what_copies_are_known_by():
@@ -55,7 +55,7 @@ def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_ov
     folder = data_folder(tmp_path)
     found = choose(sources_in(folder), ("en", "de"), tests=(), shares=(1.0,), most=5, whole=None)
     manuals = [(f"A manual says {one}", f"das Handbuch {one}") for one in range(30)]
-    wanted = sorted(manuals, key=lambda pair: place("\t".join(pair)))[:5]
+    wanted = sorted(manuals, key=lambda pair: hash_fraction("\t".join(pair)))[:5]
     assert [pair for pair in found.parts[0] if "manual" in pair[0]] == wanted and found.sources["libreoffice_help"] == 5
     assert found.tested == 0 and found.sources["tatoeba_train"] == 45
     with pytest.raises(ig.InputError, match="no parallel text of en and ru to align with"):

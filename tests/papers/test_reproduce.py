@@ -10,10 +10,9 @@ import pytest
 
 import isogloss as ig
 from isogloss import cli
-from isogloss.papers import Request, find, outline_lines, selected
-from isogloss.papers.hussain2020 import pictures
-from isogloss.papers.hussain2020.published import DISTANCES, PLANS, TABLE_1, TABLE_2
-from isogloss.papers.reproducing import TOY
+from isogloss.papers import Request, find, hussain2020, outline_lines, selected
+from isogloss.papers.hussain2020 import PLANS, PUBLISHED
+from isogloss.papers.reproduction import TOY
 from isogloss.recipes import jobs as jobs_module
 from isogloss.runs import read_facts, read_rows
 from tiny_commands import command_line, parse
@@ -34,11 +33,11 @@ def reproduced(tmp_path_factory):
 
 def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
     folder, part, whole, (status, notes) = reproduced
-    assert set(part.variant) == {"last:1", "untuned"}
+    assert set(part.plan) == {"last:1", "untuned"}
     found = read_facts(folder)["notes"]
     assert TOY in found and any("do not cross" in note for note in found)
     assert status == "running" and "1 of 5 jobs are finished; the others are missing here" in notes
-    assert set(whole.variant) == {*PLANS, "untuned"}
+    assert set(whole.plan) == {*PLANS, "untuned"}
     facts = read_facts(folder)
     assert facts["status"] == "finished"
     assert len(facts["jobs"]["finished"]) == 5 and facts["jobs"]["hardware"]
@@ -52,11 +51,11 @@ def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
 def test_rows_are_those_of_the_jobs_once_each(reproduced):
     folder, _, whole, _ = reproduced
     job = read_rows(folder / "jobs" / "last-6-seed-0")
-    kept = job[~job.measure.isin(["crossing_step", "balance_step"]) & (job.variant != "untuned")]
-    here = whole[(whole.variant == "last:6") & ~whole.measure.isin(["crossing_step", "balance_step"])]
+    kept = job[~job.measure.isin(["crossing_step", "balance_step"]) & (job.plan != "untuned")]
+    here = whole[(whole.plan == "last:6") & ~whole.measure.isin(["crossing_step", "balance_step"])]
     columns = [name for name in whole.columns if name != "published"]
     pd.testing.assert_frame_equal(here[columns].reset_index(drop=True), kept[columns].reset_index(drop=True))
-    untuned = whole[(whole.variant == "untuned") & (whole.unit == "token")]
+    untuned = whole[(whole.plan == "untuned") & (whole.unit == "token")]
     assert sorted(zip(untuned.model, untuned.data, strict=True)) == [
         ("multilingual/model", "test"), ("native/model", "test"), ("native/model", "validation"),
     ]  # fmt: skip
@@ -69,20 +68,21 @@ def test_published_values_stand_beside_the_rows_they_are_of(reproduced):
     token = beside[(beside.measure == "perplexity") & (beside.unit == "token")]
     first = token[(token.step == 0) & (token.data != "test")]
     assert dict(zip(first.target, first.published, strict=True)) == {
-        "qaa": TABLE_1[1][0][0],
-        "others": TABLE_1[1][1][0],
+        "qaa": 11.54,
+        "others": 6.08,
     }
     tests = token[token.data == "test"]
-    assert dict(zip(tests.variant, tests.published, strict=True)) == {
-        plan: value for plan, (value, _) in TABLE_2.items()
+    assert dict(zip(tests.plan, tests.published, strict=True)) == {
+        line["plan"]: float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test")
     }
-    assert set(tests[tests.variant == "untuned"].model) == {"native/model"}
+    assert set(tests[tests.plan == "untuned"].model) == {"native/model"}
     far = beside[beside.measure == "l2_drift"]
     assert set(far.other_model) == {"native/model"} and set(far.data) == {"validation, first 3"}
-    for plan, blocks in DISTANCES.items():
-        for block, (begin, end) in blocks.items():
-            own = far[(far.variant == plan) & (far.layer == block)].sort_values("step")
-            assert own.published.tolist() == [begin, end] and own.step.tolist() == [0, whole.step.max()]
+    assert len(far) == len(PUBLISHED.where(measure="l2_drift"))
+    for line in PUBLISHED.where(measure="l2_drift"):
+        step = 0 if line["step"] == "first" else whole.step.max()
+        own = far[(far.plan == line["plan"]) & (far.layer == int(line["layer"])) & (far.step == step)]
+        assert own.published.tolist() == [float(line["value"])]
     assert len(beside) == len(first) + len(tests) + len(far)
 
 
@@ -100,7 +100,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     run = command_line(monkeypatch, capsys)
     monkeypatch.setattr(cli, "_can_draw", lambda: True)
     monkeypatch.setattr("isogloss.report.figures.write_step_figures", lambda *_, **__: [])  # tested elsewhere
-    monkeypatch.setattr("isogloss.papers.hussain2020.pictures.LAYERS", pictures.LAYERS[:1])  # all of them take long
+    monkeypatch.setattr(hussain2020, "LAYERS", hussain2020.LAYERS[:1])  # all of them take long
     monkeypatch.setattr("isogloss.report.page.payload", lambda _: {})
     monkeypatch.setattr("isogloss.report.page.verdict", lambda _: [])
     code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")

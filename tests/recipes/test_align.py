@@ -11,7 +11,7 @@ from isogloss.recipes.steps.aligntext import pack_aligned
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
-from isogloss.text.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment
 from tiny_alignment import SMALL, words, write_pairs
 from tiny_commands import command_line, run_and_kill
@@ -35,7 +35,7 @@ def isogloss(monkeypatch, capsys):
 
 
 def aligned(model, train, out, *bitext, **changes):
-    return ig.align_model(model, *bitext, train=train, out=out, **SMALL | changes)
+    return ig.align(model, *bitext, train=train, out=out, **SMALL | changes)
 
 
 def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_path):
@@ -116,7 +116,8 @@ def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path
     told = held["weight.names"] != 0
     assert told.tolist() == [True] * 12 + [False] * 6, "which sentences the queue holds is known after a kill, too"
     source, stack = load_masked_lm(model, device="cpu")
-    names = {name for name, _ in Aligner(source, stack, Alignment(2, size=16, width=8), seed=0).named_parameters()}
+    aligner = Aligner(source, stack, Alignment(layer=2, size=16, width=8), seed=0)
+    names = {name for name, _ in aligner.named_parameters()}
     assert {name.removeprefix("weight.") for name in held if name.startswith("weight.")} >= names
 
 

@@ -16,7 +16,7 @@ from isogloss.runs.run import start
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
-from isogloss.training.sentences import sentence_perplexity_probe
+from isogloss.training.masked_lm import sentence_perplexity_probe
 from isogloss.training.stopping import Selection
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config

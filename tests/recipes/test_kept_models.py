@@ -14,9 +14,10 @@ from isogloss.errors import InputError
 from isogloss.recipes import drift
 from isogloss.recipes.recipe import model_name
 from isogloss.recipes.steps import keptmodels
-from isogloss.recipes.steps.keptmodels import keeping, kept_models, over_steps, with_kept
+from isogloss.recipes.steps.keptmodels import kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.stack.load import load_masked_lm
+from isogloss.training.resumable import SavedModels
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
 from tiny_tasks import SMALL, write_sets
@@ -108,7 +109,7 @@ def _counting(whole_folder, written):
 
 def test_a_training_killed_after_a_model_was_kept_leaves_it_as_it_is(tmp_path):
     step, exported = [0], []
-    probe = keeping(tmp_path / "kept", exported.append, every=2, step=lambda: step[0], about={"seed": 0})
+    probe = SavedModels(tmp_path / "kept", exported.append, every=2, step=lambda: step[0], about={"seed": 0})
     for step[0] in (0, 1, 2, 3, 2, 4):
         assert list(probe.take()) == []
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["step-2", "step-4"]

@@ -10,8 +10,8 @@ from transformers import AutoModel
 import isogloss as ig
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, predict, task_model
 from isogloss.tasks.task import join_items
-from isogloss.training.taskmodels import answers, find, task_model
 from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets
 
@@ -60,7 +60,7 @@ def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, sets, tmp_pa
     model = task_model(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
     model.head.load_state_dict(load_file(best / "head.safetensors"))
     items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
-    said = answers(task, examples, items, find(model, items), labels)
+    said = answers(task, examples, items, predict(model, items), labels)
     assert scored(table, "qab") == pytest.approx(task.score(examples, said, "qab")["span_f1"].value)
     alone = ig.transfer(first, **sets, **OPTIONS, plans=f"freeze:{frozen}")
     assert scored(alone, "qaa") == scored(table, "qaa") > 0  # the source has nothing to do with it

@@ -18,7 +18,7 @@ from isogloss.recipes.steps.wordspaces import word_spaces
 from isogloss.report.figures import write_figures
 from isogloss.report.folder import read_run
 from isogloss.report.page import write_report
-from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.stack.edit import with_fresh_blocks
 from tiny_commands import command_line
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_stitching import SMALL, parallel_text, write_stitching

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.recipes.steps.store import Store
+from isogloss.recipes.map import SampleStore
 from isogloss.text.corpora import Corpus
 from isogloss.text.vocabulary import Vocabulary
 from isogloss.vectors.extract import Vectors
@@ -26,7 +26,7 @@ def chunk(rows, seed):
 
 
 def filled(folder, chunks):
-    store = Store(folder, ["en"], [4, 7], 4, 3)
+    store = SampleStore(folder, ["en"], [4, 7], 4, 3)
     store.begin(Vocabulary({"en": TYPES}, {"en": {}}, {}))
     for one in chunks:
         store.put("en", [4, 7], one, CORPUS)
@@ -54,7 +54,7 @@ def test_word_types_are_means_over_all_their_uses(tmp_path):
 
 def test_layers_read_in_several_passes_are_the_same_as_in_one(tmp_path):
     one = chunk([2, 0, 3, 1], 5)
-    store = Store(tmp_path / "passes", ["en"], [4, 7], 4, 3)
+    store = SampleStore(tmp_path / "passes", ["en"], [4, 7], 4, 3)
     store.begin(Vocabulary({"en": TYPES}, {"en": {}}, {}))
     for number, layer in enumerate((4, 7)):
         part = {unit: values[number : number + 1] for unit, values in one.values.items()}

@@ -13,7 +13,7 @@ from isogloss.recipes.steps.taskscores import keep_scores, kept_scores
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import mean_rows, row
 from isogloss.stack.load import load
-from isogloss.training import prefixes
+from isogloss.training import frozen_prefix
 from tiny_tasks import SMALL, write_sets, write_task
 from tiny_training import interrupted
 
@@ -95,8 +95,8 @@ def test_frozen_layers_that_are_computed_once_change_no_score(plan, tiny, sets):
 def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny, sets, tmp_path, monkeypatch):
     given = {**sets, **SMALL, "rates": "1e-2", "plans": "freeze:2"}
     usual = ig.transfer(tiny("bert"), **given)
-    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
-    files, real = [], prefixes.read_prefix
+    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
+    files, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(
         taskfitting, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
     )
@@ -108,7 +108,7 @@ def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny,
 
 def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(tiny, sets, monkeypatch):
     given = {**sets, **SMALL, "plans": "freeze:2"}
-    seen, real = [], prefixes.read_prefix
+    seen, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(k["file"]) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, frozen_dropout=dropout) for dropout in (True, False)]
     assert [file is None for file in seen] == [True] * 4 + [False] + [True] * 4

@@ -7,15 +7,16 @@ import pytest
 
 import isogloss as ig
 from isogloss.recipes.steps import taskfitting
-from isogloss.recipes.steps.switched import Switching, changed_examples, changing_items, known_share, training_text
+from isogloss.recipes.steps.switched import changed_examples, changing_items, known_share, training_text
 from isogloss.recipes.steps.tasktexts import read_sets
 from isogloss.recipes.steps.translations import with_translated
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, QA, TASKS
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.training import prefixes
-from isogloss.training.taskmodels import task_model, task_objective
+from isogloss.text.switching import Switching
+from isogloss.training import frozen_prefix as prefixes
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 

@@ -3,10 +3,10 @@
 import pytest
 
 import isogloss as ig
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs import read_facts
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
+from isogloss.text.words import unknown_notes
 from tiny_alignment import SMALL
 from tiny_drift import given, write_model, write_tuning
 
@@ -42,7 +42,7 @@ def test_a_text_is_told_of_by_its_share_and_one_below_a_twentieth_is_not(model):
 def test_a_map_and_an_alignment_and_a_tuning_say_so(model, tmp_path):
     text = strange(60)
     ig.map(model, text, out=tmp_path / "map", device="cpu", points=0)
-    ig.align_model(model, train=text, out=tmp_path / "align", **SMALL | {"steps": 1})
+    ig.align(model, train=text, out=tmp_path / "align", **SMALL | {"steps": 1})
     (tmp_path / "qab.txt").write_text("\n".join(text["qab"].sentences), encoding="utf-8")
     tuned, _, files = write_tuning(tmp_path / "tuning")
     ig.drift(tuned, out=tmp_path / "drift", **given({**files, "qab": tmp_path / "qab.txt"}))

@@ -8,7 +8,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.text.readers.folders import read_folder
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "mini_text.py"
 
@@ -134,7 +134,7 @@ def test_end_to_end(mini_text, data, tmp_path, monkeypatch):
     drift, held = read(out / "drift" / "nl.txt"), read(out / "held" / "nl.txt")
     debates, rows = read(out / "train" / "mono_europarl.nl.txt"), read(out / "train" / "europarl.nl.txt")
     assert len(drift) == 40
-    assert held and all(place(text) < 0.02 for text in held)
+    assert held and all(hash_fraction(text) < 0.02 for text in held)
     assert not set(drift) & set(rows)
     # A row is kept exactly when its debate is neither held nor in the pool, and then not when it is held itself.
     starts = {debate.split(". ")[0] + "." for debate in debates}

@@ -3,9 +3,15 @@
 import gzip
 
 import pytest
+from typer.testing import CliRunner
 
+from isogloss import Bitext, Corpus
+from isogloss.cli import app
 from isogloss.errors import InputError
 from isogloss.text import read_bitext, read_bitexts, read_corpus
+from isogloss.text.corpora import paraphrases
+from isogloss.text.invented import invented
+from isogloss.text.readers.parallel import find_pairs
 
 
 @pytest.fixture
@@ -229,8 +235,9 @@ def test_a_folder_of_aligned_sets(folder):
 def test_a_folder_of_text_files_named_by_language(folder):
     path = folder(en__txt="one\n", nl__txt="een\n", talk__en__txt="two\n", talk__nl__txt="twee\n", notes__txt="x\n")
     assert [(bitext.name, bitext.languages) for bitext in read_bitexts(path)] == [
-        (path.name, ("en", "nl")), ("talk", ("en", "nl"))
-    ]  # fmt: skip
+        (path.name, ("en", "nl")),
+        ("talk", ("en", "nl")),
+    ]
     folder(talk__nl__txt="twee\ndrie\n")
     with pytest.raises(InputError, match="equally many lines"):
         read_bitexts(path)
@@ -258,3 +265,120 @@ def test_a_corpus_passes_over_blank_lines(tmp_path):
 
 def test_a_corpus_from_a_column_of_a_table(tmp_path):
     assert list(read_corpus(put(tmp_path / "t.tsv", "en\tnl\none\teen\n"), "nl")) == ["een"]
+
+
+# Pairs of translations, one at a time
+
+
+def put_lines(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_pairs_are_found_in_files_tables_folders_and_memory(tmp_path):
+    en, nl = put_lines(tmp_path / "a.txt", ["the cat", "yes"]), put_lines(tmp_path / "b.txt", ["de kat", "ja"])
+    expected = [("the cat", "de kat"), ("yes", "ja")]
+    assert list(find_pairs([f"en-nl={en},{nl}"])[0].open()) == expected
+    assert list(find_pairs({"en-nl": (en, nl)})[0].open()) == expected
+    (one,) = find_pairs(f"nl-en={put_lines(tmp_path / 't.tsv', ['en	nl', 'the cat	de kat', 'yes	ja'])}")
+    assert one.title == "nl-en" and list(one.open()) == [("de kat", "the cat"), ("ja", "yes")]
+    table = put_lines(tmp_path / "x.en-de-nl.tsv", ["a\tb\tc", "d\te\tf"])
+    assert [(each.title, list(each.open())) for each in find_pairs(str(table))] == [
+        ("en-de", [("a", "b"), ("d", "e")]),
+        ("en-nl", [("a", "c"), ("d", "f")]),
+    ]
+    bars = put_lines(tmp_path / "bars.txt", ["the cat ||| de kat", "yes ||| ja"])
+    assert list(find_pairs(f"en-nl={bars}")[0].open()) == expected
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    for language, line in {"en": "yes", "nl": "ja", "de": "ja"}.items():
+        with gzip.open(folder / f"train.{language}.gz", "wt", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+    assert {each.title: list(each.open()) for each in find_pairs(folder)} == {
+        "en-de": [("yes", "ja")],
+        "en-nl": [("yes", "ja")],
+    }
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    put_lines(folder / "en.txt", ["yes"]), put_lines(folder / "nl.txt", ["ja"])
+    assert [(each.title, list(each.open())) for each in find_pairs(folder)] == [("en-nl", [("yes", "ja")])]
+    put_lines(folder / "talks.tsv", ["en\tnl", "no\tnee"])
+    assert [list(each.open()) for each in find_pairs(folder)] == [[("no", "nee")]]
+    both = find_pairs([invented(("qaa", "qab"), sentences=3, seed=0), f"en-nl={en},{nl}"])
+    assert [each.title for each in both] == ["qaa-qab", "en-nl"] and len(list(both[0].open())) == 3
+
+
+def test_mistakes_in_pairs_are_sentences(tmp_path):
+    en, nl = put_lines(tmp_path / "a.txt", ["one", "two"]), put_lines(tmp_path / "b.txt", ["een", "twee", "drie"])
+    with pytest.raises(InputError, match=r"equally many lines: .*a.txt has 2 lines, .*b.txt has more"):
+        list(find_pairs(f"en-nl={en},{nl}")[0].open())
+    for given, words in {
+        f"en-en={en},{nl}": "en is named twice",
+        f"en={en}": "SOURCE-TARGET=FILE,FILE",
+        f"en-nl={en},{tmp_path / 'c.txt'}": "c.txt does not exist",
+        str(put_lines(tmp_path / "bars.txt", ["yes ||| ja"])): "give the languages of its sides",
+        str(tmp_path): "holds no parallel text by the names",
+        str(put_lines(tmp_path / "one.tsv", ["en", "yes"])): "one language only",
+    }.items():
+        with pytest.raises(InputError, match=words):
+            find_pairs([given])
+    with pytest.raises(InputError, match="--train is missing"):
+        find_pairs([])
+
+
+def test_files_given_in_the_other_order_are_refused(tmp_path):
+    en, nl = put_lines(tmp_path / "x.en", ["one"]), put_lines(tmp_path / "x.nl", ["een"])
+    with pytest.raises(InputError, match="by their names these are nl, en, and they were given as en, nl; change"):
+        find_pairs(f"en-nl={nl},{en}")
+    assert find_pairs(f"nl-en={nl},{en}")[0].title == "nl-en"
+
+
+# Paraphrases
+
+
+ENGLISH = ["It is late.", "it is late!", "The hour is late.", "Yes.", "So it is.", "Sure.", "It is late."]
+FRENCH = ["Il est tard.", "Il est tard.", "Il est tard.", "Oui.", "C'est vrai.", "C'est vrai.", "Il se fait tard."]
+GERMAN = Bitext((Corpus("en", ["It grows late.", "It is late.", "Yes."]), Corpus("de", ["Es ist spät."] * 2 + ["Ja."])))
+
+
+def english_and_french():
+    return Bitext((Corpus("en", ENGLISH), Corpus("fr", FRENCH)))
+
+
+def pairs(bitext):
+    return [frozenset(pair) for pair in zip(*(corpus.sentences for corpus in bitext), strict=True)]
+
+
+def test_pairs_share_a_translation_differ_in_letters_and_no_sentence_comes_twice():
+    found = paraphrases([english_and_french(), GERMAN])
+    assert found.languages == ("en", "en2")
+    assert pairs(found) == [frozenset(("It is late.", "The hour is late.")), frozenset(("So it is.", "Sure."))]
+    assert pairs(paraphrases([GERMAN])) == [frozenset(("It grows late.", "It is late."))]
+
+
+def test_the_same_texts_give_the_same_pairs_and_neither_side_is_the_sorted_one():
+    many = Bitext(
+        (Corpus("en", [f"number {i:03}" for i in range(400)]), Corpus("nl", [str(i // 2) for i in range(400)]))
+    )
+    one, other = paraphrases([many]), paraphrases([many])
+    assert one == other and one.rows == 200
+    first = sum(a < b for a, b in zip(*(corpus.sentences for corpus in one), strict=True))
+    assert 70 < first < 130
+
+
+def test_any_language_of_the_text_can_be_asked_for_and_nothing_found_is_said():
+    twice = Bitext((Corpus("en", ["Yes."] * 2), Corpus("fr", ["Oui.", "Si."])))
+    assert pairs(paraphrases([twice], "fra")) == [frozenset(("Oui.", "Si."))]
+    with pytest.raises(InputError, match="no two sentences of en share a translation"):
+        paraphrases([twice])
+
+
+def test_the_command_writes_a_table_that_is_read_again(tmp_path):
+    rows = "".join(f"{en}\t{fr}\n" for en, fr in zip(ENGLISH, FRENCH, strict=True))
+    (tmp_path / "en-fr.tsv").write_text(rows, encoding="utf-8")
+    out = tmp_path / "pairs.tsv"
+    done = CliRunner().invoke(app, ["data", "paraphrases", str(tmp_path), "--out", str(out)])
+    assert done.exit_code == 0 and "2 pairs in" in done.output
+    assert read_bitext(out).languages == ("en", "en2") and pairs(read_bitext(out)) == pairs(
+        paraphrases([english_and_french()])
+    )

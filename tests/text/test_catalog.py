@@ -8,13 +8,22 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.text import data_dir, find_lexicon, read_bitext, resolve
-from isogloss.text.catalog import check, find, listing
-from isogloss.text.kinds import kind_of
+from isogloss.text.catalog import find, kind_of, listing
+from isogloss.text.checks import check
 
 WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
-SQUAD = {"data": [{"paragraphs": [{"context": "The cat.", "qas": [
-    {"id": "q1", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}
-]}]}]}  # fmt: skip
+SQUAD = {
+    "data": [
+        {
+            "paragraphs": [
+                {
+                    "context": "The cat.",
+                    "qas": [{"id": "q1", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}],
+                }
+            ]
+        }
+    ]
+}
 
 FILES = {
     "tatoeba/README.md": "# tatoeba\n\nSentence pairs.\nMore.\n",
@@ -102,27 +111,31 @@ def test_a_sound_folder_has_no_problems(data):
         ("mono/novel.nl.txt", b"", "novel.nl.txt is empty"),
         ("tatoeba/tatoeba.nld-eng.nld", "een\n", "tatoeba.nld-eng.eng has 2, tatoeba.nld-eng.nld has 1"),
         ("xnli/dev-de.tsv", "c\td\tneutral\nc\td\tneutral\n", "dev-de.tsv has 2, dev-en.tsv has 1"),
-        ("xnli/dev-de.tsv", "c\td\tneutral\nc\td\tmaybe\n", "dev-de.tsv:2: label 'maybe'"),
+        ("xnli/dev-de.tsv", "c\td\tneutral\nc\td\tmaybe\n", "dev-de.tsv:2: the label 'maybe' is not one of"),
         ("xnli/xnli.15way.tsv", "en\tde\none\n", "xnli.15way.tsv:2: 1 cells where 2 were expected"),
         ("gettext/en-nl.tsv", "a b\tc d\nx\t\n", "en-nl.tsv:2: an empty cell"),
         ("muse/en-de.0-5000.txt", "cat Katze\ndog\n", "en-de.0-5000.txt:2: 1 cells where a word"),
         ("ud/en_x-ud-test.conllu", "1\tx\n", "en_x-ud-test.conllu:1: 2 columns"),
         ("ner/dev-nl.tsv", "Jan\tB-PER\n\nSmit\tI-PER\n", "dev-nl.tsv:3: I-PER continues nothing"),
-        ("ner/dev-nl.tsv", "Jan\tB-PER\nSmit\tPER\n" + "x\tO\n" * 30, "dev-nl.tsv:2: tag 'PER' where O"),
+        ("ner/dev-nl.tsv", "Jan\tB-PER\nSmit\tPER\n" + "x\tO\n" * 30, "dev-nl.tsv:2: the tag 'PER' is not O"),
         (
             "nli_zh/dev.json",
             '{"sentence1": "a", "sentence2": "b", "label": "neutral"}\n{\n',
-            "dev.json:2: no JSON object",
+            "dev.json:2: this line is not JSON",
         ),
         (
             "qa/xquad.en.json",
             json.dumps(SQUAD).replace("4", "5"),
-            "question q1: the answer 'cat' is not at character 5",
+            "question q1: the answer 'cat' does not begin at character 5",
         ),
-        ("qa/xquad.en.json", '{"paragraphs"\n:}', "xquad.en.json:2: not valid JSON"),
-        ("qa/xquad.en.json", '{"data": ["paragraphs", "qas"]}', "not SQuAD-like"),
+        ("qa/xquad.en.json", '{"paragraphs"\n:}', "xquad.en.json:2: this is not JSON"),
+        ("qa/xquad.en.json", '{"data": ["paragraphs", "qas"]}', "not in SQuAD's format"),
         ("qa/xquad.en.json.gz", gzip.compress(json.dumps(SQUAD).encode(), mtime=0)[:-9], "damaged or cut short"),
-        ("nli_zh/dev.json", '{"sentence1": null, "sentence2": 2, "label": 3}\n', "dev.json:1: label '3'"),
+        (
+            "nli_zh/dev.json",
+            '{"sentence1": null, "sentence2": 2, "label": 3}\n',
+            "dev.json:1: there is no sentence1 and no sentence2 and no gold_label",
+        ),
         ("multi/train.en.gz", gzip.compress(b"one\n", mtime=0)[:-6], "damaged or cut short"),
         ("odd/image.bin", b"\x00\x01", "not checked"),
     ],

@@ -1,6 +1,7 @@
 """Rows of training text: the wanted mixture, every stretch once an epoch, and the same answer however it is reached."""
 
 import time
+import unicodedata
 
 import numpy as np
 import pytest
@@ -8,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text.sampling import _STRIDE, Sampler, _count_below, _floor_sum, shares
+from isogloss.text.sampling import (
+    _STRIDE,
+    PairSampler,
+    Sampler,
+    _count_below,
+    _floor_sum,
+    hash_fraction,
+    held_out,
+    shares,
+    shuffled,
+)
 
 TOKENS = {"en": 52_345, "nl": 9_000, "ru": 2_600, "zh": 130}
 
@@ -135,3 +146,95 @@ def test_one_language_and_too_little_text():
         Sampler({"en": 1_000, "nl": 127}, length=128, seed=0)
     with pytest.raises(InputError, match="seed"):
         Sampler({"en": 1_000}, length=128, seed=-1)
+
+
+# Pairs of translations
+
+
+def permuted(positions, size, key):
+    keys = np.random.default_rng(key).integers(2**64, size=4, dtype=np.uint64)
+    return shuffled(positions, np.full(len(positions), size), np.tile(keys, (len(positions), 1)))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 16, 17, 1000])
+def test_a_shuffle_is_a_permutation_that_hangs_on_its_key_alone(size):
+    found = permuted(np.arange(size), size, key=[3, 1])
+    assert sorted(found.tolist()) == list(range(size))
+    some = np.array([0, size - 1, size // 2])
+    assert np.array_equal(permuted(some, size, key=[3, 1]), found[some])
+    if size > 10:
+        assert not np.array_equal(permuted(np.arange(size), size, key=[3, 2]), found)
+        assert not np.array_equal(found, np.arange(size))
+
+
+def test_a_shuffle_looks_random():
+    found = permuted(np.arange(4096), 4096, key=[7])
+    fixed = int((found == np.arange(4096)).sum())
+    close = int((np.abs(np.diff(found)) == 1).sum())
+    assert fixed < 8 and close < 12  # a random permutation has 1 and 2 on average
+    assert abs(np.corrcoef(found, np.arange(4096))[0, 1]) < 0.06
+
+
+def test_an_epoch_sees_every_pair_once_and_groups_in_proportion():
+    sampler = PairSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=5)
+    seen = [[], []]
+    for step in range(24):
+        for group, number in zip(*(one.tolist() for one in sampler.rows(step, 10)), strict=True):
+            seen[group].append(number)
+    assert abs(len(seen[0]) - 60) <= 2 and abs(len(seen[1]) - 180) <= 2
+    for group, size in enumerate((30, 90)):
+        first, second = seen[group][:size], seen[group][size : 2 * size]
+        assert sorted(first) == list(range(size)) and first != sorted(first)
+        assert len(set(second)) == len(second) and first[: len(second)] != second
+    asked = [sampler.rows(step, 10) for step in (7, 3, 7)]
+    assert all(np.array_equal(one, other) for one, other in zip(asked[0], asked[2], strict=True))
+    other = PairSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=6).rows(7, 10)
+    assert not np.array_equal(asked[0][1], other[1])
+    assert sampler.epochs(12, 10)["en-ru"] == pytest.approx(1.0, abs=0.02)
+
+
+# Which paragraphs are held out is decided by the paragraph alone, the same for ever
+
+
+PARAGRAPHS = [f"Paragraph {number} tells of {number * number % 97} things." for number in range(5_000)]
+
+
+def test_places_are_the_same_for_ever():
+    """Text that a published model was kept from must stay apart: these numbers may never change."""
+    assert hash_fraction("The cat sleeps.") == pytest.approx(0.9879569058789544, abs=1e-15)
+    assert hash_fraction("猫在睡觉。") == pytest.approx(0.5716955594285171, abs=1e-15)
+
+
+def test_spacing_and_composition_do_not_matter_and_anything_else_does():
+    assert (
+        hash_fraction(" The\tcat  sleeps.\n")
+        == hash_fraction("The cat sleeps.")
+        == hash_fraction("The\u00a0cat\u3000sleeps.")
+    )
+    assert hash_fraction(unicodedata.normalize("NFD", "Où est l'été ?")) == hash_fraction(
+        unicodedata.normalize("NFC", "Où est l'été ?")
+    )
+    assert (
+        len(
+            {hash_fraction(text) for text in ("The cat sleeps.", "the cat sleeps.", "The cat sleeps", "Thecat sleeps.")}
+        )
+        == 4
+    )
+
+
+@pytest.mark.parametrize("share", [0.02, 0.25, 0.5])
+def test_the_share_is_kept_and_shares_are_nested(share):
+    found = sum(held_out(text, share) for text in PARAGRAPHS)
+    spread = 4 * (len(PARAGRAPHS) * share * (1 - share)) ** 0.5
+    assert abs(found - len(PARAGRAPHS) * share) < spread
+    assert all(held_out(text, share + 0.1) for text in PARAGRAPHS if held_out(text, share))
+
+
+def test_places_are_even_and_none_or_all_can_be_set_aside():
+    counts = [0] * 10
+    for text in PARAGRAPHS:
+        assert 0 <= hash_fraction(text) < 1
+        counts[int(hash_fraction(text) * 10)] += 1
+    assert sum((count - 500) ** 2 / 500 for count in counts) < 27.9  # chi-squared of 9 degrees, 1 in 1,000
+    assert not any(held_out(text, 0.0) for text in PARAGRAPHS)
+    assert all(held_out(text, 1.0) for text in PARAGRAPHS)

@@ -1,12 +1,15 @@
 """Text as token ids on disk: every paragraph once and whole, and only files that were written whole are opened."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
+from tokenizers import processors
 
 from isogloss.errors import InputError
-from isogloss.text.streams import open_stream, pack, paragraphs
+from isogloss.text.sampling import PairSampler
+from isogloss.text.streams import borders_of, open_pairs, open_stream, pack, pack_pairs, paragraphs
 from isogloss.text.words import spans
 from tiny_models import TEXT, tiny_tokenizer
 
@@ -129,3 +132,76 @@ def test_progress_counts_bytes(tokenizer, tmp_path):
     size = sum(len(text.encode()) + 1 for text in TEXT)
     pack(tokenizer, TEXT, tmp_path / "en.npy", language="en", total=size, progress=lambda *one: told.append(one))
     assert told == [("packing en", size, size)]
+
+
+# Pairs of translations
+
+
+def packed(pairs, path, longest=64, tokenizer=None):
+    return pack_pairs(tokenizer or tiny_tokenizer(), pairs, path, languages=("en", "nl"), longest=longest)
+
+
+def test_borders_are_what_the_tokenizer_puts_there():
+    borders = borders_of(tiny_tokenizer())
+    assert (borders.before, borders.after) == ((2,), (3,))
+    assert (borders.pair_before, borders.between, borders.pair_after) == ((2,), (3,), (3,))
+    assert (borders.single, borders.pair) == (2, 3)
+
+
+def test_packed_pairs_are_what_the_tokenizer_makes_of_them(tmp_path):
+    tokenizer = tiny_tokenizer()
+    pairs = [("the cat sleeps", "de kat slaapt"), ("yes", "[SEP] [MASK] ja"), ("猫", "we drink water")]
+    stream = packed(pairs, tmp_path / "p.npy")
+    assert len(stream) == 3 and stream.languages == ("en", "nl") and stream.ids.dtype == np.uint16
+    for number in (0, 2):
+        for side, text in zip(stream.sides(number), pairs[number], strict=True):
+            assert side.tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
+    marks = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    assert not marks & set(stream.ids.tolist()), "a mark that is written in the text is text"
+    again = open_pairs(tmp_path / "p.npy")
+    assert np.array_equal(again.ids, stream.ids) and np.array_equal(again.begins, stream.begins)
+
+
+def test_empty_sides_go_and_long_ones_are_cut_and_both_are_counted(tmp_path):
+    long = "the cat sleeps on the chair " * 4
+    stream = packed(
+        [("", "ja"), ("yes", " "), ("yes", "ja"), (long, "ja"), (long, long)], tmp_path / "p.npy", longest=16
+    )
+    assert (len(stream), stream.left_out, stream.cut) == (3, 2, 2)
+    assert len(stream.sides(1)[0]) == 14 and len(stream.sides(2)[1]) == 14
+
+
+def test_what_is_no_packed_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no packed pairs"):
+        open_pairs(tmp_path / "none.npy")
+    packed([("yes", "ja")] * 3, tmp_path / "p.npy")
+    (tmp_path / "p.json").write_text((tmp_path / "p.json").read_text().replace('"pairs": 3', '"pairs": 4'))
+    with pytest.raises(InputError, match="does not hold the 4 pairs"):
+        open_pairs(tmp_path / "p.npy")
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path):
+    tokenizer = tiny_tokenizer()
+
+    def peak(count):
+        tracemalloc.start()
+        pairs = (("the cat sleeps on the chair", "de kat slaapt op de stoel") for _ in range(count))
+        stream = pack_pairs(tokenizer, pairs, tmp_path / f"{count}.npy", languages=("en", "nl"), longest=64)
+        PairSampler({"en-nl": len(stream)}, exponent=1.0, seed=0).rows(10, 32)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(12_000) < 1.2 * peak(4_000)
+
+
+def test_two_marks_between_are_borders_too():
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    borders = borders_of(tokenizer)
+    assert (borders.pair_before, borders.between, borders.pair_after) == ((2,), (3, 3), (3,))
+    whole = tokenizer("the cat", "de kat")["input_ids"]
+    a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("the cat", "de kat"))
+    assert whole == [*borders.pair_before, *a, *borders.between, *b, *borders.pair_after]

@@ -5,17 +5,10 @@ import json
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.readers import (
-    RELATIONS,
-    UPOS,
-    Question,
-    SentencePair,
-    TaggedSentence,
-    read_pairs,
-    read_parses,
-    read_questions,
-    read_tagged,
-)
+from isogloss.text import read_pairs, read_parses, read_questions, read_tagged
+from isogloss.text.readers.conll import RELATIONS, UPOS, TaggedSentence
+from isogloss.text.readers.inference import SentencePair
+from isogloss.text.readers.questions import Question
 
 
 def put(path, content):
@@ -109,9 +102,15 @@ def test_tags_after_a_tab_and_in_the_last_of_three_columns(tmp_path):
 
 def test_a_treebanks_tags_are_those_of_its_words(tmp_path):
     content = (
-        "# text = aux\n1-2\taux" + "\t_" * 8 + "\n" + word(1, "à", 2, tag="ADP") + word(2, "les", 0, tag="DET")
-        + "2.1\tx" + "\t_" * 8 + "\n\n"
-    )  # fmt: skip
+        "# text = aux\n1-2\taux"
+        + "\t_" * 8
+        + "\n"
+        + word(1, "à", 2, tag="ADP")
+        + word(2, "les", 0, tag="DET")
+        + "2.1\tx"
+        + "\t_" * 8
+        + "\n\n"
+    )
     path = put(tmp_path / "fr_x.conllu", content)
     assert read_tagged(path, tags=UPOS) == [TaggedSentence(("à", "les"), ("ADP", "DET"))]
     with pytest.raises(InputError, match=":3: the tag 'ADP' is not one of NOUN"):

@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from isogloss.errors import InputError
 from isogloss.text import embedded
-from isogloss.text.tokenizers import MARKS, _rates, _spread, train_tokenizers
+from isogloss.text.tokenizers import SPECIAL, _rates, _spread, train_tokenizers
 
 LANGUAGES = ("en", "nl", "ru", "zh")
 SIZES = {"wordpiece": 900, "unigram": 700}
@@ -49,7 +49,7 @@ def test_a_joint_tokenizer_is_one_object_of_the_size_asked(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_special_tokens_stand_around_sentences_and_pairs(kind):
     tokenizer = joint(kind)
-    assert tokenizer.convert_tokens_to_ids(list(MARKS)) == [0, 1, 2, 3, 4]
+    assert tokenizer.convert_tokens_to_ids(list(SPECIAL)) == [0, 1, 2, 3, 4]
     one, other = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("The bread", "Our house"))
     assert tokenizer("The bread")["input_ids"] == [2, *one, 3]
     assert tokenizer("The bread", "Our house")["input_ids"] == [2, *one, 3, *other, 3]
@@ -66,7 +66,7 @@ def test_offsets_point_at_the_characters_of_the_piece(kind, language):
         for piece, (start, end) in zip(
             tokenizer.convert_ids_to_tokens(encoded["input_ids"]), encoded["offset_mapping"], strict=True
         ):
-            if piece in MARKS and piece != "[UNK]":
+            if piece in SPECIAL and piece != "[UNK]":
                 assert start == end
                 continue
             if piece == "▁" and not covered:  # put before the text: it points at the first character, like XLM-R's
@@ -127,7 +127,7 @@ def test_one_table_of_ids_for_several_tokenizers(kind, spaces):
         strange = [*sentences("en"), *sentences("nl"), *found["en"].get_vocab(), *found["nl"].get_vocab()]
         given = {number for one in found[language](strange)["input_ids"] for number in one}
         assert given <= set(own[language])
-    marks = dict(enumerate(MARKS))
+    marks = dict(enumerate(SPECIAL))
     if spaces == "prefix":
         assert own["en"].items() & own["nl"].items() == marks.items()
         assert set(own["en"]) & set(own["nl"]) == set(marks)

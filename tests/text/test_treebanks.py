@@ -4,7 +4,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.text import read_bitext, read_corpus, read_trees
-from isogloss.text.readers.conllu import stream_trees
+from isogloss.text.readers.conll import stream_trees
 
 
 def word(number, form, head, *, tag="X", relation="dep", misc="_"):

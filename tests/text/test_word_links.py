@@ -15,7 +15,7 @@ from isogloss.text import (
     read_linked,
     read_links,
 )
-from isogloss.text.readers.linked import parse_cell
+from isogloss.text.readers.links import parse_cell
 from isogloss.text.words import pieces
 
 

@@ -12,7 +12,15 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.measures import perplexity_interval
 from isogloss.text.masking import IGNORE
-from isogloss.training.probes import MASKED_AT_ONCE, HeldOut, Probe, held_out_masks, perplexity_probe, retrieval_probe
+from isogloss.training.probes import (
+    MASKED_AT_ONCE,
+    HeldOut,
+    Probe,
+    TextSize,
+    held_out_masks,
+    perplexity_probe,
+    retrieval_probe,
+)
 from tiny_models import TEXT, tiny_config
 
 VOCABULARY, LENGTH, MASK, MARKS = 60, 16, 4, [0, 2, 3]
@@ -54,7 +62,7 @@ def probe(model, streams=STREAMS, **changes):
 
 def masks(language, seed=0, limit=None, ids=None):
     ids = STREAMS[language] if ids is None else ids
-    held = HeldOut(language, ids, LENGTH, POOL, 0, 0, 0)
+    held = HeldOut(language, ids, LENGTH, POOL, TextSize(0, 0, 0))
     return list(held_out_masks(held, mask_id=MASK, marks=MARKS, seed=seed, limit=limit))
 
 

@@ -11,7 +11,7 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.text.invented import invented
-from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static
 from isogloss.vectors.static import cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
 

@@ -1,32 +1,14 @@
-"""What every paper's table asks of finished jobs: their notes, and that they are runs of one reproduction."""
+"""What papers that are not converted yet ask of finished jobs; `paper.refuse_mixtures` replaces `agree`."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 from isogloss.errors import InputError
+from isogloss.papers.paper import notes_of, refuse_mixtures
 from isogloss.recipes.jobs import Job
-from isogloss.runs.run import read_facts
 
+__all__ = ["Known", "agree", "notes_of", "refuse_mixtures"]
 Known = dict[Hashable, tuple[Job, Any]]
-
-
-def notes_of(jobs: Sequence[Job]) -> list[str]:
-    """The notes of these jobs, each once, in order."""
-    return list(dict.fromkeys(note for job in jobs for note in read_facts(job.folder).get("notes", [])))
-
-
-def refuse_mixtures(jobs: Sequence[Job]) -> None:
-    """Refuse finished jobs of one recipe that differ in the hash of a model or a text."""
-    first: dict[str, Job] = {}
-    for job in jobs:
-        other = first.setdefault(job.recipe, job)
-        mine, theirs = (read_facts(one.folder)["hashes"] for one in (job, other))
-        for name in sorted({*mine, *theirs}):
-            if mine.get(name) != theirs.get(name):
-                raise InputError(
-                    f"{other.folder} and {job.folder} were run on a different {name}; they are no runs of one "
-                    "reproduction: remove one of them and run again with --resume"
-                )
 
 
 def agree(known: Known, place: Hashable, job: Job, mine: Any, what: str) -> None:

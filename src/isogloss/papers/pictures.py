@@ -1,6 +1,6 @@
-"""The end of captions of figures over seeds."""
+"""The end of captions, for papers that are not converted yet; `results.bands` replaces it."""
 
-from isogloss.papers.evidence import LEAST
+from isogloss.papers.results import LEAST
 
 
 def bands_over(seeds: int) -> str:

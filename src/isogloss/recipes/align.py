@@ -54,22 +54,22 @@ from isogloss.recipes.steps.aligning import (
 from isogloss.recipes.steps.aligntext import first_sentences, languages_of, pack_aligned, pack_shared, pair_facts
 from isogloss.recipes.steps.legacy import without_dropout
 from isogloss.recipes.steps.probing import parallel_texts
-from isogloss.recipes.steps.unknown import READ, unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
 from isogloss.stack.load import choose_device, load_masked_lm, quietly
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.pairstreams import borders_of
-from isogloss.text.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs
+from isogloss.text.streams import borders_of
+from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training import checkpoints as kept
 from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.loop import train as train_loop
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.processes import join
-from isogloss.training.sentences import masking_of
 from isogloss.training.stopping import Choice
 
 SHORTEST = 8  # tokens of a pair that are worth reading
@@ -195,7 +195,7 @@ def align(
             text = pack_aligned(sources, run.scratch / "pairs", progress=progress, **fits)
         else:
             text = pack_shared(sources, Path(packed), progress=progress, **fits)
-        for sentence in (*text.notes, *unknown_notes(stack.tokenizer, first_sentences(sources, READ))):
+        for sentence in (*text.notes, *unknown_notes(stack.tokenizer, first_sentences(sources, LOOKED_AT))):
             run.note(sentence)
         if not dropout:
             without_dropout(source)

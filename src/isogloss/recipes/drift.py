@@ -57,16 +57,16 @@ from isogloss.recipes.steps.legacy import DEFECTS, legacy_condition, legacy_note
 from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
 from isogloss.recipes.steps.tuning import Tuning, tune
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import choose_device, load_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.words import unknown_notes
 from isogloss.training.heads import fingerprint
 from isogloss.training.loop import Settings
 from isogloss.training.plans import frozen_at
-from isogloss.training.stopping import Choice, at_balance, early_stopping
+from isogloss.training.stopping import Choice, Stopping, at_balance
 
 UNTUNED = "untuned"
 
@@ -130,7 +130,7 @@ def drift(
     best = chosen_reading(corpora)
     elsewhere = {"target": "others", "unit": "token"}
     rules = {
-        "early": early_stopping(best, patience=patience),
+        "early": Stopping(best, patience=patience),
         "balance": at_balance(best.where, elsewhere, patience=patience),
     }
     rule = rules.get(stop)

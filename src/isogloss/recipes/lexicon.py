@@ -49,11 +49,11 @@ from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
+from isogloss.text import read_lexicon
 from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
 from isogloss.text.corpora import Lexicon
-from isogloss.text.readers import read_lexicon
-from isogloss.text.readers.names import languages_of
-from isogloss.text.readers.wordvectors import read_word_vectors
+from isogloss.text.readers.dictionaries import read_word_vectors
+from isogloss.text.readers.lines import languages_of
 from isogloss.text.streams import paragraphs
 from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
 

@@ -9,12 +9,15 @@ samples, as the jackknife needs.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from isogloss.errors import InputError
@@ -41,18 +44,18 @@ from isogloss.recipes.recipe import (
     one_of,
     recipe,
 )
-from isogloss.recipes.steps.store import Store
-from isogloss.recipes.steps.unknown import unknown_notes
 from isogloss.recipes.word_map import draw, draw_later
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
+from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
-from isogloss.text.readers import embedded
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
+from isogloss.text.words import unknown_notes
 from isogloss.vectors.extract import Unit, Vectors, stream
+from isogloss.vectors.store import VectorStore
 
 __all__ = ["draw_later", "map"]
 
@@ -107,7 +110,7 @@ def map(
         stores = []
         for number, (name, text) in enumerate(zip(names, texts, strict=True)):
             kept = min(size or text.rows, text.rows)
-            store = Store(run.scratch / str(number), text.languages, list(cuts), kept, stack.width)
+            store = SampleStore(run.scratch / str(number), text.languages, list(cuts), kept, stack.width)
             compared = list(combinations(text.languages, 2))
             compared = compared if pairs == "all" else [pair for pair in compared if pair[0] == text.languages[0]]
             base = {"model": run.facts["model"], "data": name, "seed": seed}
@@ -116,7 +119,9 @@ def map(
         if points and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {names[0]}, the first of {len(texts)} texts")
-            draw(run, stores[0], points=points, centre=centre, perplexity=tsne_perplexity, seed=seed, progress=progress)
+            first = stores[0]
+            how = {"layers": first.layers, "centre": centre, "perplexity": tsne_perplexity, "seed": seed}
+            draw(run, first.words(), first.types, points=points, progress=progress, **how)
 
     hashes = {name: text.fingerprint for name, text in zip(names, texts, strict=True)}
     notes = [
@@ -127,6 +132,90 @@ def map(
     ]
     notes += [note for text in texts for note in unknown_notes(stack.tokenizer, text)]
     return Work(model_name(stack.name), rows, {"model": stack.fingerprint, "data": hashes}, notes, depth=stack.cuts[-1])
+
+
+@dataclass
+class SampleStore:
+    """Sentence vectors and mean word vectors of the sample, on disk: only one layer is ever in memory.
+
+    `begin`, then `put` every chunk in order, then `finish`; a finished store in the same folder is simply there, so
+    that a resumed run need not read the text again.
+    """
+
+    folder: Path
+    languages: Sequence[str]
+    layers: list[int]
+    size: int
+    width: int
+    _words: Vocabulary | None = None
+    _sums: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _counts: dict[str, NDArray[Any]] = field(default_factory=dict)
+    _filled: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._arrays = VectorStore(self.folder, mark="vocabulary.json")
+
+    @property
+    def complete(self) -> bool:
+        """Whether the pass over the text has been finished, now or before."""
+        return self._arrays.complete
+
+    def begin(self, words: Vocabulary) -> None:
+        """Make room for the sample and for the types of this vocabulary."""
+        self._words = words
+        self._numbers = {name: {word: i for i, word in enumerate(types)} for name, types in words.types.items()}
+        for name in self.languages:
+            shape = len(self.layers), len(words.types[name])
+            self._sums[name], self._counts[name] = np.zeros((*shape, self.width)), np.zeros(shape)
+            self._arrays.create(name, (len(self.layers), self.size, self.width))
+
+    def put(self, language: str, layers: list[int], chunk: Vectors, corpus: Corpus) -> None:
+        """Keep the next sentences' vectors at these layers, and add their words to the sums of their types."""
+        numbers = self._numbers[language]
+        types_of = {row: [numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
+        types = np.array([types_of[row][word] for row, word in chunk.items["word"].tolist()], dtype=np.int64)
+        inside = np.flatnonzero(types >= 0)
+        known, number_of, uses = np.unique(types[inside], return_inverse=True, return_counts=True)
+        adding = csr_array((np.ones(len(inside)), (number_of, inside)), shape=(len(known), len(types)))
+        states = self._arrays.open(language, writable=True)
+        for number, layer in enumerate(layers):
+            index, start = self.layers.index(layer), self._filled[language, layer]
+            states[index, start : start + len(chunk.rows)] = chunk.values["sentence"][number].cpu().numpy()
+            self._sums[language][index, known] += adding @ chunk.values["word"][number].cpu().numpy()
+            self._counts[language][index, known] += uses
+            self._filled[language, layer] = start + len(chunk.rows)
+
+    def finish(self) -> None:
+        """Write the means of the word types and the vocabulary; from here on the store is complete."""
+        assert self._words is not None
+        for language, sums in self._sums.items():
+            with np.errstate(invalid="ignore"):  # a type lost to cutting has no vector: nan, left out later
+                means = sums / self._counts[language][:, :, None]
+            self._arrays.write(f"{language}.types", means.astype(np.float32))
+        pairs = [[*pair, [list(both) for both in found]] for pair, found in self._words.pairs.items()]
+        self._arrays.finish({"types": self._words.types, "surface": self._words.surface, "pairs": pairs})
+
+    def words(self) -> Vocabulary:
+        """The vocabulary the store was finished with."""
+        facts = self._arrays.facts()
+        pairs = {(source, target): [(i, j) for i, j in found] for source, target, found in facts["pairs"]}
+        return Vocabulary(facts["types"], facts["surface"], pairs)
+
+    def sentences(self, language: str, layer: int) -> Tensor:
+        """Sentence vectors of the sample at one layer, (sample, width)."""
+        return self._arrays.read(language, self.layers.index(layer))
+
+    def types(self, language: str, layer: int | None = None) -> Tensor:
+        """Mean vectors of the word types at one layer, (types, width), or at all, (layers, types, width)."""
+        return self._arrays.read(f"{language}.types", None if layer is None else self.layers.index(layer))
+
+    def put_hits(self, method: str, layer: int, hits: Tensor) -> None:
+        """Keep each sentence's share of directions in which its translation was found first, (sample,)."""
+        self._arrays.write(f"hits.{method}.{layer}", hits.numpy())
+
+    def hits(self, method: str, layer: int) -> Tensor:
+        """What `put_hits` kept, (sample,)."""
+        return self._arrays.read(f"hits.{method}.{layer}")
 
 
 @dataclass(frozen=True)
@@ -145,7 +234,7 @@ class Reading:
 
     stack: Stack | Chain
     bitext: Bitext
-    store: Store
+    store: SampleStore
     pairs: list[Pair]
     words: int
     base: Mapping[str, Any]
@@ -155,7 +244,7 @@ def _rows_of_text(reading: Reading, run: Run, progress: Progress) -> Iterator[Se
     """All rows of one bitext: first those that need the pass over the text, then layer by layer those of the sample."""
     bitext, store, base = reading.bitext, reading.store, reading.base
     order = np.random.default_rng(base["seed"]).permutation(bitext.rows).tolist()
-    sample = order[: store.pool]
+    sample = order[: store.size]
     if not store.complete:
         store.folder.mkdir(parents=True, exist_ok=True)
         rows = list(_rows_of_pass(reading, order, progress))
@@ -185,7 +274,7 @@ def _rows_of_text(reading: Reading, run: Run, progress: Progress) -> Iterator[Se
 def _rows_of_pass(reading: Reading, order: list[int], progress: Progress) -> Iterator[Row]:
     """Read the rows of the bitext in this order, the sample first; afterwards the store can be finished."""
     bitext, store, base = reading.bitext, reading.store, reading.base
-    sample = order[: store.pool]
+    sample = order[: store.size]
     known, gold = _vocabulary(bitext, sample, reading.words, progress)
     store.begin(known)
     shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
@@ -219,7 +308,7 @@ def _one_pass(
     block, shuffles = block_size(len(order))
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     errors: dict[tuple[Pair, int], AER] = {}
-    sample, rest = order[: store.pool], order[store.pool :]
+    sample, rest = order[: store.size], order[store.size :]
     parts: list[tuple[list[int], tuple[Unit, ...]]] = [(sample, ("sentence", "word")), (rest, ("sentence",))]
     for part, units in parts:
         before = 0 if part is sample else len(sample)
@@ -347,7 +436,7 @@ def _rows_of_sample(reading: Reading, layer: int, words: Vocabulary, keys: Mappi
         yield row("anisotropy", anisotropy(x), n=len(x), layer=layer, unit="sentence", source=language, **base)
 
 
-def _mean_hits(run: Run, store: Store, method: str, data: str) -> dict[int, LayerMean]:
+def _mean_hits(run: Run, store: SampleStore, method: str, data: str) -> dict[int, LayerMean]:
     """P@1 of each layer averaged over all directions, with the mean of the floors its rows carry."""
     mine = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", data)]
     means = {}
@@ -360,7 +449,7 @@ def _mean_hits(run: Run, store: Store, method: str, data: str) -> dict[int, Laye
 
 
 def _word_rows(
-    store: Store, layer: int, pair: Pair, translations: Sequence[tuple[int, int]], base: Mapping[str, Any]
+    store: SampleStore, layer: int, pair: Pair, translations: Sequence[tuple[int, int]], base: Mapping[str, Any]
 ) -> Iterator[Row]:
     """Share of words whose nearest neighbour across languages is their translation, language means removed."""
     sides = [store.types(name, layer)[[both[side] for both in translations]] for side, name in enumerate(pair)]

@@ -48,14 +48,14 @@ from isogloss.recipes.steps.sources import Source, piece_spaces, tokenizer_optio
 from isogloss.recipes.steps.texts import Packed, masking_words, repeat_files, word_starts
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.configure import configure
+from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
-from isogloss.text.anchors import Dictionary, read_dictionaries
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.switching import LanguageDictionary, read_dictionaries
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, train
-from isogloss.training.objectives import masked_lm
+from isogloss.training.masked_lm import masked_lm
 from isogloss.training.processes import join, together
 from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save
 
@@ -240,7 +240,7 @@ def pretrain(
     return Work(model.name, work, hashes, depth=size[0])
 
 
-def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
+def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, LanguageDictionary]:
     if lexicon and anchors != "extra":
         raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     return read_dictionaries(lexicon)

@@ -39,10 +39,10 @@ from isogloss.runs.table import Row, frame
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Stack
+from isogloss.text import embedded, read_bitexts, read_corpus
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code
-from isogloss.text.readers import embedded, read_bitexts, read_corpus
-from isogloss.text.readers.names import language_of
+from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import Plan, parse_plan

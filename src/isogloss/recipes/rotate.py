@@ -17,11 +17,9 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.files import whole
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import normalisation, save
 from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
@@ -49,12 +47,13 @@ from isogloss.recipes.recipe import (
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.stack.change import reinitialise
+from isogloss.stack.edit import reinitialise
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.text import read_bitexts, resolve
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.vectors.extract import stream
+from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "csls")
 KS = (1, 5, 10)
@@ -206,20 +205,17 @@ def _rows_of_trial(
     texts = {"test": trial.test} | ({} if trial.train is None else {"train": trial.train})
     # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
     distinct = {part: torch.tensor(text.distinct_rows) for part, text in texts.items()}
-    files = {
-        (part, language): _sentence_file(
-            stack, text[language], folder / f"{part}.{language}.npy", reading, run, progress
-        )
-        for part, text in texts.items()
-        for language, stack in zip((source, target), reading.stacks, strict=True)
-    }
+    store = VectorStore(folder)
+    for part, text in texts.items():
+        for corpus, stack in zip(text, reading.stacks, strict=True):
+            _read_sentences(store, f"{part}.{corpus.language}", stack, corpus, reading, run, progress)
     by_layer: dict[Direction, dict[int, Hits]] = {(source, target): {}, (target, source): {}}
     cka: list[Row] = []
     for number, layer in enumerate(reading.layers):
         hits = {direction: Hits() for direction in by_layer}
         sides: dict[str, Sides] = {}
         for part in texts:
-            x, y = (_layer_of(files[part, language], number).to(reading.device) for language in (source, target))
+            x, y = (store.read(f"{part}.{name}", number).to(reading.device) for name in (source, target))
             sides[part] = x, y
         saved = run.folder / MAPPINGS / f"{source}-{target}" / f"layer-{layer}" if layer in reading.saved else None
         yield list(_retrieval_rows(reading, trial, sides, {**base, "layer": layer}, hits, saved))
@@ -336,32 +332,24 @@ def _correlation_rows(
 # --- vectors on disk -------------------------------------------------------------------------------------------------
 
 
-def _sentence_file(stack: Stack, corpus: Corpus, path: Path, reading: Reading, run: Run, progress: Progress) -> Path:
-    """Sentence vectors (layers, sentences, width), float32, in a file; one that is there is not made again."""
-    if path.is_file():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shape, done, shortened = (len(reading.layers), len(corpus), stack.width), 0, 0
-    with whole(path) as beside:
-        file = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=shape)
+def _read_sentences(
+    store: VectorStore, name: str, stack: Stack, corpus: Corpus, reading: Reading, run: Run, progress: Progress
+) -> None:
+    """Keep the sentence vectors (layers, sentences, width) of a corpus under this name, unless they are there."""
+    if name in store:
+        return
+    done = shortened = 0
+    with store.filling(name, (len(reading.layers), len(corpus), stack.width)) as states:
         for chunk in stream(stack, corpus, layers=reading.layers, progress=progress):
-            file[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+            states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
             done += len(chunk.rows)
             shortened += len(chunk.shortened)
-        file.flush()
     if shortened:
         where = f" in {corpus.name}" if corpus.name else ""
         run.note(
             f"{shortened:,} of {done:,} sentences of {corpus.language}{where} were longer than {stack.max_length} "
             "tokens and were cut"
         )
-    return path
-
-
-def _layer_of(path: Path, number: int) -> Tensor:
-    """The vectors (sentences, width) of one of a file's layers."""
-    values: NDArray[Any] = np.load(path, mmap_mode="r")
-    return torch.from_numpy(np.array(values[number]))
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------

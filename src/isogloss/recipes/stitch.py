@@ -54,8 +54,7 @@ from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.training.loop import Settings
-from isogloss.training.taskmodels import steps_of
+from isogloss.training.loop import Settings, steps_in_epoch
 
 
 @recipe
@@ -133,7 +132,7 @@ def stitch(
             for stack, language, places in zip((second, source), languages, sides, strict=True)
         )  # fmt: skip
         text = _tokenised(run, kind, sets, (source, second), size, progress)
-        epoch = steps_of(text.home[0], batch)
+        epoch = steps_in_epoch(text.home[0], batch)
         warmed = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, warmed, report=epoch, half=half)

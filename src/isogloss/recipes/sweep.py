@@ -25,12 +25,22 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, find_recipe, model_name, read_options
+from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, command_type, find_recipe, model_name, read_options
 from isogloss.recipes.steps.keptmodels import over_steps, same_names, with_kept
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
-from isogloss.runs.table import Row, frame, is_given, key, mean_rows, records, settings_of, settings_text
+from isogloss.runs.table import (
+    Row,
+    frame,
+    is_given,
+    key,
+    mean_rows,
+    number_or_text,
+    records,
+    settings_of,
+    settings_text,
+)
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -225,13 +235,11 @@ def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
 
 
 def _types(recipe: Recipe, name: str) -> list[Any]:
-    """The plain types an argument may have; a list of texts is `list`."""
-    if name not in recipe.parameters:
-        return [list] if name == "bitext" else [str]
-    annotation = recipe.parameters[name].annotation
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    members = [annotation] if get_origin(annotation) is list or not get_args(annotation) else get_args(annotation)
+    """The plain types an argument may have, as the command line reads it; one that is given several times is `list`."""
+    kind = command_type(recipe.parameters[name].annotation if name in recipe.parameters else TEXT_OPTIONS[name])
+    if get_origin(kind) is Annotated:
+        kind = kind.__origin__
+    members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
     return [get_origin(member) or member for member in members]
 
 
@@ -467,9 +475,9 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
 
 
 def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> dict[str, Any]:
-    """A row with some coordinates of its job in its settings: numbers as they are, a file by its name if possible."""
+    """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible."""
     own = {
-        name: value if isinstance(value := job.place[name], int | float) else _label(value, grid[name])
+        name: value if isinstance(value := job.place[name], int | float) else number_or_text(_label(value, grid[name]))
         for name in names
     }
     return {**entry, "settings": settings_text({**settings_of(entry), **own})}

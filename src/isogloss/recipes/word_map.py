@@ -5,6 +5,7 @@ folder in half precision, and `isogloss report` draws the map later.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,11 +15,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from torch import Tensor
 
 from isogloss.files import whole
 from isogloss.progress import Progress, silent
-from isogloss.recipes.steps.store import Store
 from isogloss.runs.run import Run
+from isogloss.text.vocabulary import Vocabulary
 from isogloss.vectors.project import layers_on_a_plane
 
 TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
@@ -36,12 +38,33 @@ class Chosen:
 
 
 def draw(
-    run: Run, store: Store, *, points: int, centre: bool, perplexity: float, seed: int, progress: Progress
+    run: Run,
+    words: Vocabulary,
+    types: Callable[[str], Tensor],
+    *,
+    layers: list[int],
+    points: int,
+    centre: bool,
+    perplexity: float,
+    seed: int,
+    progress: Progress,
 ) -> None:
-    """Choose the words of a run and draw them, or leave their vectors behind for later."""
+    """Choose the words of a run and draw them, or leave their vectors behind for later.
+
+    Args:
+        run: Takes the points, or the vectors.
+        words: Word types of every language, and which of them translate each other.
+        types: Gives the vectors of a language's types, (layers, types, width).
+        layers: The layers of those vectors.
+        points: Most words a language.
+        centre: Whether each language's mean is removed first.
+        perplexity: t-SNE's.
+        seed: Of the projection.
+        progress: Is told how far it is.
+    """
     if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
         return
-    chosen = choose(store, points)
+    chosen = choose(words, types, layers, points)
     if len(chosen.words) < 5:
         run.note(f"no word map: only {len(chosen.words)} words were found that translate each other")
     elif find_spec("openTSNE") is None:
@@ -71,25 +94,24 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
     path.unlink()
 
 
-def choose(store: Store, points: int) -> Chosen:
+def choose(words: Vocabulary, types: Callable[[str], Tensor], layers: list[int], points: int) -> Chosen:
     """The words of the first language with translations in most languages, most frequent first, and those."""
-    words = store.words()
     first = next(iter(words.pairs))[0]
     translations: dict[int, dict[str, int]] = {}
     for (_, target), found in words.pairs.items():
         for i, j in found:
             translations.setdefault(i, {})[target] = j
-    each = min(points, TOTAL // len(store.languages))
+    each = min(points, TOTAL // len(words.types))
     concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:each]
     picked = [(pair, first, i) for pair, i in enumerate(concepts)]
     picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
-    types = {language: store.types(language).numpy() for language in store.languages}
-    picked = [one for one in picked if not np.isnan(types[one[1]][:, one[2]]).any()]
-    vectors = np.stack([types[language][:, i] for _, language, i in picked], axis=1) if picked else np.zeros((0, 0, 0))
-    names = [words.surface[language][words.types[language][i]] for _, language, i in picked]
-    return Chosen(
-        store.layers, [one[1] for one in picked], names, [one[0] for one in picked], vectors.astype(np.float32)
+    vectors_of = {language: types(language).numpy() for language in words.types}
+    picked = [one for one in picked if not np.isnan(vectors_of[one[1]][:, one[2]]).any()]
+    vectors = (
+        np.stack([vectors_of[language][:, i] for _, language, i in picked], axis=1) if picked else np.zeros((0, 0, 0))
     )
+    names = [words.surface[language][words.types[language][i]] for _, language, i in picked]
+    return Chosen(layers, [one[1] for one in picked], names, [one[0] for one in picked], vectors.astype(np.float32))
 
 
 def _write(chosen: Chosen, folder: Path, *, centre: bool, perplexity: float, seed: int, progress: Progress) -> None:

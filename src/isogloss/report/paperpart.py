@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.figure import Figure
-from isogloss.papers import Paper, find, names
+from isogloss.papers import Paper, Results, find, names
 from isogloss.report.folder import RunFolder
 from isogloss.report.paperfigures import write_picture
 
@@ -29,7 +29,9 @@ def reproduced_title(run: RunFolder) -> str:
 def write_pictures(run: RunFolder, out: Path) -> list[Path]:
     """Draw the paper's figures; none where the run reproduces nothing."""
     paper = paper_of(run)
-    return [] if paper is None else [path for one in paper.pictures(run.rows) for path in write_picture(one, out)]
+    return (
+        [] if paper is None else [path for one in paper.figures(Results(run.rows)) for path in write_picture(one, out)]
+    )
 
 
 def paper_part(run: RunFolder) -> dict[str, Any] | None:
@@ -37,7 +39,8 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
     paper = paper_of(run)
     if paper is None:
         return None
-    found = paper.findings(run.rows)
+    results = Results(run.rows)
+    found = paper.findings(results)
     return {
         "name": paper.name,
         "about": paper.about,
@@ -52,8 +55,8 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
             for one in found
         ],
         "count": Counter(one.verdict for one in found),
-        "tables": list(paper.tables(run.rows)),
-        "pictures": [part for one in paper.pictures(run.rows) for part in _embedded(run, one)],
+        "tables": list(paper.tables(results)),
+        "pictures": [part for one in paper.figures(results) for part in _embedded(run, one)],
     }
 
 

@@ -85,6 +85,20 @@ def settings_of(entry: Row) -> dict[str, Any]:
     return dict(json.loads(text)) if is_given(text) else {}
 
 
+def number_or_text(text: str) -> Any:
+    """A setting that was written as text: a number where it is one.
+
+    >>> number_or_text("3"), number_or_text("5e-05"), number_or_text("en=a.tsv")
+    (3, 5e-05, 'en=a.tsv')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def training_name(coordinates: Row) -> str:
     """What a training of a run is called: its plan, its condition and the settings of its own.
 
@@ -212,7 +226,7 @@ def _columns_of(variant: str) -> dict[str, str]:
             plans.append(plan)
             conditions += [f"legacy:{defects}"] if defects else []
         elif colon and not name.startswith("switch"):
-            settings[name.replace("-", "_")] = _number(value)
+            settings[name.replace("-", "_")] = number_or_text(value)
         elif word:
             conditions.append(word)
     cells = {
@@ -223,12 +237,3 @@ def _columns_of(variant: str) -> dict[str, str]:
         "settings": settings_text(settings),
     }
     return {name: cell for name, cell in cells.items() if cell}
-
-
-def _number(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Corpus, Span
-from isogloss.text.words import spans, word_of_tokens
+from isogloss.text.corpora import Corpus
+from isogloss.text.words import word_of_tokens, word_spans
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Batch:
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         fields: dict[str, Tensor | None] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return replace(self, **{name: one.to(device) for name, one in fields.items() if one is not None})
+        return replace(self, **{name: values.to(device) for name, values in fields.items() if values is not None})
 
     def take(self, order: Sequence[int]) -> "Batch":
         """These sentences of the batch, in this order."""
@@ -71,8 +71,13 @@ class Batch:
 def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False) -> Batch:
     """Tokenise some sentences of a corpus, in the order given.
 
-    A sentence longer than `max_length` tokens is cut there, special tokens kept, and marked in `shortened`. With
-    `words`, each token is assigned to a word through character offsets, which needs a fast tokenizer.
+    Args:
+        tokenizer: a tokenizer of `transformers`.
+        corpus: where the sentences are from.
+        rows: the numbers of the sentences.
+        max_length: tokens the model reads; a longer sentence is cut there, special tokens kept, and marked in
+            `shortened`.
+        words: whether each token is assigned to a word, through character offsets; this needs a fast tokenizer.
     """
     if words and not tokenizer.is_fast:
         raise InputError(
@@ -90,8 +95,8 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         return_offsets_mapping=words,
         return_overflowing_tokens=False,
     )
-    ids = [np.asarray(one, dtype=np.int64) for one in encoded["input_ids"]]
-    lengths = np.array([len(one) for one in ids], dtype=np.int64)
+    ids = [np.asarray(sentence, dtype=np.int64) for sentence in encoded["input_ids"]]
+    lengths = np.array([len(sentence) for sentence in ids], dtype=np.int64)
     flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int64)
     numbers = np.full(len(flat), -1, dtype=np.int64)
     if words:
@@ -143,18 +148,21 @@ def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
         yield list(rows[start : start + size])
 
 
-def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
-    """Character spans of one sentence's words: the corpus's own, or the default segmentation of its language."""
-    if corpus.words is not None:
-        return corpus.words[row]
-    return spans(corpus.sentences[row], corpus.language)
-
-
 def _shortened(tokenizer: Any, texts: list[str], lengths: np.ndarray, max_length: int) -> np.ndarray:
     """Which sentences lost tokens: only those that fill the limit are tokenised again, whole."""
     full = np.flatnonzero(lengths >= max_length)
     result = np.zeros(len(texts), dtype=bool)
     if len(full):
         whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
-        result[full] = [len(one) > max_length for one in whole]
+        result[full] = [len(sentence) > max_length for sentence in whole]
     return result
+
+
+def ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The numbers from each beginning on, as many as its size says, end to end: (k,), (k,) -> (sum of sizes,).
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.repeat(begins - before, sizes) + np.arange(int(sizes.sum())))

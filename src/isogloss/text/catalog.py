@@ -1,29 +1,58 @@
-"""A folder of data sets: what is in it, whether it is sound, and data sets called by name.
+"""A folder of data sets: what is in it, what kind each file is, and data sets called by name.
 
 The layout is one folder a data set, each with a README: `DATA/tatoeba/...`, `DATA/xnli/...`. The folder is told by
-`--data DIR` or the environment variable ISOGLOSS_DATA.
+`--data DIR` or the environment variable ISOGLOSS_DATA. The kind of a file shows in its name and its first lines:
+
+| kind | what it looks like |
+|---|---|
+| `table` | tab-separated, a header of language codes |
+| `pairs` | tab-separated without a header, named after its languages: `en-nl.tsv` |
+| `aligned` | one sentence a line, parallel to its neighbours: `train.en.gz` beside `train.de.gz` |
+| `lines` | one sentence or paragraph a line: `source.en.txt` |
+| `treebank` | CoNLL-U |
+| `dictionary` | a word and its translation on each line: `en-de.0-5000.txt` |
+| `tags` | a word and its tag on each line, blank lines between sentences |
+| `inference` | premise, hypothesis and label: a table or JSON lines |
+| `questions` | SQuAD-like JSON |
+| `notes` | a README, a licence, check sums |
+| `unknown` | anything else |
 """
 
 import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby, islice
 from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.text.checks import CHECKS, check_sums
-from isogloss.text.kinds import SUMS, kind_of, languages_in, row_count
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers.folders import aligned_sets
 from isogloss.text.readers.hub import PREFIX
-from isogloss.text.readers.lines import Problem, Source, stream_lines
-from isogloss.text.readers.names import languages_of
+from isogloss.text.readers.inference import NLI
+from isogloss.text.readers.lines import (
+    DAMAGED,
+    Source,
+    language_of,
+    languages_of,
+    open_bytes,
+    plain_name,
+    stream_lines,
+)
+from isogloss.text.readers.tables import header
 
 VARIABLE = "ISOGLOSS_DATA"
-_MOST = 20  # problems told of one file
+SUMS = "SHA256SUMS"
 _SPLIT_NAMES = {"train": ("0-5000", "train"), "test": ("5000-6500", "test")}
+_TAG = re.compile(r"O|[BI]-\S+")
+_PREMISE = ("sentence1", "sentence_A", "premise")
+# CoNLL-2002 calls its languages by their own names.
+_OWN_NAMES = {"ned": "nl", "esp": "es", "deu": "de", "eng": "en"}
+_LOOK = 20  # lines that tell the kind of a file
+_HEAD = 65536  # bytes of a JSON file that tell its kind
 
 
 @dataclass(frozen=True)
@@ -39,38 +68,20 @@ class DataSet:
     about: str
 
 
-@dataclass(frozen=True)
-class Checked:
-    """One file that was read, and the rows it holds."""
-
-    path: str
-    kind: str
-    rows: int
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """What a check found: problems as sentences with file and line, files read, files no check knows."""
-
-    problems: tuple[str, ...]
-    checked: tuple[Checked, ...]
-    unchecked: tuple[str, ...]
-    sums: int
-
-
 def data_dir(option: Source | None = None) -> Path:
     """The data folder: the option, else ISOGLOSS_DATA; one that is missing or unset is an InputError."""
-    told = option or os.environ.get(VARIABLE)
-    if not told:
+    folder = option or os.environ.get(VARIABLE)
+    if not folder:
         raise InputError(f"no data folder is set; give --data DIR or set the environment variable {VARIABLE}")
-    path = Path(told).expanduser()
+    path = Path(folder).expanduser()
     if not path.is_dir():
         given = "--data" if option else VARIABLE
         raise InputError(f"the data folder {path} (from {given}) is no folder; it should hold one folder a data set")
     return path
 
 
-def _sets(folder: Path) -> list[Path]:
+def data_sets(folder: Path) -> list[Path]:
+    """The folders of the data sets, sorted."""
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
@@ -80,10 +91,10 @@ def find(data: Source, name: str) -> Path:
     path = folder / name
     if name and path.is_dir() and path.parent == folder:
         return path
-    there = [each.name for each in _sets(folder)]
-    close = difflib.get_close_matches(name, there, n=1)
+    available = [each.name for each in data_sets(folder)]
+    close = difflib.get_close_matches(name, available, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    raise InputError(f"{folder} has no data set {name!r}; {hint}it has {', '.join(there) or 'none'}")
+    raise InputError(f"{folder} has no data set {name!r}; {hint}it has {', '.join(available) or 'none'}")
 
 
 def resolve(given: Source, data: Source | None = None) -> Source:
@@ -117,13 +128,13 @@ def find_lexicon(data: Source, source: str, target: str, *, split: str = "train"
         raise InputError(f"a dictionary's split is train or test, not {split!r}")
     folder, wanted = data_dir(data), {code(source), code(target)}
     pairs = set()
-    for each in sorted(_sets(folder), key=lambda path: (path.name != "muse", path.name)):
+    for each in sorted(data_sets(folder), key=lambda path: (path.name != "muse", path.name)):
         for path in _files(each):
-            told = languages_of(path)
-            if told is None or path.suffix != ".txt" or kind_of(path, False) != "dictionary":
+            languages = languages_of(path)
+            if languages is None or path.suffix != ".txt" or kind_of(path, False) != "dictionary":
                 continue
-            pairs.add("-".join(told))
-            if set(told) == wanted and any(part in _SPLIT_NAMES[split] for part in path.name.split(".")):
+            pairs.add("-".join(languages))
+            if set(languages) == wanted and any(part in _SPLIT_NAMES[split] for part in path.name.split(".")):
                 return path
     raise InputError(
         f"{folder} has no {split} dictionary of {source} and {target}; it has {', '.join(sorted(pairs)) or 'none'}"
@@ -134,13 +145,12 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
 
-def _kinds(folder: Path) -> Iterator[tuple[Path, str]]:
+def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a data set with its kind."""
     aligned: dict[Path, set[Path]] = {}
     for path in _files(folder):
         if path.parent not in aligned:
-            sets = aligned_sets(path.parent).values()
-            aligned[path.parent] = {file for files in sets for file in files.values()}
+            aligned[path.parent] = _aligned_files(path.parent)
         yield path, kind_of(path, path in aligned[path.parent])
 
 
@@ -149,31 +159,31 @@ def _about(folder: Path) -> str:
     for name in ("README.md", "README.txt", "README"):
         path = folder / name
         if path.is_file():
-            lines = (line.strip() for _, line in stream_lines(path, lambda _: None))
+            lines = (line.strip() for _, line in stream_lines(path, _ignore))
             return next((line for line in lines if line and not line.startswith("#")), "")
     return ""
 
 
 def _data_set(folder: Path) -> DataSet:
-    found = list(_kinds(folder))
-    kinds = sorted({kind for _, kind in found} - {"notes", "unknown"}) or ["unknown"]
-    languages = {each for path, kind in found for each in languages_in(path, kind)}
+    files = list(files_by_kind(folder))
+    kinds = sorted({kind for _, kind in files} - {"notes", "unknown"}) or ["unknown"]
+    languages = {each for path, kind in files for each in languages_in(path, kind)}
     if not languages:  # `nli_en`: the folder may tell what its files do not
         languages = {code(part) for part in folder.name.split("_") if is_code(part)}
     rows, counted = 0, set()
-    for path, kind in found:
-        stem = (path.parent, re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name))
+    for path, kind in files:
+        stem = (path.parent, aligned_stem(path))
         if kind in ("notes", "unknown") or (kind == "aligned" and stem in counted):
             continue
         counted.add(stem)
         rows += row_count(path, kind)
-    sizes = [path.stat().st_size for path, _ in found]
-    return DataSet(folder.name, tuple(kinds), tuple(sorted(languages)), rows, len(found), sum(sizes), _about(folder))
+    sizes = [path.stat().st_size for path, _ in files]
+    return DataSet(folder.name, tuple(kinds), tuple(sorted(languages)), rows, len(files), sum(sizes), _about(folder))
 
 
 def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
     """Every data set of the folder."""
-    folders = _sets(data_dir(data))
+    folders = data_sets(data_dir(data))
     records = []
     for done, folder in enumerate(folders, start=1):
         records.append(_data_set(folder))
@@ -181,78 +191,114 @@ def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
     return records
 
 
-class _Collector:
-    """Keeps the first problems of a file and counts the rest."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.kept, self.more = path, list[str](), 0
-
-    def __call__(self, sentence: str) -> None:
-        if len(self.kept) < _MOST:
-            self.kept.append(sentence)
-        else:
-            self.more += 1
-
-    def sentences(self) -> list[str]:
-        return self.kept + ([f"{self.path}: and {self.more:,} problems more"] if self.more else [])
-
-
-def check(data: Source, progress: Progress = silent) -> CheckReport:
-    """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
-
-    Memory stays small: files are read line by line (only question files, which are one JSON value, are not).
-    """
-    folder = data_dir(data)
-    found = [(path, kind) for each in _sets(folder) for path, kind in _kinds(each)]
-    problems: list[str] = []
-    checked: list[Checked] = []
-    unchecked: list[str] = []
-    for done, (path, kind) in enumerate(found, start=1):
-        if kind in CHECKS:
-            collect = _Collector(path)
-            rows = _guarded(path, kind, collect)
-            problems += collect.sentences()
-            checked.append(Checked(str(path), kind, rows))
-        elif kind == "unknown":
-            unchecked.append(str(path))
-        progress("checking", done, len(found))
-    problems += _unequal(checked)
-    sums = 0
-    for place in (folder, *_sets(folder)):
-        if (place / SUMS).is_file():
-            collect = _Collector(place / SUMS)
-            sums += check_sums(place, collect)
-            problems += collect.sentences()
-    return CheckReport(tuple(problems), tuple(checked), tuple(unchecked), sums)
-
-
-def _guarded(path: Path, kind: str, problem: Problem) -> int:
-    """The check of a kind; a file that cannot be opened at all is one more problem."""
+def kind_of(path: Path, aligned: bool | None = None) -> str:
+    """The kind of a file, see the table above; `aligned` says whether it is known to have parallel neighbours."""
+    name = plain_name(path)
+    if name == SUMS or name.endswith(".md") or re.match(r"(?i)(readme|licen[cs]e|copying|notice)\b", name):
+        return "notes"
     try:
-        return CHECKS[kind](path, problem)
-    except InputError as error:
-        problem(str(error))
-        return 0
+        if name.endswith(".conllu"):
+            return "treebank"
+        if name.endswith((".json", ".jsonl")):
+            return _json_kind(path)
+        lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
+    except InputError:
+        return "unknown"
+    if aligned if aligned is not None else path in _aligned_files(path.parent):
+        return "aligned"
+    return _text_kind(path, lines)
 
 
-def _unequal(checked: list[Checked]) -> list[str]:
-    """Files that should run parallel, line by line, and have different numbers of rows.
+def _ignore(sentence: str) -> None:
+    """Looking is not checking: what is wrong with the file is told when it is read."""
 
-    Those are `train.en` beside `train.de`, and inference sets `dev-en.tsv` beside `dev-de.tsv`.
-    """
-    groups: dict[tuple[str, str], list[Checked]] = {}
-    for each in checked:
-        path = Path(each.path)
-        if each.kind == "aligned":
-            stem = re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name)
-        elif each.kind == "inference" and languages_in(path, each.kind):
-            stem = path.stem.rpartition("-")[0]
-        else:
-            continue
-        groups.setdefault((str(path.parent), stem), []).append(each)
-    sentences = []
-    for (parent, stem), files in groups.items():
-        if len({each.rows for each in files}) > 1:
-            counts = ", ".join(f"{Path(each.path).name} has {each.rows:,}" for each in files)
-            sentences.append(f"{parent}: the files {stem}.* should have equally many lines: {counts}")
-    return sentences
+
+def _aligned_files(folder: Path) -> set[Path]:
+    return {path for files in aligned_sets(folder).values() for path in files.values()}
+
+
+def _json_kind(path: Path) -> str:
+    try:
+        with open_bytes(path) as file:
+            head = file.read(_HEAD)
+    except DAMAGED:
+        return "questions"  # so that a check says it is damaged
+    if b'"paragraphs"' in head:
+        return "questions"
+    return "inference" if any(f'"{name}"'.encode() in head for name in _PREMISE) else "unknown"
+
+
+def _text_kind(path: Path, lines: Sequence[str]) -> str:
+    filled = [line for line in lines if line.strip()]
+    if not filled:
+        return "lines"  # so that a check says it is empty
+    cells = lines[0].split("\t")
+    if len(cells) > 1 and header(cells) is not None:
+        return "table"
+    if any(name in cells for name in _PREMISE):
+        return "inference"
+    if _mostly(filled, lambda line: 2 <= len(line.split()) <= 4 and _TAG.fullmatch(line.split()[-1]) is not None):
+        return "tags"
+    if len(cells) == 3 and cells[-1].lower() in NLI:
+        return "inference"
+    named = languages_of(path)
+    if named is not None and len(cells) == len(named) and path.suffix != ".txt":
+        return "pairs"
+    if named is not None and len(named) == 2 and _mostly(filled, _is_word_pair):
+        return "dictionary"
+    is_text = plain_name(path).endswith(".txt") or language_of(path) is not None
+    return "lines" if is_text and len(cells) == 1 else "unknown"
+
+
+def _mostly(lines: Sequence[str], fits: Callable[[str], bool]) -> bool:
+    """Whether half of the lines or more fit, so that a slip in one does not hide what the file is."""
+    return 2 * sum(fits(line) for line in lines) >= len(lines)
+
+
+def _is_word_pair(line: str) -> bool:
+    return len(line.split("\t" if "\t" in line else None)) == 2
+
+
+def languages_in(path: Path, kind: str) -> tuple[str, ...]:
+    """The languages of a file, by its header or its name; empty where neither tells."""
+    if kind in ("notes", "unknown"):
+        return ()
+    if kind == "table":
+        columns = header(next(stream_lines(path, _ignore))[1].split("\t")) or []
+        return tuple(each for each in columns if each is not None)
+    if kind == "tags":
+        languages = tuple(_OWN_NAMES[part] for part in path.name.split(".") if part in _OWN_NAMES)
+        if languages:
+            return languages
+    if kind == "aligned":
+        return (code(plain_name(path).rpartition(".")[2]),)
+    language = language_of(path)
+    return languages_of(path) or ((language,) if language else ())
+
+
+def row_count(path: Path, kind: str) -> int:
+    """How many rows, by counting bytes: sentences, pairs, questions. Fast, and right for well-formed files."""
+    if kind == "treebank":
+        return sum(line.startswith(b"1\t") for line in _raw_lines(path))
+    if kind == "tags":
+        return sum(filled for filled, _ in groupby(_raw_lines(path), key=lambda line: bool(line.strip())))
+    if kind == "questions":
+        return sum(line.count(b'"question"') for line in _raw_lines(path))
+    lines = sum(1 for _ in _raw_lines(path))
+    return lines - 1 if kind == "table" or (kind == "inference" and _has_header(path)) else lines
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    """Lines as bytes, up to where a damaged archive ends: counting is not checking."""
+    with open_bytes(path) as file, suppress(*DAMAGED):
+        yield from file
+
+
+def _has_header(path: Path) -> bool:
+    cells = next(stream_lines(path, _ignore))[1].split("\t")
+    return any(name in cells for name in _PREMISE)
+
+
+def aligned_stem(path: Path) -> str:
+    """What line-aligned files have in common: `train` for `train.en.gz`."""
+    return re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name)

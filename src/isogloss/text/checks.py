@@ -1,147 +1,143 @@
-"""Checks of data files: each reads one kind of file line by line, tells every problem and gives the rows it found.
+"""Checks of a folder of data sets: every file is read by its own reader, and every problem is told.
 
-They use the readers' own streams with a callback that collects, so what passes here is what the readers accept.
+The readers take a callback for problems. Here it collects instead of raising, so what passes a check is what the
+readers accept. Beyond the readers, cells without text and tags that continue nothing are problems, and so are check
+sums that differ.
 """
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isogloss.text.kinds import LABELS, SUMS, TAG
-from isogloss.text.readers.conllu import stream_trees
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.text.catalog import SUMS, aligned_stem, data_dir, data_sets, files_by_kind, languages_in
+from isogloss.text.readers.conll import TaggedWord, stream_tagged, stream_trees
 from isogloss.text.readers.dictionaries import stream_pairs
-from isogloss.text.readers.lines import DAMAGED, Problem, open_bytes, stream_lines
-from isogloss.text.readers.names import languages_of
-from isogloss.text.readers.tables import stream_table, table_columns
+from isogloss.text.readers.inference import every_row
+from isogloss.text.readers.lines import Problem, Source, stream_lines
+from isogloss.text.readers.questions import every_question
+from isogloss.text.readers.tables import open_table
 
-NO_LABEL = "-"  # SNLI and OCNLI: the annotators did not agree
-_LABEL_COLUMNS = ("label", "entailment_label", "gold_label")
-
-
-def check_lines(path: Path, problem: Problem) -> int:
-    """UTF-8, not empty."""
-    return sum(1 for _ in stream_lines(path, problem))
+_MOST = 20  # problems told of one file
 
 
-def check_table(path: Path, problem: Problem) -> int:
-    """As many cells in each row as the header has, and no row without any text."""
-    columns, has_header = table_columns(path, None)
-    rows = 0
-    for number, cells in stream_table(path, len(columns), skip=int(has_header), problem=problem):
-        rows += 1
-        if not any(cell.strip() for cell in cells):
-            problem(f"{path}:{number}: no cell has text")
-    return rows
+@dataclass(frozen=True)
+class CheckedFile:
+    """One file that was read, and the rows it holds."""
+
+    path: str
+    kind: str
+    rows: int
 
 
-def check_pairs(path: Path, problem: Problem) -> int:
-    """As many cells in each row as the name has languages, each with text."""
-    rows = 0
-    for number, cells in stream_table(path, len(languages_of(path) or ()), problem=problem):
-        rows += 1
-        if not all(cell.strip() for cell in cells):
-            problem(f"{path}:{number}: an empty cell; both sides of a pair need text")
-    return rows
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found: problems as sentences with file and line, files read, files no check knows, sums compared."""
+
+    problems: tuple[str, ...]
+    checked: tuple[CheckedFile, ...]
+    unchecked: tuple[str, ...]
+    sums: int
 
 
-def check_treebank(path: Path, problem: Problem) -> int:
-    """Ten columns, words numbered in order, forms found in the text, one tree a sentence."""
-    return sum(1 for _ in stream_trees(path, problem))
+class _Collector:
+    """Keeps the first problems of a file and counts the rest."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.first, self.more = path, list[str](), 0
+
+    def __call__(self, sentence: str) -> None:
+        if len(self.first) < _MOST:
+            self.first.append(sentence)
+        else:
+            self.more += 1
+
+    def sentences(self) -> list[str]:
+        return self.first + ([f"{self.path}: and {self.more:,} problems more"] if self.more else [])
 
 
-def check_dictionary(path: Path, problem: Problem) -> int:
-    """Two words on each line."""
-    return sum(1 for _ in stream_pairs(path, problem))
+def check(data: Source, progress: Progress = silent) -> CheckReport:
+    """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
+
+    Memory stays small: files are read line by line (only question files, which are one JSON value, are not).
+
+    Args:
+        data: the folder of data sets.
+        progress: is told how many files are checked.
+    """
+    folder = data_dir(data)
+    files = [(path, kind) for each in data_sets(folder) for path, kind in files_by_kind(each)]
+    problems: list[str] = []
+    checked: list[CheckedFile] = []
+    for done, (path, kind) in enumerate(files, start=1):
+        if kind in READERS:
+            collect = _Collector(path)
+            checked.append(CheckedFile(str(path), kind, _count_rows(path, kind, collect)))
+            problems += collect.sentences()
+        progress("checking", done, len(files))
+    problems += _unequal(checked)
+    sums = 0
+    for each in (folder, *data_sets(folder)):
+        if (each / SUMS).is_file():
+            collect = _Collector(each / SUMS)
+            sums += _check_sums(each, collect)
+            problems += collect.sentences()
+    unchecked = tuple(str(path) for path, kind in files if kind == "unknown")
+    return CheckReport(tuple(problems), tuple(checked), unchecked, sums)
 
 
-def check_tags(path: Path, problem: Problem) -> int:
-    """Equally many columns everywhere; tags are O, B-x or I-x, and I-x continues an x."""
-    sentences, width, before = 0, 0, ""
-    for number, line in stream_lines(path, problem):
-        fields = line.split("\t") if "\t" in line else line.split(" ")
-        if not line.strip():
-            before = ""
-            continue
-        sentences += before == ""
-        width = width or len(fields)
-        tag = fields[-1].strip()
-        if len(fields) != width:
-            problem(f"{path}:{number}: {len(fields)} columns where the lines before have {width}")
-        elif not TAG.fullmatch(tag):
-            problem(f"{path}:{number}: tag {tag!r} where O, B-... or I-... was expected")
-        elif tag.startswith("I-") and before[1:] != tag[1:]:
-            problem(f"{path}:{number}: {tag} continues nothing; an entity begins with B{tag[1:]}")
-        before = tag or "O"
-    return sentences
-
-
-def check_inference(path: Path, problem: Problem) -> int:
-    """Premise, hypothesis and one of the three labels (or `-`) in each row."""
-    rows = _inference_json(path, problem) if ".json" in path.name else _inference_table(path, problem)
-    count = 0
-    for number, premise, hypothesis, label in rows:
-        count += 1
-        if not (premise.strip() and hypothesis.strip()):
-            problem(f"{path}:{number}: a premise or hypothesis without text")
-        if label.lower() not in LABELS and label != NO_LABEL:
-            problem(f"{path}:{number}: label {label!r} where {', '.join(sorted(LABELS))} or - was expected")
-    return count
-
-
-def _inference_table(path: Path, problem: Problem) -> Iterator[tuple[int, str, str, str]]:
-    first = next(stream_lines(path))[1].split("\t")
-    label = next((first.index(name) for name in _LABEL_COLUMNS if name in first), None)
-    premise = next((first.index(name) for name in ("sentence1", "sentence_A", "premise") if name in first), 0)
-    skip = 0 if label is None else 1
-    for number, cells in stream_table(path, len(first), skip=skip, problem=problem):
-        yield number, cells[premise], cells[premise + 1], cells[2 if label is None else label]
-
-
-def _inference_json(path: Path, problem: Problem) -> Iterator[tuple[int, str, str, str]]:
-    for number, line in stream_lines(path, problem):
-        try:
-            row = json.loads(line)
-            yield number, str(row["sentence1"]), str(row["sentence2"]), str(row["label"])
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            problem(f"{path}:{number}: no JSON object with sentence1, sentence2 and label ({error})")
-
-
-def check_questions(path: Path, problem: Problem) -> int:
-    """SQuAD-like JSON whose answers stand in the context where they say."""
+def _count_rows(path: Path, kind: str, problem: Problem) -> int:
+    """How many rows the reader of a kind gives; a file that cannot be opened at all is one more problem."""
     try:
-        with open_bytes(path) as file:
-            articles = json.loads(file.read())["data"]
-        return sum(_check_article(path, article, problem) for article in articles)
-    except json.JSONDecodeError as error:
-        problem(f"{path}:{error.lineno}: not valid JSON ({error.msg})")
-    except DAMAGED as error:
-        problem(f"{path}: the compressed file is damaged or cut short ({error}); fetch it again")
-    except (UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        problem(f"{path}: not SQuAD-like, expected 'data', 'paragraphs', 'qas' and 'answers' ({error})")
-    return 0
+        return sum(1 for _ in READERS[kind](path, problem))
+    except InputError as error:
+        problem(str(error))
+        return 0
 
 
-def _check_article(path: Path, article: dict[str, Any], problem: Problem) -> int:
-    questions = 0
-    for paragraph in article.get("paragraphs", ()):
-        for question in paragraph.get("qas", ()):
-            questions += 1
-            where = f"{path}: question {question.get('id')}"
-            if not str(question.get("question", "")).strip():
-                problem(f"{where} has no text")
-            for answer in question.get("answers", ()):
-                text, start = answer.get("text", ""), answer.get("answer_start", -1)
-                found = paragraph.get("context", "")[start : start + len(text)] if start >= 0 else None
-                if not text or found != text:
-                    problem(f"{where}: the answer {text!r} is not at character {start} of its context")
-    return questions
+def _table_rows(path: Path, problem: Problem) -> Iterator[list[str]]:
+    """Rows of a table; one without any text is a problem, and where there is no header, so is an empty cell."""
+    table = open_table(path)
+    for number, cells in table.rows(problem=problem):
+        filled = [bool(cell.strip()) for cell in cells]
+        if not any(filled):
+            problem(f"{path}:{number}: no cell has text")
+        elif not table.has_header and not all(filled):
+            problem(f"{path}:{number}: an empty cell; both sides of a pair need text")
+        yield cells
 
 
-def check_sums(folder: Path, problem: Problem) -> int:
+def _tagged_sentences(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
+    """Sentences whose tags are O, B-x or I-x; an I-x that continues no x is a problem."""
+    for words in stream_tagged(path, problem):
+        before = ""
+        for number, _, tag in words:
+            if tag.startswith("I-") and before[1:] != tag[1:]:
+                problem(f"{path}:{number}: {tag} continues nothing; an entity begins with B{tag[1:]}")
+            before = tag
+        yield words
+
+
+READERS: dict[str, Callable[[Path, Problem], Iterable[Any]]] = {
+    "lines": stream_lines,
+    "aligned": stream_lines,
+    "table": _table_rows,
+    "pairs": _table_rows,
+    "treebank": stream_trees,
+    "dictionary": stream_pairs,
+    "tags": _tagged_sentences,
+    "inference": every_row,
+    "questions": every_question,
+}
+"""What reads each kind of file row by row and tells every problem."""
+
+
+def _check_sums(folder: Path, problem: Problem) -> int:
     """Every file listed in the folder's SHA256SUMS is there and has its sum; the number of files compared."""
-    listed = 0
+    compared = 0
     for number, line in stream_lines(folder / SUMS, problem):
         if not line.strip():
             continue
@@ -152,22 +148,32 @@ def check_sums(folder: Path, problem: Problem) -> int:
         elif not path.is_file():
             problem(f"{folder / SUMS}:{number}: {name.strip()} is not there")
         else:
-            listed += 1
+            compared += 1
             with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if found != expected.lower():
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            if actual != expected.lower():
                 problem(f"{path}: its SHA-256 sum is not the one in {SUMS}; fetch it again")
-    return listed
+    return compared
 
 
-CHECKS: dict[str, Callable[[Path, Problem], int]] = {
-    "lines": check_lines,
-    "aligned": check_lines,
-    "table": check_table,
-    "pairs": check_pairs,
-    "treebank": check_treebank,
-    "dictionary": check_dictionary,
-    "tags": check_tags,
-    "inference": check_inference,
-    "questions": check_questions,
-}
+def _unequal(checked: Iterable[CheckedFile]) -> list[str]:
+    """Files that should run parallel, line by line, and have different numbers of rows.
+
+    Those are `train.en` beside `train.de`, and inference sets `dev-en.tsv` beside `dev-de.tsv`.
+    """
+    groups: dict[tuple[str, str], list[CheckedFile]] = {}
+    for each in checked:
+        path = Path(each.path)
+        if each.kind == "aligned":
+            stem = aligned_stem(path)
+        elif each.kind == "inference" and languages_in(path, each.kind):
+            stem = path.stem.rpartition("-")[0]
+        else:
+            continue
+        groups.setdefault((str(path.parent), stem), []).append(each)
+    sentences = []
+    for (parent, stem), files in groups.items():
+        if len({each.rows for each in files}) > 1:
+            counts = ", ".join(f"{Path(each.path).name} has {each.rows:,}" for each in files)
+            sentences.append(f"{parent}: the files {stem}.* should have equally many lines: {counts}")
+    return sentences

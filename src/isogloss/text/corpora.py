@@ -5,14 +5,17 @@ a treebank meet the subwords of any tokenizer: both sides are intervals over the
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isogloss.errors import InputError
+from isogloss.text.languages import plain
+from isogloss.text.sampling import hash_fraction
 
 Span = tuple[int, int]
 Link = tuple[int, int]
+Links = Mapping[tuple[str, str], Sequence[Sequence[Link]]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Corpus:
         digest = hashlib.sha256(self.language.encode())
         for sentence in self.sentences:
             digest.update(sentence.encode("utf-8", "surrogatepass") + b"\n")
-        digest.update(b"" if self.words is None else repr([list(map(tuple, one)) for one in self.words]).encode())
+        digest.update(b"" if self.words is None else repr([list(map(tuple, row)) for row in self.words]).encode())
         return digest.hexdigest()
 
     def take(self, rows: Sequence[int]) -> "Corpus":
@@ -66,7 +69,7 @@ class Bitext:
     """
 
     corpora: tuple[Corpus, ...]
-    links: Mapping[tuple[str, str], Sequence[Sequence[Link]]] = field(default_factory=dict)
+    links: Links = field(default_factory=dict)
     name: str = ""
     dropped: int = 0
 
@@ -104,7 +107,7 @@ class Bitext:
     def fingerprint(self) -> str:
         """A hash of all sides and links."""
         digest = hashlib.sha256("".join(corpus.fingerprint for corpus in self.corpora).encode())
-        digest.update(repr(sorted((pair, [list(one) for one in rows]) for pair, rows in self.links.items())).encode())
+        digest.update(repr(sorted((pair, [list(row) for row in rows]) for pair, rows in self.links.items())).encode())
         return digest.hexdigest()
 
     def __getitem__(self, language: str) -> Corpus:
@@ -118,26 +121,6 @@ class Bitext:
         """The rows at these numbers, in this order, with their links."""
         links = {pair: [each[row] for row in rows] for pair, each in self.links.items()}
         return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
-
-
-def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
-    """Parallel text as recipes are given it: bitexts, and before them corpora one by one, the sides of one more."""
-    for one in given:
-        if not isinstance(one, Bitext | Corpus):
-            raise InputError(f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {_shortened(one)}")
-    corpora = tuple(one for one in given if isinstance(one, Corpus))
-    return [*([Bitext(corpora)] if corpora else []), *(one for one in given if isinstance(one, Bitext))]
-
-
-def check_corpus(given: Any) -> None:
-    """Sentences alone do not tell their language, and with it their words."""
-    if not isinstance(given, Corpus):
-        raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {_shortened(given)}")
-
-
-def _shortened(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:56]} ..."
 
 
 @dataclass(frozen=True)
@@ -156,3 +139,104 @@ class Lexicon:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """The pairs in order."""
         return iter(self.pairs)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the languages and the pairs."""
+        return hashlib.sha256(repr((self.source, self.target, list(self.pairs))).encode()).hexdigest()
+
+
+def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
+    """Parallel text as recipes are given it: bitexts, and before them corpora one by one, the sides of one more."""
+    for item in given:
+        if not isinstance(item, Bitext | Corpus):
+            raise InputError(
+                f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {_shortened(item)}"
+            )
+    corpora = tuple(item for item in given if isinstance(item, Corpus))
+    return [*([Bitext(corpora)] if corpora else []), *(item for item in given if isinstance(item, Bitext))]
+
+
+def check_corpus(given: Any) -> None:
+    """Refuse anything but a `Corpus`: sentences alone do not say their language, and with it their words."""
+    if not isinstance(given, Corpus):
+        raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {_shortened(given)}")
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:56]} ..."
+
+
+def assemble_bitext(corpora: Sequence[Corpus], name: str, *, links: Links | None = None, dropped: int = 0) -> Bitext:
+    """A bitext of the rows that have text on every side.
+
+    An empty cell is how many data sets write "not translated". Such a row says nothing about how languages
+    meet, so it is left out on every side, and its word links with it.
+
+    Args:
+        corpora: the sides, equally long; two or more.
+        name: the name of the bitext, for tables and messages.
+        links: word links of every row of `corpora`.
+        dropped: rows that were left out before; those left out here are added to `Bitext.dropped`.
+    """
+    if len(corpora) < 2:
+        raise InputError(f"{name}: a bitext needs two languages or more, here {', '.join(c.language for c in corpora)}")
+    bitext = Bitext(tuple(corpora), links or {}, name, dropped)
+    rows = [row for row, cells in enumerate(zip(*corpora, strict=True)) if all(c and not c.isspace() for c in cells)]
+    if not rows:
+        raise InputError(f"{name}: no row has text in every one of {', '.join(bitext.languages)}")
+    if len(rows) == bitext.rows:
+        return bitext
+    return replace(bitext.take(rows), dropped=dropped + bitext.rows - len(rows))
+
+
+def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
+    """A bitext of `language` and itself (`en` and `en2`): different sentences that share a translation in some bitext.
+
+    Conneau, Wu et al. (2020) compare English with English by a text and its back-translation through French. Where
+    nothing translates, a collection of translations has pairs of its own: "I am tired." and "I'm exhausted." may both
+    stand beside "Je suis fatigué.". That is looser than a back-translation, whose every sentence has one source.
+
+    Sentences that differ in case, spaces and punctuation alone count as the same, and each is in at most one pair.
+    Pairs come in the order of the texts; which sentence of a pair comes first is decided by a hash of both, not by the
+    order of a sorted file. The same texts always give the same pairs.
+
+    Args:
+        bitexts: texts that all have `language` among their sides.
+        language: the language whose sentences are paired.
+
+    >>> french = Corpus("fr", ["C'est tard.", "C'est tard.", "Oui."])
+    >>> pairs = paraphrases([Bitext((Corpus("en", ["It is late.", "It's late!", "Yes."]), french))])
+    >>> sorted(corpus.sentences[0] for corpus in pairs), pairs.languages
+    (['It is late.', "It's late!"], ('en', 'en2'))
+    """
+    short = plain(language)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for bitext in bitexts:
+        for other in bitext:
+            if other.language != short:
+                for sentence, translation in zip(bitext[short], other, strict=True):
+                    groups.setdefault((other.language, translation), []).append(sentence)
+    used: set[str] = set()
+    pairs: list[tuple[str, str]] = []
+    for sentences in groups.values():
+        waiting = ""
+        for sentence in sentences:
+            if (key := _letters(sentence)) in used or not key:
+                continue
+            if not waiting:
+                waiting = sentence
+            elif key != _letters(waiting):
+                used |= {key, _letters(waiting)}
+                in_order = hash_fraction(f"{waiting}\n{sentence}") < 0.5
+                pairs.append((waiting, sentence) if in_order else (sentence, waiting))
+                waiting = ""
+    if not pairs:
+        raise InputError(f"no two sentences of {short} share a translation in the texts given; give larger ones")
+    first, second = map(list, zip(*pairs, strict=True))
+    return Bitext((Corpus(short, first), Corpus(f"{short}2", second)), name=f"paraphrases.{short}")
+
+
+def _letters(sentence: str) -> str:
+    return "".join(letter for letter in sentence.casefold() if letter.isalnum())

@@ -26,7 +26,7 @@ _STOP: Concept = "stop"
 
 
 @dataclass(frozen=True)
-class Meaning:
+class SentenceMeaning:
     """What a sentence says, before any language: subject and object are (article, adjective or none, noun)."""
 
     subject: Phrase
@@ -59,12 +59,12 @@ def _noun_phrase(chance: random.Random) -> Phrase:
     return (_choose(chance, "article"), *adjective, _choose(chance, "noun"))
 
 
-def _meaning(chance: random.Random) -> Meaning:
+def _meaning(chance: random.Random) -> SentenceMeaning:
     adverb = (_choose(chance, "adverb"),) if chance.random() < 0.3 else ()
     subject = _noun_phrase(chance)
     while (other := _noun_phrase(chance))[-1] == subject[-1]:  # a noun said twice would leave its link open
         pass
-    return Meaning(subject, (_choose(chance, "verb"), *adverb), other)
+    return SentenceMeaning(subject, (_choose(chance, "verb"), *adverb), other)
 
 
 def _word(chance: random.Random, consonants: Sequence[str], vowels: Sequence[str]) -> str:
@@ -88,7 +88,7 @@ def grammar(language: str, seed: int = 0) -> Grammar:
     return Grammar(words, chance.choice(_ORDERS), chance.random() < 0.5, chance.random() < 0.7)
 
 
-def _say(meaning: Meaning, speech: Grammar) -> list[tuple[int, Concept]]:
+def _say(meaning: SentenceMeaning, speech: Grammar) -> list[tuple[int, Concept]]:
     """The concepts in the order the language says them, each with its number in the meaning."""
     parts: dict[str, list[tuple[int, Concept]]] = {}
     number = 0
@@ -143,8 +143,8 @@ def _links(
     """Words that say the same part of the meaning."""
     rows = []
     for left, right in zip(first, other, strict=True):
-        places = {number: place for place, (number, _) in enumerate(right)}
-        rows.append([(place, places[number]) for place, (number, _) in enumerate(left) if number in places])
+        said = {number: word for word, (number, _) in enumerate(right)}
+        rows.append([(word, said[number]) for word, (number, _) in enumerate(left) if number in said])
     return rows
 
 

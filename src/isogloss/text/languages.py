@@ -8,6 +8,7 @@ otherwise. Codes of a large variety fold into the language they stand for in tho
 """
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from isogloss.errors import InputError
@@ -85,8 +86,8 @@ def is_code(text: str) -> bool:
 def _lookup(text: str) -> str | None:
     again = _AGAIN.fullmatch(text)
     if again:
-        found = _lookup(again.group(1))
-        return None if found is None else found + again.group(2)
+        short = _lookup(again.group(1))
+        return None if short is None else short + again.group(2)
     tagged = _TAGGED.fullmatch(text)
     short = (tagged.group(1) if tagged else text).lower()
     if _LOCAL.fullmatch(short):
@@ -99,13 +100,13 @@ def code(text: str) -> str:
 
     A number behind it names the same language again: `code("eng2")` is `"en2"`, which a text can have beside `en`.
     """
-    found = _lookup(text)
-    if found is None:
+    short = _lookup(text)
+    if short is None:
         raise InputError(
             f"unknown language code {text!r}; expected ISO 639-1 such as 'nl' or ISO 639-3 such as 'nld' "
             "(qaa..qtz for invented languages)"
         )
-    return found
+    return short
 
 
 def plain(text: str) -> str:
@@ -116,10 +117,44 @@ def plain(text: str) -> str:
 def name(text: str) -> str:
     """The English name: `name("nld")` is `"Dutch"`, `name("en2")` is `"English 2"`."""
     short = plain(text)
-    found = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
-    return " ".join((found, *code(text)[len(short) :]))
+    english = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
+    return " ".join((english, *code(text)[len(short) :]))
 
 
 def short_name(text: str) -> str:
     """The same, but an invented language is called by its code: `short_name("qaa")` is `"qaa"`."""
     return text if _LOCAL.fullmatch(text) else name(text)
+
+
+def checked_codes(languages: Sequence[str] | None) -> tuple[str, ...] | None:
+    """The languages a user chose as canonical codes: an unknown code or a repeated one is an InputError.
+
+    Args:
+        languages: codes of any known standard; None, which is returned as it is, means that no choice was made.
+    """
+    if languages is None:
+        return None
+    if isinstance(languages, str):
+        raise InputError(f"languages must be a list such as ('en', 'nl'), not the text {languages!r}")
+    codes = tuple(code(each) for each in languages)
+    twice = sorted({each for each in codes if codes.count(each) > 1})
+    if twice:
+        raise InputError(
+            f"languages lists {', '.join(twice)} twice: {', '.join(languages)}; a language that stands in a text twice "
+            f"has a number the second time, as in {twice[0]},{plain(twice[0])}2"
+        )
+    return codes
+
+
+def pick_languages(wanted: Sequence[str] | None, available: Sequence[str], *, where: object) -> list[str]:
+    """The wanted languages in their order, or all available ones; a missing one is an InputError.
+
+    Args:
+        wanted: canonical codes, or None for all of `available`.
+        available: the canonical codes to choose from.
+        where: the file or folder, for the message.
+    """
+    missing = [each for each in wanted or () if each not in available]
+    if missing:
+        raise InputError(f"{where} has no language {', '.join(missing)}; it has {', '.join(available)}")
+    return list(available if wanted is None else wanted)

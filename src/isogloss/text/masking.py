@@ -4,16 +4,25 @@ Of each row a fixed share of the content tokens is chosen, uniformly and without
 by the mask in 80% of cases, by a random word in 10%, and left as it is in 10% (Devlin et al. 2019), so that the model
 has to keep a meaning for every token it reads and not only for the masks.
 
-Shapes depend on the length alone and nothing is read back to the host: a compiled step sees the same shapes each time,
-and a GPU never waits. Training draws new masks at each step; evaluation gives a generator of a fixed seed instead.
+There are two functions for the one rule. `mask` is for training and for rows of equal length: shapes depend on the
+length alone and nothing is read back to the host, so a compiled step sees the same shapes each time, and a GPU never
+waits. Training draws new masks at each step; evaluation gives a generator of a fixed seed instead.
+
+`fixed_masks` is for the evaluation of sentences that lie end to end. An evaluation compares a model with itself a
+thousand steps ago, so the masks must be the same both times; and with itself on another machine, where batches are
+larger and sentences come in another order. A generator that is read token by token would tie each mask to all that was
+drawn before it. Here every draw is looked up instead: a hash of the seed, the sentence's number and the token's
+position (the finaliser of splitmix64, Steele et al. 2014) is its random number.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.text.sampling import splitmix
 
 IGNORE = -100
 
@@ -45,24 +54,32 @@ def mask(
 ) -> Masked:
     """Choose tokens to predict in each row, and replace them.
 
-    ids (rows, length) long; content (rows, length) bool: what may be chosen, never special tokens or padding. pool
-    (m,): the ids random words are drawn from, on the device of `ids`, as the generator is. A row with c content tokens
-    has max(1, round(share * c)) of them chosen, none where c = 0; there are always k = slots(length, share) slots,
-    however few a row uses, and what an unused slot points at stays as it is. The shares `masked` and `random` of the
-    chosen are expected values: each token is drawn on its own.
+    A row with c content tokens has max(1, round(share * c)) of them chosen, none where c = 0. There are always
+    k = slots(length, share) slots, however few a row uses, and what an unused slot points at stays as it is.
 
-    starts (rows, length) bool: where words begin. With it the pieces of a word are chosen together, so that no word can
-    be told from its own other pieces; the last word chosen in a row may be cut, to keep the share exact.
+    Args:
+        ids: (rows, length) long.
+        content: (rows, length) bool, what may be chosen: never special tokens or padding.
+        mask_id: the id of the mask.
+        pool: (m,), the ids random words are drawn from, on the device of `ids`.
+        generator: the source of chance, on the device of `ids`.
+        share: how many of the content tokens are chosen.
+        masked: expected share of the chosen that become the mask; each token is drawn on its own.
+        random: expected share of the chosen that become a random word.
+        starts: (rows, length) bool, where words begin. With it the pieces of a word are chosen together, so that no
+            word can be guessed from its own other pieces; the last word chosen in a row may be cut, to keep the share
+            exact.
 
     >>> ids, content = torch.tensor([[2, 7, 8, 9, 3]]), torch.tensor([[False, True, True, True, False]])
     >>> everything = dict(pool=torch.tensor([7, 8, 9]), generator=torch.Generator().manual_seed(0), share=1, masked=1)
-    >>> found = mask(ids, content, mask_id=4, random=0, **everything)
-    >>> found.inputs
+    >>> rows = mask(ids, content, mask_id=4, random=0, **everything)
+    >>> rows.inputs
     tensor([[2, 4, 4, 4, 3]])
-    >>> sorted(found.labels[0].tolist())
+    >>> sorted(rows.labels[0].tolist())
     [-100, -100, 7, 8, 9]
     """
-    _check(ids, content, pool, share, masked, random)
+    _check_shapes(ids, content, pool)
+    _check_shares(share, masked, random)
     device = ids.device
     k = slots(ids.shape[1], share)
     draw = torch.rand(ids.shape, generator=generator, device=device)
@@ -98,8 +115,8 @@ def slots(length: int, share: float = 0.15) -> int:
     return max(1, round(share * length))
 
 
-def _check(ids: Tensor, content: Tensor, pool: Tensor, share: float, masked: float, random: float) -> None:
-    """Shapes and shares only: to look at the values would make a GPU wait."""
+def _check_shapes(ids: Tensor, content: Tensor, pool: Tensor) -> None:
+    """Refuse wrong shapes; looking at the values would make a GPU wait."""
     if ids.ndim != 2 or content.shape != ids.shape or content.dtype != torch.bool:
         raise InputError(
             "masking takes ids (rows, length) and content, bool, of the same shape; "
@@ -110,7 +127,85 @@ def _check(ids: Tensor, content: Tensor, pool: Tensor, share: float, masked: flo
             "masking needs rows of at least one token and a pool of at least one id to draw random words from; "
             f"ids are {tuple(ids.shape)}, the pool {tuple(pool.shape)}"
         )
+
+
+def _check_shares(share: float, masked: float, random: float) -> None:
     if not 0 < share <= 1:
         raise InputError(f"the share of tokens to mask must be above 0 and at most 1, not {share}")
     if masked < 0 or random < 0 or masked + random > 1 + 1e-9:
         raise InputError(f"of the chosen tokens {masked} masked and {random} random are no shares of a whole")
+
+
+def fixed_masks(
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    content: np.ndarray,
+    mask_id: int,
+    pool: np.ndarray,
+    seed: int,
+    share: float = 0.15,
+    masked: float = 0.8,
+    random: float = 0.1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose tokens to predict in each sentence by its number and its tokens alone, and replace them.
+
+    A sentence with c content tokens has max(1, round(share * c)) of them chosen, none where c = 0.
+
+    Args:
+        ids: (tokens,), sentences end to end.
+        lengths: (sentences,).
+        content: (tokens,) bool, what may be chosen.
+        mask_id: the id of the mask.
+        pool: (m,), the ids random words are drawn from.
+        seed: other masks for another seed.
+        share: how many of the content tokens are chosen.
+        masked: share of the chosen that become the mask.
+        random: share of the chosen that become a random word.
+
+    Returns:
+        What the model reads, (tokens,), and which positions are to be predicted, (tokens,) bool.
+
+    >>> ids, content = np.array([2, 7, 8, 3, 2, 9, 3]), np.array([0, 1, 1, 0, 0, 1, 0], dtype=bool)
+    >>> everything = dict(content=content, pool=np.array([7]), seed=0, share=1, masked=1, random=0)
+    >>> inputs, chosen = fixed_masks(ids, np.array([4, 3]), mask_id=4, **everything)
+    >>> inputs.tolist()
+    [2, 4, 4, 3, 2, 4, 3]
+    >>> np.flatnonzero(chosen).tolist()
+    [1, 2, 5]
+    """
+    _check_shares(share, masked, random)
+    if len(pool) == 0:
+        raise InputError("masking needs a pool of at least one id to draw random words from, and it is empty")
+    sentence = np.repeat(np.arange(len(lengths)), lengths)  # (tokens,)
+    position = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (tokens,)
+    counts = np.bincount(sentence[content], minlength=len(lengths))  # (sentences,)
+    wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts)
+
+    candidates = np.flatnonzero(content)
+    draw = draws(seed, sentence[candidates], position[candidates], kind=0)
+    order = candidates[np.lexsort((draw, sentence[candidates]))]  # sentence by sentence, the least draw first
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.zeros(len(ids), dtype=bool)
+    chosen[order[rank < np.repeat(wanted, counts)]] = True
+
+    where = sentence[chosen], position[chosen]
+    kind, word = draws(seed, *where, kind=1), draws(seed, *where, kind=2)
+    words = pool[(word * len(pool)).astype(np.int64)]
+    inputs = ids.copy()
+    inputs[chosen] = np.where(kind < masked, mask_id, np.where(kind < masked + random, words, ids[chosen]))
+    return inputs, chosen
+
+
+def draws(seed: int, sentence: np.ndarray, position: np.ndarray, *, kind: int) -> np.ndarray:
+    """A number in [0, 1) for each token, (tokens,) float64: the same for the same seed, sentence, position and kind.
+
+    >>> first, second = draws(0, np.array([5, 6]), np.array([1, 1]), kind=0).tolist()
+    >>> first == draws(0, np.array([5]), np.array([1]), kind=0).item(), first == second
+    (True, False)
+    """
+    key = np.array([seed, kind], dtype=np.uint64)
+    state = splitmix(splitmix(key[:1]) ^ key[1:])
+    for coordinate in (sentence, position):
+        state = splitmix(state ^ coordinate.astype(np.uint64))
+    return (state >> np.uint64(11)).astype(np.float64) * 2.0**-53

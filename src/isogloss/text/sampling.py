@@ -1,14 +1,21 @@
-"""Which stretches of text a training step sees: a pure function of the seed and the step.
+"""Which text is held out, and which of the rest a training step sees: pure functions of the text, the seed, the step.
+
+Held-out text is decided by the text itself. A paragraph has a number in [0, 1) made from a hash of its characters, and
+a share that is held out is an interval of these numbers: the same paragraph is in or out whatever file, order or run
+it comes in, on every machine, and copies of it go the same way.
 
 Rows are numbered through the whole of training. Row g is of the language in whose interval of [0, 1) the number
 (u + g / golden ratio) mod 1 falls, intervals as long as the languages' shares. Such a sequence fills [0, 1) evenly
 (Weyl), so every batch has nearly the wanted mixture. Within a language, stretches are visited in a random order
-without repeats; each epoch has a new order and new cutting points.
+without repeats; each epoch has a new order and new cutting points. Pairs of translations are drawn in the same way.
 
 A run can so be resumed at any step, and a process can work out its part of a batch, without any state being kept.
 """
 
+import hashlib
+import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +23,23 @@ from isogloss.errors import InputError
 
 _TURN = 2**64  # a whole turn of the sequence: uint64 wraps around by itself
 _STRIDE = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
+_ROUNDS = 4
+
+
+def hash_fraction(paragraph: str) -> float:
+    """A number in [0, 1) made from a paragraph: evenly spread, the same for ever; spacing does not matter.
+
+    >>> hash_fraction("The cat sleeps.") == hash_fraction("  The  cat sleeps. ")
+    True
+    """
+    text = " ".join(unicodedata.normalize("NFC", paragraph).split())
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, person=b"isogloss").digest()
+    return int.from_bytes(digest, "big") / 2**64
+
+
+def held_out(paragraph: str, share: float) -> bool:
+    """Whether a paragraph belongs to the share that is held out for evaluation and never trained on."""
+    return hash_fraction(paragraph) < share
 
 
 def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:
@@ -34,12 +58,13 @@ def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:
 class Mixture:
     """Of which group each row of training is, and the how-manieth of that group it is.
 
-    weights: shares of the groups. turn: where the sequence begins, a number below 2^64. The running counts only save
-    time; no answer depends on what was asked before.
+    weights: shares of the groups. The running counts only save time; no answer depends on what was asked before.
     """
 
-    def __init__(self, weights: Mapping[str, float], turn: int) -> None:
-        self._start = turn
+    def __init__(self, weights: Mapping[str, float], *, seed: int) -> None:
+        # No group has the number len(weights), so this draw is apart from those of groups.
+        chance = np.random.default_rng([seed, len(weights)])
+        self._start = int(chance.integers(_TURN, dtype=np.uint64, endpoint=False))
         ends = np.cumsum(list(weights.values()))
         self._ends = [min(int(float(end) * _TURN), _TURN) for end in ends[:-1]] + [_TURN]
         self._borders = np.array(self._ends[:-1], dtype=np.uint64)
@@ -50,8 +75,8 @@ class Mixture:
         first = step * batch
         after = list(self.before(first))
         numbers = np.arange(first, first + batch, dtype=np.uint64)
-        places = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
-        groups = np.searchsorted(self._borders, places, side="right").astype(np.int64)
+        points = np.uint64(self._start) + numbers * np.uint64(_STRIDE)
+        groups = np.searchsorted(self._borders, points, side="right").astype(np.int64)
         within = np.empty(batch, dtype=np.int64)
         for group in range(len(after)):
             mine = np.flatnonzero(groups == group)
@@ -71,8 +96,13 @@ class Mixture:
 class Sampler:
     """Rows of training text for any step.
 
-    tokens: how many token ids each language has. length: tokens in a row. The orders it keeps only save time; no
-    answer depends on what was asked before.
+    The orders it keeps only save time; no answer depends on what was asked before.
+
+    Args:
+        tokens: how many token ids each language has.
+        length: tokens in a row.
+        exponent: a language is drawn in proportion to its tokens to this power.
+        seed: another order for another seed.
 
     >>> sampler = Sampler({"en": 1_000, "nl": 500}, length=100, seed=0)
     >>> languages, starts = sampler.rows(0, 4)
@@ -94,9 +124,9 @@ class Sampler:
         self.length = length
         self._tokens = list(tokens.values())
         self._seed = seed
-        self._rows = [max(1, count // length - 1) for count in self._tokens]  # of an epoch
-        self._mixture = Mixture(self.shares, turn_of(seed, len(tokens)))
-        self._orders: dict[int, dict[int, np.ndarray]] = {number: {} for number in range(len(tokens))}
+        self._rows = np.array([max(1, count // length - 1) for count in self._tokens])  # of an epoch
+        self._mixture = Mixture(self.shares, seed=seed)
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and its order
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Language number and start position of every row of a step, (batch,) int64 each.
@@ -104,48 +134,103 @@ class Sampler:
         A row is `ids[start : start + length]` of its language; languages are numbered in the order of `tokens`.
         """
         languages, numbers = self._mixture.rows(step, batch)
+        epochs, positions = np.divmod(numbers, self._rows[languages])
         starts = np.empty(batch, dtype=np.int64)
-        for language in range(len(self.languages)):
-            mine = np.flatnonzero(languages == language)
-            if len(mine):
-                starts[mine] = self._stretches(language, int(numbers[mine[0]]), len(mine))
+        for language, epoch in sorted({*zip(languages.tolist(), epochs.tolist(), strict=True)}):
+            mine = (languages == language) & (epochs == epoch)
+            starts[mine] = self._order(language, epoch)[positions[mine]]
         return languages, starts
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each language's text has been seen before this step."""
         counts = self._mixture.before(step * batch)
-        return {name: counts[i] / self._rows[i] for i, name in enumerate(self.languages)}
-
-    def _stretches(self, language: int, done: int, count: int) -> np.ndarray:
-        """Starts of the next `count` rows of a language after `done` of them, (count,)."""
-        size = self._rows[language]
-        parts = []
-        while count:
-            epoch, place = divmod(done, size)
-            part = self._order(language, epoch)[place : place + count]
-            parts.append(part)
-            done, count = done + len(part), count - len(part)
-        return np.concatenate(parts)
+        return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self.languages)}
 
     def _order(self, language: int, epoch: int) -> np.ndarray:
         """Starts of a language's rows in the order of this epoch, (rows of an epoch,)."""
-        kept = self._orders[language]
-        if epoch not in kept:
+        if self._orders.get(language, (-1,))[0] != epoch:
             random = np.random.default_rng([self._seed, language, epoch])
-            spare = self._tokens[language] - self.length * self._rows[language]
-            offset = int(random.integers(spare + 1))
-            kept.clear()
-            kept[epoch] = offset + self.length * random.permutation(self._rows[language])
-        return kept[epoch]
+            rows = int(self._rows[language])
+            offset = int(random.integers(self._tokens[language] - self.length * rows + 1))
+            self._orders[language] = epoch, offset + self.length * random.permutation(rows)
+        return self._orders[language][1]
 
 
-def turn_of(seed: int, groups: int) -> int:
-    """Where a `Mixture` begins; no group has the number `groups`, so this draw is apart from those of groups."""
-    return int(np.random.default_rng([seed, groups]).integers(_TURN, dtype=np.uint64, endpoint=False))
+class PairSampler:
+    """Pairs of translations for any step; memory does not grow with the text.
+
+    Within a group an epoch sees every pair once, in a new order.
+
+    Args:
+        sizes: pairs of each group (`en-nl`).
+        exponent: a group is drawn in proportion to its size to this power.
+        seed: another order for another seed.
+    """
+
+    def __init__(self, sizes: dict[str, int], *, exponent: float, seed: int) -> None:
+        self.groups, self._sizes, self._seed = list(sizes), np.array(list(sizes.values()), dtype=np.int64), seed
+        self._mixture = Mixture(shares(sizes, exponent=exponent), seed=seed)
+
+    def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Group and pair number of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
+        groups, within = self._mixture.rows(step, batch)
+        sizes = self._sizes[groups]
+        epochs, positions = np.divmod(within, sizes)
+        orders, owners = np.unique(np.stack([groups, epochs]), axis=1, return_inverse=True)
+        keys = np.stack([_round_keys(self._seed, *order) for order in orders.T.tolist()])
+        return groups, shuffled(positions, sizes, keys[owners.reshape(-1)])
+
+    def epochs(self, step: int, batch: int) -> dict[str, float]:
+        """How often each group's pairs have been seen before this step."""
+        counts = self._mixture.before(step * batch)
+        return {name: counts[i] / int(self._sizes[i]) for i, name in enumerate(self.groups)}
+
+
+def splitmix(state: np.ndarray) -> np.ndarray:
+    """One step of splitmix64: 64 bits in, 64 bits out that depend on all of them."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+@lru_cache(maxsize=256)
+def _round_keys(*key: int) -> np.ndarray:
+    """What the rounds of a permutation mix in, (rounds,) uint64."""
+    return np.random.default_rng(key).integers(2**64, size=_ROUNDS, dtype=np.uint64)
+
+
+def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """The numbers that positions have in random permutations, which are never written out, (positions,).
+
+    A Feistel network permutes the numbers below a power of 4; a number that lands beyond the size goes through it again
+    until it does not (Black & Rogaway 2002), which again is a permutation.
+
+    Args:
+        positions: (positions,), each from 0 to its size - 1.
+        sizes: (positions,), the size of the permutation that each is of.
+        keys: (positions, rounds) uint64, which permutation of that size it is.
+
+    >>> everywhere, key = np.arange(5), np.arange(4, dtype=np.uint64)
+    >>> sorted(shuffled(everywhere, np.full(5, 5), np.tile(key, (5, 1))).tolist())
+    [0, 1, 2, 3, 4]
+    """
+    bits = np.frexp(np.maximum(sizes - 1, 1).astype(np.float64))[1]  # as `int.bit_length`
+    half = ((bits + 1) // 2).astype(np.uint64)
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    numbers, outside = positions.astype(np.uint64), np.arange(len(positions))
+    while len(outside):
+        h, m = half[outside], mask[outside]
+        left, right = numbers[outside] >> h, numbers[outside] & m
+        for key in keys[outside].T:
+            left, right = right, left ^ (splitmix(right ^ key) & m)
+        numbers[outside] = (left << h) | right
+        outside = outside[numbers[outside] >= sizes[outside].astype(np.uint64)]
+    return numbers.astype(np.int64)
 
 
 def _count_below(count: int, start: int, limit: int) -> int:
-    """How many of the first `count` places (start + g * stride) mod 2^64 are below `limit`.
+    """How many of the first `count` points (start + g * stride) mod 2^64 are below `limit`.
 
     x mod m < t exactly when floor(x / m) - floor((x - t) / m) is 1, so the answer is a difference of two sums of
     floors. Adding m - t keeps the second one non-negative.

@@ -1,16 +1,22 @@
-"""A language's text as token ids on disk: written once, end to end, then read at any place without loading it.
+"""Text as token ids on disk: written once, end to end, then read at any position without loading it.
 
-Every paragraph stands as `[CLS] ... [SEP]`, and the next one follows at once. Training cuts rows of a fixed length
-out of this, so that nothing is padded. The ids are a plain `.npy` file (memory-mapped: a corpus larger than memory
-works), the counts a `.json` file beside it.
+A `Stream` is the text of one language. Every paragraph stands as `[CLS] ... [SEP]`, and the next one follows at once.
+Training cuts rows of a fixed length out of this, so that nothing is padded.
+
+A `PairStream` is pairs of translations. Sides lie end to end, without special tokens: source 1, target 1, source 2, ...
+Where each begins is a second array.
+
+The arrays are plain `.npy` files (memory-mapped: a corpus larger than memory works), the counts a `.json` file beside
+them.
 """
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -21,8 +27,10 @@ from isogloss.progress import Progress, silent
 from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import spans
 
-_PARAGRAPHS, _CHARACTERS = 2_000, 2_000_000  # of one chunk, whichever is reached first
-HEADER = 128  # bytes; the array follows, aligned
+_AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
+_CHARACTERS = 2_000_000  # of paragraphs that are tokenised together
+_HEADER = 128  # bytes; the array follows, aligned
+_COUNTS = ("language", "tokens", "paragraphs", "characters", "words")
 
 
 @dataclass(frozen=True)
@@ -45,32 +53,34 @@ class Stream:
         return len(self.ids)
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What the `.json` file holds."""
-
-    language: str
-    tokens: int
-    paragraphs: int
-    characters: int
-    words: int
-
-
-def everything(paragraph: str) -> bool:
-    """Keep every paragraph."""
-    return True
-
-
-def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = everything) -> Iterator[str]:
-    """Lines of plain text files, stripped, one at a time; empty lines and those `keep` refuses are left out.
+def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> Iterator[str]:
+    """Lines of plain text files, stripped, one at a time; empty lines are left out.
 
     A file that is missing, empty or not UTF-8 is an InputError that names it, and the line.
+
+    Args:
+        paths: the files, read one after the other.
+        keep: whether a paragraph is taken; by default every one is.
     """
     for path in paths:
         for _, line in stream_lines(path):
             text = line.strip()
             if text and keep(text):
                 yield text
+
+
+def chunked(texts: Iterable[str], *, characters: int = _CHARACTERS, most: int | None = None) -> Iterator[list[str]]:
+    """Texts in lists of about so many characters, and at most `most` texts."""
+    chunk: list[str] = []
+    length = 0
+    for text in texts:
+        chunk.append(text)
+        length += len(text)
+        if length >= characters or len(chunk) == most:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
 
 
 def pack(
@@ -85,24 +95,26 @@ def pack(
     """Write paragraphs as token ids to `path` (`.npy`) and their counts beside it (`.json`), whole or not at all.
 
     Nothing is cut: a paragraph may be longer than the model. A `[MASK]` or `[SEP]` written in the text is text.
-    total: bytes of text expected, if known, for progress.
+
+    Args:
+        tokenizer: a fast tokenizer of `transformers`.
+        texts: the paragraphs.
+        path: the file to write.
+        language: the language of the text, which decides what a word is.
+        total: bytes of text expected, if known, for progress.
+        progress: is told how much of the text is packed.
 
     >>> pack(tokenizer, ["a cat", "a dog"], Path("en.npy"), language="en").tokens  # doctest: +SKIP
     8
     """
-    # A copy: transformers leaves the truncation of its last call in the tokenizer.
-    machine = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    machine.no_truncation()
-    machine.no_padding()
-    machine.encode_special_tokens = True
-    kind = np.dtype("<u2" if len(tokenizer) <= 2**16 else "<u4")
+    encoder = _plain_encoder(tokenizer)
+    dtype = _id_type(tokenizer)
     tokens = count = characters = words = done = 0
-    with whole(path) as beside, beside.open("wb") as file:
-        file.write(bytes(HEADER))
-        for chunk in _chunks(texts):
-            encoded = machine.encode_batch_fast(chunk)
-            ids = np.fromiter(itertools.chain.from_iterable(one.ids for one in encoded), dtype=kind)
-            file.write(ids.tobytes())
+    with _array_file(path, dtype) as write:
+        for chunk in chunked(texts, most=_AT_ONCE):
+            encoded = encoder.encode_batch_fast(chunk)
+            ids = np.fromiter(itertools.chain.from_iterable(text.ids for text in encoded), dtype=dtype)
+            write(ids)
             tokens += len(ids)
             count += len(chunk)
             characters += sum(map(len, chunk))
@@ -111,58 +123,207 @@ def pack(
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        write_header(file, kind, tokens)
-        _facts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    write_text(_facts_path(path), json.dumps(asdict(_Facts(language, tokens, count, characters, words)), indent=1))
+        _counts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    counts = zip(_COUNTS, (language, tokens, count, characters, words), strict=True)
+    _write_counts(path, dict(counts))
     return open_stream(path)
 
 
 def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
-    facts = _read_facts(path)
+    file = _counts_path(path)
+    if not path.is_file() or not file.is_file():
+        raise InputError(f"{path} and {file.name} are not both there; pack the text again")
     try:
-        ids = np.load(path, mmap_mode="r", allow_pickle=False) if facts.tokens else np.load(path, allow_pickle=False)
+        counts = json.loads(file.read_text(encoding="utf-8"))
+        language, tokens, count, characters, words = (counts[name] for name in _COUNTS)
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{file} does not hold the counts of a stream ({error}); pack the text again") from error
+    try:
+        ids = np.load(path, mmap_mode="r" if tokens else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
             f"{path} is not a stream of token ids, or is cut short ({error}); pack the text again"
         ) from error
-    if ids.ndim != 1 or ids.dtype.kind != "u" or len(ids) != facts.tokens:
-        raise InputError(f"{path} does not hold the {facts.tokens:,} tokens its counts speak of; pack the text again")
-    return Stream(facts.language, ids, facts.paragraphs, facts.characters, facts.words)
+    if ids.ndim != 1 or ids.dtype.kind != "u" or len(ids) != tokens:
+        raise InputError(f"{path} does not hold the {tokens:,} tokens its counts speak of; pack the text again")
+    return Stream(language, ids, count, characters, words)
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Some thousand paragraphs at a time, fewer when they are long."""
-    chunk: list[str] = []
-    length = 0
-    for text in texts:
-        chunk.append(text)
-        length += len(text)
-        if len(chunk) >= _PARAGRAPHS or length >= _CHARACTERS:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk
+@dataclass(frozen=True)
+class Borders:
+    """The special tokens around one sentence, and around, between and after the two of a pair.
+
+    BERT: `[CLS]` a `[SEP]`, and `[CLS]` a `[SEP]` b `[SEP]`; RoBERTa has two special tokens between.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    pair_before: tuple[int, ...]
+    between: tuple[int, ...]
+    pair_after: tuple[int, ...]
+
+    @property
+    def single(self) -> int:
+        """Special tokens of one sentence."""
+        return len(self.before) + len(self.after)
+
+    @property
+    def pair(self) -> int:
+        """Special tokens of a pair."""
+        return len(self.pair_before) + len(self.between) + len(self.pair_after)
 
 
-def write_header(file: BinaryIO, kind: np.dtype[Any], count: int) -> None:
-    """Go back and say what the file holds, in the format of numpy's `.npy` files, version 1.0."""
-    magic = np.lib.format.magic(1, 0)
-    text = f"{{'descr': '{kind.str}', 'fortran_order': False, 'shape': ({count},), }}"
-    room = HEADER - len(magic) - 2
-    file.seek(0)
-    file.write(magic + room.to_bytes(2, "little") + text.encode().ljust(room - 1) + b"\n")
+def borders_of(tokenizer: Any) -> Borders:
+    """What a tokenizer puts around sentences; known by which tokens stand for no text, never by their position."""
+    if not tokenizer.is_fast:
+        raise InputError("pairs are packed by a fast tokenizer, which this model has not; choose another model")
+    return Borders(*_special_tokens(tokenizer("a"), sides=1), *_special_tokens(tokenizer("a", "a"), sides=2))
 
 
-def _facts_path(path: Path) -> Path:
+def _special_tokens(encoded: Any, *, sides: int) -> list[tuple[int, ...]]:
+    """Special tokens before, between and after the sides."""
+    groups: list[list[int]] = [[] for _ in range(sides + 1)]
+    reached = 0
+    for token, side in zip(encoded["input_ids"], encoded.sequence_ids(0), strict=True):
+        if side is None:
+            groups[reached].append(token)
+        else:
+            reached = side + 1
+    return [tuple(group) for group in groups]
+
+
+@dataclass(frozen=True)
+class PairStream:
+    """The pairs of two languages as ids.
+
+    ids (tokens,): unsigned; begins (2 * pairs + 1,): where each side begins, and the end. left_out: pairs with an empty
+    side. cut: pairs that are longer than the model reads, or have a side that is; such a side is cut here.
+    """
+
+    languages: tuple[str, str]
+    ids: np.ndarray
+    begins: np.ndarray
+    left_out: int
+    cut: int
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return (len(self.begins) - 1) // 2
+
+    def sides(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Source and target of one pair, ids without special tokens."""
+        first, second, end = self.begins[2 * number : 2 * number + 3]
+        return self.ids[first:second], self.ids[second:end]
+
+
+def pack_pairs(
+    tokenizer: Any,
+    pairs: Iterable[tuple[str, str]],
+    path: Path,
+    *,
+    languages: tuple[str, str],
+    longest: int,
+    progress: Progress = silent,
+) -> PairStream:
+    """Write pairs as token ids to `path` (`.npy`), where they begin and their counts beside it, whole or not at all.
+
+    A `[MASK]` or `[SEP]` written in the text is text.
+
+    Args:
+        tokenizer: a fast tokenizer of `transformers`.
+        pairs: sentences and their translations.
+        path: the file to write.
+        languages: those of the two sides.
+        longest: tokens the model reads, special ones included.
+        progress: is told how many pairs are packed.
+
+    >>> len(pack_pairs(tokenizer, [("a cat", "een kat")], Path("en-nl.npy"), **how))  # doctest: +SKIP
+    1
+    """
+    borders = borders_of(tokenizer)
+    encoder = _plain_encoder(tokenizer)
+    dtype, room = _id_type(tokenizer), longest - borders.single
+    tokens = count = left_out = cut = 0
+    remaining = iter(pairs)
+    with _array_file(path, dtype) as write_ids, _array_file(_begins_path(path), np.dtype("<i8")) as write_begins:
+        while chunk := list(itertools.islice(remaining, _AT_ONCE)):
+            texts = zip(*chunk, strict=True)
+            sides = [encoder.encode_batch_fast(list(side), add_special_tokens=False) for side in texts]
+            encoded = [(source.ids, target.ids) for source, target in zip(*sides, strict=True)]
+            filled = [pair for pair in encoded if all(pair)]
+            left_out += len(chunk) - len(filled)
+            lengths = np.array([len(side) for pair in filled for side in pair], dtype=np.int64).reshape(-1, 2)
+            cut += int(((lengths.sum(1) + borders.pair > longest) | (lengths.max(1, initial=0) > room)).sum())
+            shortened = np.minimum(lengths, room).reshape(-1)
+            write_begins(tokens + np.cumsum(shortened) - shortened)
+            ids = itertools.chain.from_iterable(side[:room] for pair in filled for side in pair)
+            write_ids(np.fromiter(ids, dtype=dtype))
+            tokens, count = tokens + int(shortened.sum()), count + len(filled)
+            progress(f"packing {'-'.join(languages)}", count, count)
+        write_begins(np.array([tokens]))
+        _counts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    _write_counts(path, {"languages": languages, "pairs": count, "left_out": left_out, "cut": cut})
+    return open_pairs(path)
+
+
+def open_pairs(path: Path) -> PairStream:
+    """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
+    try:
+        counts = json.loads(_counts_path(path).read_text(encoding="utf-8"))
+        (source, target), pairs, left_out, cut = (counts[name] for name in ("languages", "pairs", "left_out", "cut"))
+        begins = np.load(_begins_path(path), mmap_mode="r").view(np.ndarray)
+        ids = np.load(path, mmap_mode="r" if pairs else None).view(np.ndarray)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} holds no packed pairs ({error}); pack the text again") from error
+    if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
+        raise InputError(f"{path} does not hold the {pairs:,} pairs its counts speak of; pack the text again")
+    return PairStream((source, target), ids, begins, left_out, cut)
+
+
+def _plain_encoder(tokenizer: Any) -> Tokenizer:
+    """A copy that neither cuts nor pads (transformers leaves the truncation of its last call in the tokenizer)."""
+    encoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    encoder.no_truncation()
+    encoder.no_padding()
+    encoder.encode_special_tokens = True
+    return encoder
+
+
+def _id_type(tokenizer: Any) -> np.dtype[Any]:
+    return np.dtype("<u2" if len(tokenizer) <= 2**16 else "<u4")
+
+
+@contextmanager
+def _array_file(path: Path, dtype: np.dtype[Any]) -> Iterator[Callable[[np.ndarray], None]]:
+    """A function that appends to a one-dimensional `.npy` file, which appears whole or not at all.
+
+    The header, in numpy's format version 1.0, says how long the array is, so it is written last.
+    """
+    count = 0
+
+    def write(values: np.ndarray) -> None:
+        nonlocal count
+        count += len(values)
+        file.write(values.astype(dtype).tobytes())
+
+    with whole(path) as beside, beside.open("wb") as file:
+        file.write(bytes(_HEADER))
+        yield write
+        magic = np.lib.format.magic(1, 0)
+        text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}"
+        room = _HEADER - len(magic) - 2
+        file.seek(0)
+        file.write(magic + room.to_bytes(2, "little") + text.encode().ljust(room - 1) + b"\n")
+
+
+def _write_counts(path: Path, counts: Mapping[str, Any]) -> None:
+    write_text(_counts_path(path), json.dumps(counts, indent=1))
+
+
+def _counts_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_facts(path: Path) -> _Facts:
-    facts = _facts_path(path)
-    if not path.is_file() or not facts.is_file():
-        raise InputError(f"{path} and {facts.name} are not both there; pack the text again")
-    try:
-        return _Facts(**json.loads(facts.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{facts} does not hold the counts of a stream ({error}); pack the text again") from error
+def _begins_path(path: Path) -> Path:
+    return path.with_suffix(".begins.npy")

@@ -1,24 +1,98 @@
-"""Code-switching: text in which some parts are in another language. Pure functions of text, dictionaries and chance.
+"""Code-switching: text in which some parts are in another language. Functions of text, dictionaries and chance.
 
-Two ways. A whole segment of an example (a premise, a question) is taken from the example's translation, as Pan et al.
-(2021) do; or single words are replaced by their translations in a dictionary. Every draw is a function of the seed, the
-epoch and the example's number: not of what was drawn before, nor of the order in which examples are seen.
+There are three ways of it:
+
+- a whole segment of a task's example (a premise, a question) is taken from the example's translation, as Pan et al.
+  (2021) do (`segment_draws`);
+- single words of an example are replaced by their translations in a dictionary (`switch_words`);
+- words of the pretraining text are replaced, so that languages share more of them (`add_anchors`).
+
+For examples every draw is a function of the seed, the epoch and the example's number: not of what was drawn before,
+nor of the order in which examples are seen.
+
+Extra anchors
+-------------
+Wu et al. (2020, "Emerging Cross-lingual Structure in Pretrained Language Models", section 4.2) ask how much of a
+multilingual model's alignment comes from anchors, pieces that two languages spell alike. They make more of them: each
+word of the text that a dictionary has is replaced by a translation with probability 0.3, at most 15% of the words of
+a batch.
+
+What differs here from the paper:
+
+- the paper draws a word's translation weighted by PanLex's translation quality; MUSE files have none, so that among
+  several translations one is drawn uniformly;
+- its batch is a training batch, this one some paragraphs in the order of the text.
+
+Words are those of `isogloss.text.words`, punctuation marks included, with one addition: a dictionary word may cover
+several of them that stand with nothing between (`北京` is two ideographs, `well-known` three words), and then counts
+as one. At each position the longest dictionary word that begins there is taken.
+
+For Chinese this is segmentation by longest match, with one rule more: an ideograph of its own is a word only where no
+other ideograph outside dictionary words stands beside it, for otherwise it is mostly part of a word the dictionary
+lacks (the `家` of `国家杯` is no home). Against the word boundaries of the treebank GSDSimp (dev), with MUSE's 5,000
+English words, 91% of the longer matches are words and 99% of the ideographs that stand alone, but only 32% of the
+others. A dictionary in traditional characters finds little in simplified text: none is turned into the other here.
+Thai, Lao, Khmer and Burmese get almost no anchors, a whole run between spaces being one word.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
+from isogloss.errors import InputError
 from isogloss.seeds import seed_of
 from isogloss.text.corpora import Lexicon, Span
+from isogloss.text.languages import code
+from isogloss.text.readers.dictionaries import read_lexicon
 from isogloss.text.words import spans
 
 AS_IT_IS = -1
-Dictionary = Mapping[str, Mapping[str, Sequence[str]]]
+Dictionary = Mapping[str, Sequence[str]]
+"""Translations of a word in lower case, into whatever languages."""
+LanguageDictionary = Mapping[str, Mapping[str, Sequence[str]]]
 """Translations of a word in lower case, by language."""
 Edit = tuple[int, int, int]
 """A span of the old text, and how many characters stand there now."""
+
+
+@dataclass(frozen=True)
+class Switching:
+    """How training examples are switched.
+
+    share: how likely a segment of an example is taken from its translation; to: `source`, that segment is of the
+    source's text, or `any`, of any other language's; words: how likely a word is replaced by one of `dictionary`, the
+    translations of all `lexicons`. It is false where nothing is switched.
+    """
+
+    share: float = 0.0
+    to: str = "source"
+    words: float = 0.0
+    lexicons: Sequence[Lexicon] = ()
+    dictionary: LanguageDictionary = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything is switched."""
+        return self.share > 0 or self.words > 0
+
+    @property
+    def variant(self) -> str:
+        """The setting as it stands in the rows, after the plan.
+
+        >>> Switching(0.5).variant, Switching(0.5, "any", 0.25).variant, Switching().variant
+        ('switch:0.5', 'switch:0.5/any switch-words:0.25', '')
+        """
+        segment = f"switch:{self.share:g}{'' if self.to == 'source' else f'/{self.to}'}" if self.share else ""
+        return " ".join(filter(None, (segment, f"switch-words:{self.words:g}" if self.words else "")))
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """A hash of every dictionary."""
+        return {f"{lexicon.target} {lexicon.name}": lexicon.fingerprint for lexicon in self.lexicons}
 
 
 @dataclass(frozen=True)
@@ -28,13 +102,13 @@ class Switched:
     text: str
     edits: tuple[Edit, ...] = ()
 
-    def moved(self, place: int) -> int:
-        """Where a character of the old text is now; one inside a replaced word has no place.
+    def moved(self, position: int) -> int:
+        """Where a character of the old text is now; it must not be inside a replaced word.
 
         >>> Switched("een oude kat", ((0, 1, 3), (2, 5, 4))).moved(6)  # of "a old cat", the c
         9
         """
-        return place + sum(size - (end - start) for start, end, size in self.edits if end <= place)
+        return position + sum(size - (end - start) for start, end, size in self.edits if end <= position)
 
 
 def segment_draws(
@@ -42,8 +116,15 @@ def segment_draws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which segment of each example is taken from a translation, and from which: (count,), (count,).
 
-    share: how likely an example is to be switched; the segment is `AS_IT_IS` where it is not. segments, others: how
-    many there are to choose from, each as likely as the next. Draw i hangs on seed, epoch and i alone.
+    Draw i is a function of seed, epoch and i alone.
+
+    Args:
+        seed: the seed of training.
+        epoch: the epoch, from 0.
+        count: number of examples.
+        share: how likely an example is to be switched; the segment is `AS_IT_IS` where it is not.
+        segments: how many segments there are to choose from, each as likely as the next.
+        others: how many translations there are to choose from, each as likely as the next.
 
     >>> segment_draws(0, 0, count=3, share=1.0, segments=1, others=1)[0].tolist()
     [0, 0, 0]
@@ -64,18 +145,18 @@ def joined_dictionary(lexicons: Iterable[Lexicon]) -> dict[str, dict[str, list[s
     >>> joined_dictionary([Lexicon("en", "nl", [("Cat", "kat")]), Lexicon("en", "de", [("cat", "Katze")])])
     {'cat': {'nl': ['kat'], 'de': ['Katze']}}
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    joined: dict[str, dict[str, list[str]]] = {}
     for lexicon in lexicons:
         for word, translation in lexicon:
-            known = found.setdefault(word.lower(), {}).setdefault(lexicon.target, [])
+            known = joined.setdefault(word.lower(), {}).setdefault(lexicon.target, [])
             if translation not in known:
                 known.append(translation)
-    return found
+    return joined
 
 
 def switch_words(
     text: str,
-    dictionary: Dictionary,
+    dictionary: LanguageDictionary,
     *,
     language: str,
     share: float,
@@ -85,8 +166,15 @@ def switch_words(
     """Replace each word that the dictionary knows with probability `share`.
 
     The language of the translation is drawn anew for every word, among those that have one, then the translation. A
-    word that begins with a capital has a translation that does. kept: spans in which nothing changes, nor in a word
-    that reaches into one. Spaces and all that is no word stay as they are.
+    word that begins with a capital has a translation that does. Spaces and all that is no word stay as they are.
+
+    Args:
+        text: the text.
+        dictionary: translations of words in lower case, by language.
+        language: the language of the text, which decides what a word is.
+        share: how likely a word of the dictionary is to be replaced.
+        chance: the source of chance.
+        kept: spans in which nothing changes, nor in a word that reaches into one.
 
     >>> every = np.random.default_rng(0)
     >>> switch_words("A cat.", {"cat": {"nl": ["kat"]}}, language="en", share=1.0, chance=every)
@@ -109,6 +197,206 @@ def switch_words(
     return Switched("".join([*parts, text[done:]]), tuple(edits))
 
 
-def known_words(text: str, dictionary: Dictionary, *, language: str) -> list[Span]:
+def known_words(text: str, dictionary: LanguageDictionary, *, language: str) -> list[Span]:
     """Spans of the words that a dictionary knows, as they are segmented everywhere (`isogloss.text.words`)."""
     return [(start, end) for start, end in spans(text, language) if text[start:end].lower() in dictionary]
+
+
+def read_dictionaries(given: Sequence[str]) -> dict[str, Dictionary]:
+    """Dictionaries of each language from `SOURCE-TARGET=FILE` entries; a file serves both of its languages.
+
+    Words are lower-cased, translations as the file spells them, each once, in the file's order. Several files add up:
+    with en-fr and en-ru an English word has translations in both.
+
+    >>> read_dictionaries(["en-fr=en-fr.txt"])  # doctest: +SKIP
+    {'en': {'cat': ['chat', 'chatte']}, 'fr': {'chat': ['cat'], 'chatte': ['cat']}}
+    """
+    dictionaries: dict[str, dict[str, dict[str, None]]] = {}  # translations as ordered sets
+    for entry in given:
+        languages, equals, file = entry.partition("=")
+        source, dash, target = languages.partition("-")
+        if not (equals and dash and file.strip()):
+            raise InputError(f"--lexicon takes SOURCE-TARGET=FILE, as in en-fr=dictionary.txt, not {entry!r}")
+        try:
+            lexicon = read_lexicon(Path(file.strip()), source.strip(), target.strip())
+        except InputError as error:
+            raise InputError(f"--lexicon {entry}: {error}") from error
+        for word, translation in lexicon:
+            dictionaries.setdefault(lexicon.source, {}).setdefault(word.lower(), {})[translation] = None
+            dictionaries.setdefault(lexicon.target, {}).setdefault(translation.lower(), {})[word] = None
+    return {
+        language: {word: list(translations) for word, translations in words.items()}
+        for language, words in dictionaries.items()
+    }
+
+
+def add_anchors(
+    language: str,
+    lines: Iterable[str],
+    *,
+    dictionaries: Mapping[str, Dictionary],
+    seed: int,
+    probability: float = 0.3,
+    most: float = 0.15,
+    batch: int = 256,
+) -> Iterator[str]:
+    """The paragraphs with some words replaced by translations; a language without a dictionary passes unchanged.
+
+    Each word that has a translation is drawn with `probability`; where that makes more than the share `most` of the
+    words of `batch` paragraphs, a random subset of just so many is kept. (The 5,000 commonest words of MUSE are about
+    half of English text: with the paper's numbers the draw is close to the cap.) Translations of several words and
+    those spelled like the word itself are no replacements. A translation takes the capitals of the word (Title ->
+    Title, UPPER -> UPPER, otherwise as in the dictionary). All between words stays as it is; only where a translation
+    would grow together with its neighbour (Chinese has no spaces, French has `l'eau`) a space is put between them.
+
+    The result is a function of seed, language and text; a batch is read at a time.
+
+    Args:
+        language: the language of the text.
+        lines: its paragraphs.
+        dictionaries: a dictionary of each language, as `read_dictionaries` gives them.
+        seed: the source of chance.
+        probability: how likely a word of the dictionary is to be drawn.
+        most: the share of a batch's words that is replaced at most.
+        batch: paragraphs of a batch.
+
+    >>> anchors = add_anchors("en", ["Cats eat, cats sleep."], dictionaries={"en": {"cats": ["chats"]}}, seed=0,
+    ...                       probability=1, most=1)
+    >>> list(anchors)
+    ['Chats eat, chats sleep.']
+    """
+    if batch < 1 or not 0 <= probability <= 1 or not 0 <= most <= 1:
+        raise InputError(
+            "extra anchors need a batch of at least one paragraph, and probability and most from 0 to 1, "
+            f"not batch {batch}, probability {probability}, most {most}"
+        )
+    language = code(language)
+    if not dictionaries.get(language):
+        return iter(lines)
+    finder = _WordFinder(dictionaries[language], language)
+
+    def switched() -> Iterator[str]:
+        remaining = iter(lines)
+        for number in itertools.count():
+            paragraphs = list(itertools.islice(remaining, batch))
+            if not paragraphs:
+                return
+            chance = random.Random(seed_of(seed, "anchors", language, number))
+            yield from _replace_words(paragraphs, finder, probability=probability, most=most, chance=chance)
+
+    return switched()
+
+
+class _WordFinder:
+    """Finds the words of a dictionary in a text, the longest one at each position.
+
+    translations: word -> what may replace it. reach: the first word of dictionary words that cover several -> how
+    many the longest of them covers.
+    """
+
+    def __init__(self, dictionary: Dictionary, language: str) -> None:
+        self.language = language
+        self.translations: dict[str, list[str]] = {}
+        self.reach: dict[str, int] = {}
+        for word, translations in ((word.lower(), several) for word, several in dictionary.items()):
+            usable = [each for each in translations if len(each.split()) == 1 and each.lower() != word]
+            if not usable or len(word.split()) != 1:
+                continue
+            self.translations[word] = usable
+            parts = spans(word, language)
+            if len(parts) > 1:
+                first = word[slice(*parts[0])]
+                self.reach[first] = max(len(parts), self.reach.get(first, 0))
+
+    def find(self, text: str) -> tuple[int, list[Span]]:
+        """How many words a text has, and the spans of those that can be replaced."""
+        words = spans(text, self.language)
+        matches: list[Span] = []
+        count = at = 0
+        bare = -1  # where the last ideograph outside longer dictionary words ended
+        while at < len(words):
+            start, end = words[at]
+            word = text[start:end].lower()
+            covered = self._longest(text, words, at) if word in self.reach else 1
+            if covered > 1:
+                matches.append((start, words[at + covered - 1][1]))
+            elif end - start == 1 and _is_ideograph(word, self.language):
+                if start == bare:  # two side by side: neither is surely a word
+                    if matches and matches[-1][1] == start:
+                        matches.pop()
+                elif word in self.translations:
+                    matches.append((start, end))
+                bare = end
+            elif word in self.translations:
+                matches.append((start, end))
+            at += covered
+            count += 1
+        return count, matches
+
+    def _longest(self, text: str, words: Sequence[Span], at: int) -> int:
+        """How many words the longest dictionary word covers that begins at this one; 1 if none covers several."""
+        start, end = words[at]
+        longest = 1
+        for ahead in range(1, self.reach[text[start:end].lower()]):
+            if at + ahead == len(words) or words[at + ahead][0] != end:
+                break
+            end = words[at + ahead][1]
+            if text[start:end].lower() in self.translations:
+                longest = ahead + 1
+        return longest
+
+
+def _replace_words(
+    lines: Sequence[str], finder: _WordFinder, *, probability: float, most: float, chance: random.Random
+) -> list[str]:
+    """One batch: draw words, keep at most the share of them, then draw what replaces each."""
+    drawn: list[tuple[int, Span]] = []
+    count = 0
+    for number, line in enumerate(lines):
+        words, matches = finder.find(line)
+        count += words
+        drawn += [(number, span) for span in matches if chance.random() < probability]
+    cap = int(most * count + 1e-9)  # 0.29 * 100 is a little less than 29
+    if len(drawn) > cap:
+        drawn = sorted(chance.sample(drawn, cap))
+    chosen: dict[int, list[tuple[Span, str]]] = {}
+    for number, (start, end) in drawn:
+        word = lines[number][start:end]
+        translation = chance.choice(finder.translations[word.lower()])
+        chosen.setdefault(number, []).append(((start, end), _in_the_case_of(word, translation)))
+    return [
+        _put(line, chosen[number], finder.language) if number in chosen else line for number, line in enumerate(lines)
+    ]
+
+
+def _in_the_case_of(word: str, translation: str) -> str:
+    """The translation with the capitals of the word: ("Cat", "chat") -> "Chat", ("CAT", "chat") -> "CHAT"."""
+    if word.isupper() and sum(map(str.isalpha, word)) > 1:
+        return translation.upper()
+    if word[0].isupper() and word[1:] == word[1:].lower():
+        return translation[0].title() + translation[1:]
+    return translation
+
+
+def _put(text: str, chosen: list[tuple[Span, str]], language: str) -> str:
+    """The text with translations in these spans, a space where one would grow together with its neighbour."""
+    parts: list[str] = []
+    done = 0
+    for (start, end), translation in chosen:
+        parts += [text[done:start], translation]
+        done = end
+    parts = [part for part in [*parts, text[done:]] if part]
+    joints = [" " if _grow_together(left[-1], right[0], language) else "" for left, right in itertools.pairwise(parts)]
+    return parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
+
+
+@lru_cache(maxsize=2**16)
+def _is_ideograph(character: str, language: str) -> bool:
+    """Whether this letter is a word by itself even beside another one."""
+    return character.isalnum() and spans(2 * character, language) == [(0, 1), (1, 2)]
+
+
+@lru_cache(maxsize=2**16)
+def _grow_together(left: str, right: str, language: str) -> bool:
+    """Whether two characters side by side belong to one word."""
+    return spans(left + right, language) == [(0, 2)]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from isogloss.measures.word_alignment import align_words, one_to_one
 from isogloss.progress import Progress, silent
-from isogloss.text.batches import word_spans
 from isogloss.text.corpora import Bitext, Corpus, Link
+from isogloss.text.words import word_spans
 
 Pair = tuple[str, str]
 

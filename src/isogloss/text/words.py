@@ -26,11 +26,15 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache
+from typing import Any
 
-from isogloss.text.corpora import Span
+from isogloss.text.corpora import Corpus, Span
 from isogloss.text.languages import plain
 
 NO_WORD = -1
+LOOKED_AT = 1_000
+"""How many sentences of a text `unknown_notes` looks at."""
+_MANY_UNKNOWN = 0.05  # share of a text's tokens
 
 _ELISION = frozenset({"ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pms", "sc", "scn", "vec", "wa"})
 _CLITIC = {"nl": "ns|[stnkmrd]", "af": "[nkt]"}
@@ -103,6 +107,11 @@ def pieces(text: str) -> list[Span]:
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
+def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
+    """Character spans of one sentence's words: the corpus's own, or the default segmentation of its language."""
+    return spans(corpus.sentences[row], corpus.language) if corpus.words is None else corpus.words[row]
+
+
 def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) -> list[int]:
     """Which word each subword token belongs to, through the characters they share.
 
@@ -135,3 +144,30 @@ def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) ->
             candidate += 1
         owners.append(best)
     return owners
+
+
+def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
+    """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
+
+    Where a vocabulary has no pieces for a word, any such word is the same token, and sentences of such tokens look
+    alike to the model. They are never masked, so perplexity is of the other tokens only.
+
+    Args:
+        tokenizer: a tokenizer of `transformers`.
+        texts: the texts; the first `LOOKED_AT` sentences of each are tokenised.
+    """
+    if tokenizer.unk_token_id is None:
+        return []
+    notes = []
+    for text in texts:
+        sentences = list(text.sentences[:LOOKED_AT])
+        ids = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"] if sentences else []
+        tokens = [token for sentence in ids for token in sentence]
+        share = tokens.count(tokenizer.unk_token_id) / len(tokens) if tokens else 0.0
+        if share >= _MANY_UNKNOWN:
+            named = f"{text.name} ({text.language})" if text.name else text.language
+            notes.append(
+                f"{share:.0%} of the tokens of {named} are unknown to the model's tokenizer: to the model such words "
+                "are all one, and what is measured on them says little"
+            )
+    return notes

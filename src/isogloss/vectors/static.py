@@ -30,9 +30,8 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
-from isogloss.text.batches import word_spans
 from isogloss.text.corpora import Corpus
-from isogloss.text.words import spans
+from isogloss.text.words import spans, word_spans
 from isogloss.vectors.extract import Vectors, prepare, stream
 from isogloss.vectors.store import VectorStore
 

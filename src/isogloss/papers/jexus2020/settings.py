@@ -140,7 +140,7 @@ def plan(
     return Outline(
         f"{ABOUT}; at {name} scale: {called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to {depth - 1}, "
         f"{seeds} seeds, tested on XNLI in {', '.join((scale.source, *targets))}{extra}",
-        arguments, texts.hashes, texts.write, before, jobs,
+        arguments, texts, before, jobs,
         _cost(scale, len(targets), trainings=(depth + 1) * seeds * len((rates or scale.rates).split(",")),
               epochs=rounds, limit=limit),
         depth, texts.notes,

@@ -16,12 +16,12 @@ from pathlib import Path
 from isogloss.errors import InputError
 from isogloss.files import write_text
 from isogloss.papers.samples import drawn
+from isogloss.text import read_bitext
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
 from isogloss.text.invented import invented
-from isogloss.text.readers import read_bitext
+from isogloss.text.readers.inference import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.pairs import NLI, SentencePair, read_pairs
 
 INVENTED_SEED = 2
 DUTCH = "nl"

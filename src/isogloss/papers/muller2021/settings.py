@@ -71,7 +71,7 @@ def plan(
         f"{sources['WikiAnn']} (WikiAnn), the reference and {len(PLANS) - 1} pairs of layers that begin anew"
     )
     return Outline(
-        conditions, arguments, texts.hashes, texts.write, list(_pretraining(request, scale)), jobs,
+        conditions, arguments, texts, list(_pretraining(request, scale)), jobs,
         _cost(scale, jobs, texts), DEPTH, partial(_notes, scale, texts),
     )  # fmt: skip
 

@@ -16,8 +16,8 @@ from isogloss.errors import InputError
 from isogloss.files import write_text
 from isogloss.papers.samples import lowest
 from isogloss.progress import Progress
-from isogloss.text.readers import read_bitext, read_lines
-from isogloss.text.split import place
+from isogloss.text import read_bitext, read_lines
+from isogloss.text.sampling import hash_fraction
 
 IDENTIFIER = "# sent_id ="
 HALVES = {"dev": (0.0, 0.5), "test": (0.5, 1.0)}  # which places are which
@@ -62,9 +62,9 @@ def sentences(lines: Sequence[str]) -> list[list[str]]:
 
 
 def where(block: Sequence[str]) -> float:
-    """The place of a sentence: by its id where it has one, else by its lines."""
+    """The hash_fraction of a sentence: by its id where it has one, else by its lines."""
     named = [line for line in block if line.startswith(IDENTIFIER)]
-    return place(named[0] if named else "\n".join(block))
+    return hash_fraction(named[0] if named else "\n".join(block))
 
 
 def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> list[list[str]]:
@@ -150,7 +150,7 @@ class Texts:
         bitext = read_bitext(*files, languages=[piece.language for piece in pieces])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
         if self.compared is not None and len(rows) > self.compared:
-            rows = [rows[row] for row in lowest([place(first) for first, *_ in rows], self.compared)]
+            rows = [rows[row] for row in lowest([hash_fraction(first) for first, *_ in rows], self.compared)]
         yield "\t".join(bitext.languages)
         for row in rows:
             yield "\t".join(" ".join(cell.split()) for cell in row)

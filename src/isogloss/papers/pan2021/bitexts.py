@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.parallel import Pair, Pairs, find_pairs
-from isogloss.text.split import place
+from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
+from isogloss.text.sampling import hash_fraction
 
 WHOLE = "tatoeba_train"
 SOURCES = (WHOLE, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
@@ -44,7 +44,7 @@ def letters(sentence: str) -> str:
     return _OTHER.sub("", sentence.casefold())
 
 
-def sources_in(folder: Path) -> dict[str, list[Pairs]]:
+def sources_in(folder: Path) -> dict[str, list[PairSource]]:
     """Every source that is there, by its name; without Tatoeba's there is nothing to begin with."""
     if not (folder / WHOLE).is_dir():
         raise InputError(f"{folder / WHOLE} is missing: parallel text; give it, or tables of your own with --pairs")
@@ -57,7 +57,7 @@ def sources_in(folder: Path) -> dict[str, list[Pairs]]:
 
 
 def choose(
-    sources: Mapping[str, Sequence[Pairs]],
+    sources: Mapping[str, Sequence[PairSource]],
     languages: tuple[str, str],
     *,
     tests: Collection[str],
@@ -105,4 +105,4 @@ class _Sift:
 
 
 def _place(pair: Pair) -> float:
-    return place("\t".join(pair))
+    return hash_fraction("\t".join(pair))

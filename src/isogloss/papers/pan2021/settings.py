@@ -65,7 +65,7 @@ def plan(
     return Outline(
         f"{ABOUT}; at {name} scale: {called} aligned in {', '.join((scale.source, *scale.aligned))}, "
         f"{len(scale.alignments)} ways and {seeds} seeds, then mapped and fine-tuned beside itself as it was",
-        arguments, there.hashes, there.write, list(make.pretraining()), jobs, _cost(scale, jobs), None, there.notes,
+        arguments, there, list(make.pretraining()), jobs, _cost(scale, jobs), None, there.notes,
     )  # fmt: skip
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.papers.samples import drawn
+from isogloss.text.readers.inference import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import open_bytes, read_lines
-from isogloss.text.readers.pairs import NLI, SentencePair, read_pairs
-from isogloss.text.split import place
+from isogloss.text.sampling import hash_fraction
 
 DUTCH = "nl"
 SICK_PARTS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
@@ -47,7 +47,7 @@ def nli_files(
 def translated_files(folder: Path, source: str, targets: Sequence[str], *, train: Path, limit: int | None) -> Files:
     """Training pairs in every language, `LANG.tsv` in a folder, beside those that they translate: for translate-train.
 
-    They take the place of XNLI's development sets.
+    They take the hash_fraction of XNLI's development sets.
     """
     files = {source: train, **{one: there(folder / f"{one}.tsv", "translated pairs") for one in targets}}
     return {f"nli/xnli-train-{one}.tsv": _table(read_pairs(path), limit) for one, path in files.items()}
@@ -72,8 +72,8 @@ def qa_files(
     """Questions of SQuAD to train on and to choose by, XQuAD in these languages and MLQA in `also`."""
     squad = there(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
     articles = _parsed(squad)
-    held = [one for one in articles if place(one["title"]) < HELD_ARTICLES]
-    kept = [one for one in articles if place(one["title"]) >= HELD_ARTICLES]
+    held = [one for one in articles if hash_fraction(one["title"]) < HELD_ARTICLES]
+    kept = [one for one in articles if hash_fraction(one["title"]) >= HELD_ARTICLES]
     found = {
         "qa/squad-train.json": _questions(kept, min(questions, limit or questions)),
         "qa/squad-dev.json": _questions(held, min(dev, limit or dev)),
@@ -141,7 +141,7 @@ def _questions(articles: Sequence[dict[str, Any]], most: int | None, *, first: b
     """
     paragraphs = [one for article in articles for one in article["paragraphs"]]
     if not first:
-        paragraphs.sort(key=lambda one: place(one["context"]))
+        paragraphs.sort(key=lambda one: hash_fraction(one["context"]))
     kept, count = [], 0
     for one in paragraphs:
         room = len(one["qas"]) if most is None else min(len(one["qas"]), most - count)

@@ -35,10 +35,10 @@ from isogloss.papers.pan2021.tasktexts import (
 )
 from isogloss.papers.samples import drawn
 from isogloss.progress import Progress, silent
+from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir
-from isogloss.text.parallel import find_pairs
-from isogloss.text.readers import read_bitext, read_bitexts
-from isogloss.text.readers.conllu import read_treebank
+from isogloss.text.readers.conll import read_treebank
+from isogloss.text.readers.parallel import find_pairs
 
 FACTS = "texts.json"
 Files = dict[str, str]

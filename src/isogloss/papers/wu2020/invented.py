@@ -6,7 +6,7 @@ from isogloss.papers.muller2021.treebanks import SEED, as_conllu, as_tags, inven
 from isogloss.papers.wu2020.scales import Scale
 from isogloss.text.corpora import Bitext
 from isogloss.text.invented import invented, invented_lexicon
-from isogloss.text.readers.pairs import NLI
+from isogloss.text.readers.inference import NLI
 
 KNOWN, ASKED = 400, 40  # sentences to pretrain on, and to look up
 

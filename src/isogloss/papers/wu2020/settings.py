@@ -68,7 +68,7 @@ def plan(
         f"{shape['length']} tokens, of {scale.source} with {', '.join(scale.pair_targets)}"
     )
     return Outline(
-        conditions, arguments, texts.hashes, texts.write, [], jobs, _cost(scale, jobs, seeds), DEPTH,
+        conditions, arguments, texts, [], jobs, _cost(scale, jobs, seeds), DEPTH,
         partial(_notes, scale, crawl),
     )  # fmt: skip
 

@@ -33,14 +33,12 @@ from isogloss.papers.samples import drawn, lowest
 from isogloss.papers.wu2020.invented import invented_texts
 from isogloss.papers.wu2020.scales import PARALLEL, Scale
 from isogloss.progress import Progress
+from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir, find_lexicon
-from isogloss.text.corpora import Bitext
-from isogloss.text.paraphrases import paraphrases
-from isogloss.text.readers import read_bitext, read_bitexts
-from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.names import language_of
-from isogloss.text.readers.pairs import read_pairs
-from isogloss.text.split import place
+from isogloss.text.corpora import Bitext, paraphrases
+from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.lines import language_of, read_lines
+from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
 
 LIST = "texts.json"
@@ -156,7 +154,7 @@ class Texts:
         """Text to pretrain on, and a part of it for words; of the source, as much again for its second self."""
         assert self.scale.text is not None and self.scale.words is not None
         lines = list(dict.fromkeys(paragraphs(self.sources(language))))
-        lines.sort(key=lambda line: place(line[::-1]))
+        lines.sort(key=lambda line: hash_fraction(line[::-1]))
         first = cut(lines, self.scale.text)
         yield f"pretrain.{language}.txt.gz", "".join(f"{line}\n" for line in first)
         single = [one for line in first for one in sentences_of(line)]
@@ -251,7 +249,7 @@ def _table(bitext: Bitext, most: int | None) -> str:
     """A table of languages, its rows those of the lowest places."""
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in zip(*bitext, strict=True)]
     if most is not None and len(rows) > most:
-        rows = [rows[number] for number in lowest([place(row[0]) for row in rows], most)]
+        rows = [rows[number] for number in lowest([hash_fraction(row[0]) for row in rows], most)]
     return "".join("\t".join(row) + "\n" for row in (bitext.languages, *rows))
 
 

@@ -16,8 +16,8 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.training.alignment import Aligner, Alignment, loss_probe
 from isogloss.training.loop import Training
+from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.sentences import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.stopping import Selection
 
 POOLED = {"others": "all"}  # a probe that has no language of its own pools all of them

@@ -1,7 +1,7 @@
 """The text of an alignment: pairs packed into token ids, and what is set aside to measure on.
 
-Pairs are set aside by the hash of their first sentence (`isogloss.text.split`), so that neither a seed nor the order of
-a file decides. A pair that has any sentence of those is not trained on, whatever languages it is of: English that is
+Pairs are set aside by the hash of their first sentence (`isogloss.text.sampling`), so that neither a seed nor the order
+of a file decides. A pair that has any sentence of those is not trained on, whatever languages it is of: English that is
 measured with Dutch is not learned with German. Nor is a pair that has a sentence of the text given to measure on.
 """
 
@@ -20,9 +20,9 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import describe_files
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.pairstreams import PairStream, open_pairs, pack_pairs
-from isogloss.text.parallel import Pair, Pairs
-from isogloss.text.split import place
+from isogloss.text.readers.parallel import Pair, PairSource
+from isogloss.text.sampling import hash_fraction
+from isogloss.text.streams import PairStream, open_pairs, pack_pairs
 
 MOST = 1_000  # pairs of two languages that are kept to measure on
 LEAST = 8  # pairs that retrieval is worth measuring on
@@ -31,7 +31,7 @@ HELD = "held-out"
 
 @dataclass(frozen=True)
 class Aligned:
-    """Pairs to train on by their languages (`en-nl`), pairs set aside, and how many were left out because of them.
+    """PairSource to train on by their languages (`en-nl`), pairs set aside, and how many were left out because of them.
 
     measured: pairs that have a sentence of the text given to measure on.
     """
@@ -71,12 +71,12 @@ class Aligned:
         return [Corpus(language, list(several), name=HELD) for language, several in sentences.items() if several]
 
 
-def languages_of(sources: Sequence[Pairs]) -> list[str]:
+def languages_of(sources: Sequence[PairSource]) -> list[str]:
     """Every language of the pairs, in order of appearance."""
     return list(dict.fromkeys(language for one in sources for language in one.languages))
 
 
-def first_sentences(sources: Sequence[Pairs], most: int) -> Iterator[Corpus]:
+def first_sentences(sources: Sequence[PairSource], most: int) -> Iterator[Corpus]:
     """Both sides of the first pairs of each source."""
     for one in sources:
         pairs = list(islice(one.open(), most))
@@ -84,7 +84,7 @@ def first_sentences(sources: Sequence[Pairs], most: int) -> Iterator[Corpus]:
             yield Corpus(language, [pair[number] for pair in pairs], name=one.name)
 
 
-def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[str, Any]:
+def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
     files = {title: [path for one in some for path in one.files] for title, some in _by_title(sources).items()}
     marks = [(one.title, one.mark) for one in sources if one.mark]
@@ -92,7 +92,7 @@ def pair_facts(sources: Sequence[Pairs], progress: Progress = silent) -> dict[st
 
 
 def pack_aligned(
-    sources: Sequence[Pairs],
+    sources: Sequence[PairSource],
     folder: Path,
     *,
     stack: Stack,
@@ -107,8 +107,8 @@ def pack_aligned(
     if not done.is_file():
         clear_leftovers(folder)
         aside = {title: _held(some, share) if share else [] for title, some in _by_title(sources).items()}
-        places = {place(side) for pairs in aside.values() for pair in pairs for side in pair}
-        given = {place(one) for one in known}
+        places = {hash_fraction(side) for pairs in aside.values() for pair in pairs for side in pair}
+        given = {hash_fraction(one) for one in known}
         facts = {}
         for title, some in _by_title(sources).items():
             sift = _Sift(places, given)
@@ -131,7 +131,7 @@ def pack_aligned(
 
 
 def pack_shared(
-    sources: Sequence[Pairs],
+    sources: Sequence[PairSource],
     folder: Path,
     *,
     stack: Stack,
@@ -149,16 +149,17 @@ def pack_shared(
         "tokenizer": stack.tokenizer.backend_tokenizer.to_str(),
         "longest": longest,
         "share": share,
-        "known": sorted(place(one) for one in known),
+        "known": sorted(hash_fraction(one) for one in known),
     }
     own = folder / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     with one_at_a_time(own):
         return pack_aligned(sources, own, stack=stack, longest=longest, share=share, known=known, progress=progress)
 
 
-def _held(sources: Sequence[Pairs], share: float) -> list[Pair]:
+def _held(sources: Sequence[PairSource], share: float) -> list[Pair]:
     """The pairs whose first sentence has the lowest places, below the share, at most MOST of them."""
-    pairs = ((place(pair[0]), pair) for one in sources for pair in one.open() if all(side.strip() for side in pair))
+    usable = (pair for one in sources for pair in one.open() if all(side.strip() for side in pair))
+    pairs = ((hash_fraction(pair[0]), pair) for pair in usable)
     return [pair for _, pair in heapq.nsmallest(MOST, (one for one in pairs if one[0] < share))]
 
 
@@ -171,7 +172,7 @@ class _Sift:
     def kept(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs to train on, one at a time."""
         for pair in pairs:
-            sides = [place(side) for side in pair]
+            sides = [hash_fraction(side) for side in pair]
             if not all(side.strip() for side in pair):
                 yield "", ""  # packing counts what is empty
             elif any(one in self.known for one in sides):
@@ -182,8 +183,8 @@ class _Sift:
                 yield pair
 
 
-def _by_title(sources: Sequence[Pairs]) -> dict[str, list[Pairs]]:
-    found: dict[str, list[Pairs]] = {}
+def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:
+    found: dict[str, list[PairSource]] = {}
     for one in sources:
         found.setdefault(one.title, []).append(one)
     return found

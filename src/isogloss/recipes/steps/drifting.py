@@ -21,8 +21,8 @@ from isogloss.seeds import seed_of
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
+from isogloss.training.masked_lm import sentence_perplexity_probe
 from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.sentences import sentence_perplexity_probe
 from isogloss.training.stopping import Selection
 
 BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on

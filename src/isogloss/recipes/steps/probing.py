@@ -6,8 +6,8 @@ from typing import Any
 from isogloss.errors import InputError
 from isogloss.recipes.steps.texts import Packed
 from isogloss.runs.run import Run
+from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.text.readers import embedded
 from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
 from isogloss.training.sharing import Languages, stack_of
 

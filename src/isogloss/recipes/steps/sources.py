@@ -12,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import describe_files, one_of
 from isogloss.recipes.steps.texts import Packed, Texts, open_packed, pack_texts, read_packed_facts
-from isogloss.text.anchors import Dictionary, add_anchors
+from isogloss.text.switching import LanguageDictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small
 from isogloss.training.sharing import Sharing
 
@@ -32,7 +32,7 @@ class Source:
     streams: Path | None
     held: float
     tokenizer: Mapping[str, Any]
-    dictionaries: Mapping[str, Dictionary]
+    dictionaries: Mapping[str, LanguageDictionary]
     seed: int
 
     @property

@@ -24,22 +24,21 @@ from isogloss.progress import Progress
 from isogloss.recipes.steps.taskfitting import Fitting, Text, evaluate, said_of, scored_models
 from isogloss.recipes.steps.taskscores import OTHERS, Scored, keep_scores, result_rows
 from isogloss.recipes.steps.tasktexts import Set, Sets
-from isogloss.recipes.steps.tuning import FINISHED
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
 from isogloss.seeds import seed_of
-from isogloss.stack.change import freeze
-from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.stack import Stack
+from isogloss.tasks.model import TaskModel, task_model, task_objective
 from isogloss.tasks.task import Items
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Training, train
-from isogloss.training.prefixes import Prefix, read_prefix
+from isogloss.training.frozen_prefix import Prefix, read_prefix
+from isogloss.training.loop import Training, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
+from isogloss.training.resumable import FINISHED
 from isogloss.training.stopping import Selection
-from isogloss.training.taskmodels import TaskModel, steps_of, task_model, task_objective
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
 Ways = Mapping[str, SpaceMapping | None]
@@ -204,7 +203,7 @@ def _probe(fitting: Fitting, items: Sequence[Items], model: TaskModel, training:
             said = said_of(fitting, dev, items[1], model, prefix)
             yield {"measure": task.main, "value": task.score(dev.examples, said, dev.language)[task.main].value}
 
-    return Probe(steps_of(items[0], fitting.batch), take)
+    return Probe(steps_in_epoch(items[0], fitting.batch), take)
 
 
 def _numbered(file: Path, kind: str, number: int) -> Path:

@@ -17,13 +17,12 @@ from isogloss.recipes.recipe import language_files, one_of
 from isogloss.recipes.steps.taskfitting import Text
 from isogloss.recipes.steps.tasktexts import Set, Sets, tokenise_set
 from isogloss.recipes.steps.translations import need_segments
-from isogloss.tasks.segments import Segments
-from isogloss.tasks.task import Example, Items, Task, chain_items
+from isogloss.tasks.task import Example, Items, Segments, Task, chain_items
+from isogloss.text import read_lexicon
 from isogloss.text.corpora import Lexicon
-from isogloss.text.readers import read_lexicon
 from isogloss.text.switching import (
     AS_IT_IS,
-    Dictionary,
+    LanguageDictionary,
     Switched,
     joined_dictionary,
     known_words,
@@ -45,7 +44,7 @@ class Switching:
     to: str = "source"
     words: float = 0.0
     lexicons: Sequence[Lexicon] = ()
-    dictionary: Dictionary = field(default_factory=dict)
+    dictionary: LanguageDictionary = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether anything is."""

@@ -1,7 +1,6 @@
 """One training of a transfer run: from its start, or its last checkpoint, with every set scored as it goes."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,29 +10,27 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from isogloss.files import clear_leftovers, write_text
+from isogloss.files import write_text
 from isogloss.progress import Progress
 from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_scores
 from isogloss.recipes.steps.tasktexts import Set, Sets
-from isogloss.recipes.steps.tuning import FINISHED, folder_name
+from isogloss.recipes.steps.tuning import folder_name
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import load, quietly
 from isogloss.stack.stack import Stack
-from isogloss.tasks.chance import chance_floors
-from isogloss.tasks.task import Items, Task
-from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, train
+from isogloss.tasks.model import TaskModel, answers, predict, task_model, task_objective
+from isogloss.tasks.task import Items, Task, chance_floors
+from isogloss.training.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.prefixes import Prefix, has_room, read_prefix, shared_prefix
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
+from isogloss.training.resumable import Resumable, export_nothing
 from isogloss.training.stopping import Selection
-from isogloss.training.taskmodels import TaskModel, answers, find, steps_of, task_model, task_objective
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fitting:
     """How every training of the run goes; settings are those of the first seed and rate.
 
@@ -50,8 +47,8 @@ class Fitting:
     sets: Sets
     settings: Settings
     batch: int
-    probe: int | None
     checkpoint: int
+    probe: int | None = None
     frozen_dropout: bool = False
     cache: bool = True
     keep: bool = False
@@ -61,7 +58,7 @@ class Fitting:
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """Of autocast."""
+        """The precision that is computed in, None for that of the weights."""
         return torch.bfloat16 if self.settings.half else None
 
 
@@ -96,44 +93,50 @@ def fit(
     place: its model, task, source, plan, condition, settings (which tell rates apart) and seed. at_end: more rows,
     of the model as it is after the last update.
     """
-    folder = training_folder(run, place)
-    if not (folder / FINISHED).is_file():
-        steps = steps_of(text.items[0], fitting.batch)
-        settings = replace(
-            fitting.settings, seed=place["seed"], optimisation=replace(fitting.settings.optimisation, rate=rate)
-        )
-        stack = load(fitting.model, fitting.revision, dtype=torch.float32, device=fitting.device)
-        model = task_model(
-            stack, fitting.task, fitting.sets.labels, seed=settings.seed, dropout=fitting.frozen_dropout,
-            half=settings.half,
-        )  # fmt: skip
-        planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
-        lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
-        prefixes = _prefixes(run, fitting, text, model.still, plan=plan, cut=lowest, seed=settings.seed, told=progress)
-        objective = task_objective(
-            model, text.items[0], batch=fitting.batch, seed=settings.seed, prefix=prefixes[0], longest=text.longest,
-            changing=None if text.changing is None else partial(text.changing, settings.seed),
-        )  # fmt: skip
-        training = Training(model, objective, settings, join(fitting.device))
-        clear_leftovers(folder)
-        if (last := kept.latest(folder)) is not None:
-            training.restore(last)
-        probe = _probe(fitting, text, model, training, every=fitting.probe or steps, prefixes=prefixes[1:], at=folder)
-        found = train(
-            training,
-            probes=[probe],
-            plan=_holding(model, planned, plan, steps),
-            checkpoints=Checkpoints(folder, _export(model) if fitting.keep else _nothing, fitting.checkpoint),
-            selection=_selection(fitting) if fitting.keep else None,
-            progress=progress,
-        )
-        for some in found:
-            yield [_row(one, place) for one in some]
-        if at_end is not None:
-            yield at_end(model.still)
-        (folder / FINISHED).touch()
-    for old in folder.glob("step-*"):
-        shutil.rmtree(old)
+    cycle = Resumable(training_folder(run, place), every=fitting.checkpoint)
+    if cycle.finished():
+        return
+    steps = steps_in_epoch(text.items[0], fitting.batch)
+    settings = replace(
+        fitting.settings, seed=place["seed"], optimisation=replace(fitting.settings.optimisation, rate=rate)
+    )
+    stack = load(fitting.model, fitting.revision, dtype=torch.float32, device=fitting.device)
+    model = task_model(
+        stack,
+        fitting.task,
+        fitting.sets.labels,
+        seed=settings.seed,
+        dropout=fitting.frozen_dropout,
+        half=settings.half,
+    )
+    planned = apply_plan(stack, plan, epoch=steps, seed=settings.seed)
+    lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=steps)
+    prefixes = _prefixes(run, fitting, text, model.still, plan=plan, cut=lowest, seed=settings.seed, progress=progress)
+    objective = task_objective(
+        model,
+        text.items[0],
+        batch=fitting.batch,
+        seed=settings.seed,
+        prefix=prefixes[0],
+        longest=text.longest,
+        changing=None if text.changing is None else partial(text.changing, settings.seed),
+    )
+    training = Training(model, objective, settings, join(fitting.device))
+    every = fitting.probe or steps
+    probe = _probe(fitting, text, model, training, every=every, prefixes=prefixes[1:], folder=cycle.folder)
+    training_steps = cycle.train(
+        training,
+        export=_export(model) if fitting.keep else export_nothing,
+        probes=[probe],
+        plan=_holding(model, planned, plan, steps),
+        selection=_selection(fitting) if fitting.keep else None,
+        progress=progress,
+    )
+    for readings in training_steps:
+        yield [_row(reading, place) for reading in readings]
+    if at_end is not None:
+        yield at_end(model.still)
+    cycle.finish()
 
 
 def training_folder(run: Run, place: Mapping[str, Any]) -> Path:
@@ -160,19 +163,27 @@ def evaluate(fitting: Fitting, text: Text, model: TaskModel, prefixes: Sequence[
 
 def said_of(fitting: Fitting, one: Set, items: Items, model: TaskModel, prefix: Prefix | None) -> list[Any]:
     """A model's answer to each example of a set."""
-    guesses = find(model, items, dtype=fitting.dtype, prefix=prefix)
+    guesses = predict(model, items, dtype=fitting.dtype, prefix=prefix)
     return answers(fitting.task, one.examples, items, guesses, fitting.sets.labels)
 
 
 def _probe(
-    fitting: Fitting, text: Text, model: TaskModel, training: Training, *, every: int,
-    prefixes: Sequence[Prefix | None], at: Path,
-) -> Probe:  # fmt: skip
+    fitting: Fitting,
+    text: Text,
+    model: TaskModel,
+    training: Training,
+    *,
+    every: int,
+    prefixes: Sequence[Prefix | None],
+    folder: Path,
+) -> Probe:
+    """The scores of every set, written to `folder/counts` too."""
+
     def take() -> Iterator[Reading]:
         if training.step == 0:  # a head that was not trained says nothing
             return
         scores = evaluate(fitting, text, model, prefixes)
-        keep_scores(at / "counts" / f"{training.step:07d}.npz", scores)
+        keep_scores(folder / "counts" / f"{training.step:07d}.npz", scores)
         for one, some in zip(fitting.sets.read_each_time, scores, strict=True):
             for name, score in some.items():
                 where = {"target": one.language, "data": one.name}
@@ -196,7 +207,7 @@ def _holding(model: TaskModel, planned: Any, plan: Plan, epoch: int) -> Any:
 
 
 def _prefixes(
-    run: Run, fitting: Fitting, text: Text, stack: Stack, *, plan: Plan, cut: int, seed: int, told: Progress
+    run: Run, fitting: Fitting, text: Text, stack: Stack, *, plan: Plan, cut: int, seed: int, progress: Progress
 ) -> list[Prefix | None]:
     """The states of frozen layers of every set; none below block 1, where there is nothing to save.
 
@@ -216,7 +227,7 @@ def _prefixes(
     text.key, text.prefixes = None, []  # before the next ones need their room
     drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
     name = f"cut-{cut}{drawn}"
-    how: dict[str, Any] = {"dtype": fitting.dtype, "progress": told}
+    how: dict[str, Any] = {"dtype": fitting.dtype, "progress": progress}
 
     def read(number: int, items: Items) -> Prefix | None:
         if (own := owns[number]) is not None:
@@ -245,15 +256,11 @@ def _export(model: TaskModel) -> Any:
         with quietly():
             model.encoder.save_pretrained(at)
         model.stack.tokenizer.save_pretrained(at)
-        save_file({name: one.detach().cpu().contiguous() for name, one in model.head.state_dict().items()},
-                  at / "head.safetensors")  # fmt: skip
+        weights = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
+        save_file(weights, at / "head.safetensors")
         write_text(at / "task.json", json.dumps({"task": model.task.name, "labels": model.labels}, indent=2) + "\n")
 
     return export
-
-
-def _nothing(at: Path) -> None:
-    """A checkpoint to go on from only: no model that anything else could load."""
 
 
 def _row(reading: Reading, place: Mapping[str, Any]) -> Row:

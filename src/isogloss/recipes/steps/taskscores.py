@@ -8,7 +8,7 @@ set: an upper bound that zero-shot transfer does not have (Keung et al. 2020), s
     gap           source - target, of the main score in the same model (lower is better)
     relative_gap  (source - target) / source
 
-Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.chance`).
+Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.task`).
 
 Intervals are bootstrap percentiles over examples; over seeds they are Student's t of the mean. Test sets with equally
 many examples are drawn together, number by number: where they are translations of each other, what is hard in one is

@@ -18,7 +18,7 @@ from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.text.batches import marks
-from isogloss.text.split import held_out
+from isogloss.text.sampling import held_out
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
 from isogloss.text.tokenizers import train_tokenizers
 from isogloss.text.words import spans

@@ -13,8 +13,7 @@ from typing import Any
 from isogloss.errors import InputError
 from isogloss.recipes.recipe import language_files
 from isogloss.recipes.steps.tasktexts import Set, Sets, set_name
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import Task
+from isogloss.tasks.task import FileRow, Segments, Task
 from isogloss.text.readers.lines import Problem, fail
 
 Key = tuple[str, int]  # a row's name, "" where it has none, and which of those that are called so it is

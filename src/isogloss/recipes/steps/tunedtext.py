@@ -1,8 +1,8 @@
 """The text of a drift run: what is tuned on, what is held out of it, what of other languages is watched, and as ids.
 
-Which sentences are held out is decided by the sentences themselves (`isogloss.text.split.place`): sorted by their
-place, the first share is the test, the next as many the validation, the rest in its own order the training text. So
-neither the order of the file nor a seed changes it, and copies of a sentence are never on both sides.
+Which sentences are held out is decided by the sentences themselves, by a hash: sorted by it, the first share is the
+test, the next as many the validation, the rest in its own order the training text. So neither the order of the file nor
+a seed changes it, and copies of a sentence are never on both sides.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import joined_corpus, language_files
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.split import place
-from isogloss.training.sentences import Sentences, masking_of, tokenise
+from isogloss.text.sampling import hash_fraction
+from isogloss.training.masked_lm import Sentences, masking_of, tokenise
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     >>> test.sentences, validation.sentences, train.sentences
     (['a'], ['c'], ['b', 'd', 'e'])
     """
-    places = [place(sentence) for sentence in corpus]
+    places = [hash_fraction(sentence) for sentence in corpus]
     order = sorted(range(len(corpus)), key=places.__getitem__)
     wanted = round(share * len(corpus))
     first = _whole(order, places, wanted)

@@ -11,19 +11,20 @@ import torch
 from isogloss.files import clear_leftovers
 from isogloss.progress import Progress
 from isogloss.recipes.steps.drifting import Watch, evaluate, make_probes
-from isogloss.recipes.steps.keptmodels import FOLDER, keeping
+from isogloss.recipes.steps.keptmodels import FOLDER
 from isogloss.recipes.steps.legacy import Worst, without_dropout
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import load_masked_lm, quietly
 from isogloss.stack.stack import Stack
 from isogloss.training import checkpoints as kept
-from isogloss.training.captured import Captured, drops_attention
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.loop import Settings, Training, train
+from isogloss.training.masked_lm import masked_sentences
 from isogloss.training.plans import Plan, apply_plan
 from isogloss.training.processes import join
-from isogloss.training.sentences import masked_sentences
+from isogloss.training.resumable import SavedModels
 from isogloss.training.stopping import Choice, Stopping
 
 FINISHED = "finished"  # the file that marks a training as done
@@ -87,7 +88,7 @@ def tune(
         if tuning.save is not None:
             about = {"model": str(tuning.model), "plan": training_name(place), "seed": place["seed"]}
             kept_in, step = run.folder / FOLDER / name, lambda: training.step
-            probes.append(keeping(kept_in, export, every=tuning.save, step=step, about=about))
+            probes.append(SavedModels(kept_in, export, every=tuning.save, step=step, about=about))
         readings = train(
             training, probes=probes, plan=planned, checkpoints=Checkpoints(folder, export, tuning.checkpoint),
             selection=cast(Choice, Worst(tuning.choice)) if "worst" in defects else tuning.choice, stop=tuning.rule,

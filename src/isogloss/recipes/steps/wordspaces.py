@@ -20,7 +20,7 @@ from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
-from isogloss.training.prefixes import free_bytes
+from isogloss.training.frozen_prefix import free_bytes
 from isogloss.vectors.extract import Pool, Vectors, stream
 from isogloss.vectors.store import rereadable
 

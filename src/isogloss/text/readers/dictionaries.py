@@ -1,19 +1,28 @@
-"""Bilingual dictionaries: MUSE files, and tables with a header of languages.
+"""Words: bilingual dictionaries, and word vectors.
+
+Dictionaries are MUSE files, or tables with a header of languages.
 
 A MUSE file has a word and a translation on each line, separated by a tab or else by the first space (what comes from
 PanLex has translations of several words); a word with several translations has several lines. When its name tells the
 languages (`en-de.0-5000.txt`) it can be read in either direction.
+
+Word vectors are in word2vec's and fastText's text format: a word and its numbers on each line, separated by spaces. The
+first line may say how many words there are and how wide they are (word2vec, fastText), or be a word already (GloVe). A
+word may hold spaces: the numbers are counted from the end of the line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Lexicon
 from isogloss.text.languages import code
-from isogloss.text.readers.lines import Problem, Source, fail, first_line, stream_lines
-from isogloss.text.readers.names import languages_of, pick
-from isogloss.text.readers.tables import header, stream_table
+from isogloss.text.readers.lines import Problem, Source, fail, first_line, languages_of, stream_lines
+from isogloss.text.readers.tables import header, open_table
 
 
 def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -38,13 +47,9 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     if source == target:
         raise InputError(f"{file}: a lexicon joins two different languages, not {source} and {target}")
     cells = first_line(file).split("\t")
-    columns = header(cells) if len(cells) > 1 else None
-    if columns is not None:
-        there = [each for each in columns if each is not None]
-        left, right = (columns.index(each) for each in pick((source, target), there, where=file))
-        rows = stream_table(file, len(columns), skip=1)
-        found = [(cells[left].strip(), cells[right].strip()) for _, cells in rows]
-        pairs = [pair for pair in found if all(pair)]
+    if len(cells) > 1 and header(cells) is not None:
+        rows = open_table(file).rows((source, target))
+        pairs = [(left.strip(), right.strip()) for _, (left, right) in rows if left.strip() and right.strip()]
     else:
         pairs = _directed([pair for _, pair in stream_pairs(file)], file, (source, target))
     if not pairs:
@@ -54,9 +59,81 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
 
 def _directed(pairs: list[tuple[str, str]], file: Path, wanted: tuple[str, str]) -> list[tuple[str, str]]:
     """The pairs in the wanted direction, turned round where the file's name says it goes the other way."""
-    told = languages_of(file)
-    if told is None or told == wanted:
+    named = languages_of(file)
+    if named is None or named == wanted:
         return pairs
-    if told == wanted[::-1]:
+    if named == wanted[::-1]:
         return [(right, left) for left, right in pairs]
-    raise InputError(f"{file} is a dictionary of {' and '.join(told)} by its name, not of {' and '.join(wanted)}")
+    raise InputError(f"{file} is a dictionary of {' and '.join(named)} by its name, not of {' and '.join(wanted)}")
+
+
+@dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Words and a vector of each: values (words, width), float32."""
+
+    words: list[str]
+    values: NDArray[np.float32]
+    name: str = ""
+
+
+def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, most: int | None = None) -> WordVectors:
+    """The vectors of a text file, lower-cased words, each once: the first of several counts, as it is more frequent.
+
+    Args:
+        source: the file.
+        keep: only these words (a set), so that memory is that of the words kept.
+        most: look at so many lines only; such files are in order of frequency, and 200,000 is what is usually taken.
+    """
+    path = Path(source)
+    head = first_line(path).split()
+    counted = len(head) == 2 and all(cell.isdigit() for cell in head)
+    width = int(head[1]) if counted else _numbers_at_end(head)
+    if width < 1:
+        raise InputError(f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
+    words: dict[str, int] = {}
+    rows: list[NDArray[np.float32]] = []
+    number = 0
+    for number, line in stream_lines(path):
+        if counted and number == 1:
+            continue
+        if most is not None and number - counted > most:
+            break
+        word, *cells = line.rstrip().rsplit(" ", width)
+        key = word.strip().lower()
+        if len(cells) != width or not key:
+            raise InputError(f"{path}:{number}: {len(cells)} numbers where {width} were expected after a word")
+        if key in words or (keep is not None and key not in keep):
+            continue
+        rows.append(_vector(cells, path, number))
+        words[key] = len(words)
+    declared = int(head[0]) if counted else 0
+    if number - 1 < min(declared, most or declared):
+        raise InputError(
+            f"{path}:{number}: the file ends here, after {number - 1:,} words, and says {declared:,} on its first "
+            "line; it was cut short: fetch it again, or correct that number"
+        )
+    if not rows:
+        raise InputError(f"{path} has a vector of none of the words asked for; check its language")
+    return WordVectors(list(words), np.stack(rows), path.name)
+
+
+def _numbers_at_end(cells: list[str]) -> int:
+    """How many cells from the end on are numbers, the first cell being the word."""
+    count = 0
+    for cell in reversed(cells[1:]):
+        try:
+            float(cell)
+        except ValueError:
+            break
+        count += 1
+    return count
+
+
+def _vector(cells: list[str], path: Path, number: int) -> NDArray[np.float32]:
+    try:
+        vector = np.array(cells, dtype=np.float32)
+    except ValueError as error:
+        raise InputError(f"{path}:{number}: {error}; numbers were expected after the word") from error
+    if not np.isfinite(vector).all():
+        raise InputError(f"{path}:{number}: a number of this vector is not finite")
+    return vector

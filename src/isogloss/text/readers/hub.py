@@ -12,24 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.languages import code, is_code
-from isogloss.text.readers.assemble import assemble
-from isogloss.text.readers.names import pick
+from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
+from isogloss.text.languages import code, is_code, pick_languages
 from isogloss.text.readers.tables import header
 
 PREFIX = "hf:"
 _SPLITS = ("test", "validation", "dev", "train")
 _FIRST, _SECOND = "sentence1", "sentence2"
-
-
-def _package() -> Any:
-    try:
-        return importlib.import_module("datasets")
-    except ImportError as error:
-        raise InputError(
-            "reading hf: data sets needs the package datasets; install it with: pip install 'isogloss[datasets]'"
-        ) from error
 
 
 def _pair(text: str) -> tuple[str, str] | None:
@@ -41,10 +30,17 @@ def _pair(text: str) -> tuple[str, str] | None:
 def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
     """The bitexts of a hub data set that hold the chosen languages; English needs not be chosen to be a side."""
     name, _, split = spec.removeprefix(PREFIX).partition("@")
-    package = _package()
+    try:
+        package: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            "reading hf: data sets needs the package datasets; install it with: pip install 'isogloss[datasets]'"
+        ) from error
     try:
         if Path(name).is_dir():
-            return _bitexts(_of_split(package.load_from_disk(name), spec, split), None, spec, languages)
+            saved = package.load_from_disk(name)
+            data = saved[_split(saved.keys(), spec, split)] if hasattr(saved, "keys") else saved
+            return _bitexts(data, None, spec, languages)
         bitexts = []
         for config in _configs(package.get_dataset_config_names(name), spec, languages):
             splits = package.get_dataset_split_names(name, config)
@@ -58,26 +54,20 @@ def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
 
 
 def _split(splits: Iterable[str], spec: str, wanted: str) -> str:
-    there = list(splits)
-    if wanted and wanted not in there:
-        raise InputError(f"{spec}: there is no split {wanted!r}; there is {', '.join(there)}")
-    return wanted or next((each for each in _SPLITS if each in there), there[0])
-
-
-def _of_split(data: Any, spec: str, wanted: str) -> Any:
-    """The data of one split, where what was saved has splits."""
-    return data[_split(data.keys(), spec, wanted)] if hasattr(data, "keys") else data
+    available = list(splits)
+    if wanted and wanted not in available:
+        raise InputError(f"{spec}: there is no split {wanted!r}; there is {', '.join(available)}")
+    return wanted or next((each for each in _SPLITS if each in available), available[0])
 
 
 def _configs(configs: Sequence[str], spec: str, languages: Sequence[str] | None) -> list[str]:
     pairs = {config: pair for config in configs if (pair := _pair(config))}
     if not pairs:
         return list(configs[:1])
-    allowed = None if languages is None else {*languages, "en"}
-    fitting = [config for config, pair in pairs.items() if allowed is None or set(pair) <= allowed]
+    fitting = [config for config, pair in pairs.items() if _is_allowed(pair, languages)]
     if not fitting:
-        there = ", ".join("-".join(pair) for pair in pairs.values())
-        raise InputError(f"{spec} has no pair of {', '.join(languages or ())}; it has {there}")
+        available = ", ".join("-".join(pair) for pair in pairs.values())
+        raise InputError(f"{spec} has no pair of {', '.join(languages or ())}; it has {available}")
     return fitting
 
 
@@ -109,12 +99,16 @@ def _sentence_pairs(data: Any, config: str | None, spec: str, languages: Sequenc
         sides = groups.setdefault(pair, ([], []))
         sides[0].append(first)
         sides[1].append(second)
-    allowed = None if languages is None else {*languages, "en"}
     return [
-        _named({pair[0]: sides[0], pair[1]: sides[1]}, f"{spec}:{'-'.join(pair)}", _ordered(pair, languages))
+        _named(dict(zip(pair, sides, strict=True)), f"{spec}:{'-'.join(pair)}", _ordered(pair, languages))
         for pair, sides in groups.items()
-        if allowed is None or set(pair) <= allowed
+        if _is_allowed(pair, languages)
     ]
+
+
+def _is_allowed(pair: tuple[str, str], languages: Sequence[str] | None) -> bool:
+    """Whether both languages were chosen; English needs not be."""
+    return languages is None or set(pair) <= {*languages, "en"}
 
 
 def _ordered(pair: Sequence[str], languages: Sequence[str] | None) -> list[str]:
@@ -125,5 +119,5 @@ def _ordered(pair: Sequence[str], languages: Sequence[str] | None) -> list[str]:
 
 
 def _named(sides: dict[str, list[str]], name: str, languages: Sequence[str] | None) -> Bitext:
-    wanted = pick(languages, list(sides), where=name)
-    return assemble([Corpus(each, sides[each], name=name) for each in wanted], name)
+    wanted = pick_languages(languages, list(sides), where=name)
+    return assemble_bitext([Corpus(each, sides[each], name=name) for each in wanted], name)

@@ -1,21 +1,39 @@
-"""Word links in Pharaoh format: on each line the links of one sentence pair, `0-0 1-2 2p1`.
+"""Word links: which words of parallel sentences translate each other, in two formats.
 
-Numbers count words from 0, source before target. `-` is a sure link, `p` one that annotators only accept as
-possible (the alignment error rate treats the two differently). A blank line is a pair without links.
+Pharaoh format has on each line the links of one sentence pair, `0-0 1-2 2p1`. Numbers count words from 0, source
+before target. `-` is a sure link, `p` one that annotators only accept as possible (the alignment error rate treats the
+two differently). A blank line is a pair without links.
+
+The project's own hand-linked tables hold parallel sentences whose words say which word they translate. There is a
+header of languages, the first being the one that is linked to. Words are separated by a space, or by `~` where they
+touch in the natural text. In the other columns a word may end in `/i` or `/i,j`: the numbers, from 0, of the first
+column's words it translates.
+
+    en                    nl                             zh
+    The cat sleeps~.      De/0 kat/1 slaapt/2~./3        猫/1~睡觉/2~。/3
+
+The natural text is the cell without those numbers and with each `~` removed.
 """
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Bitext, Corpus, Link, Span
-from isogloss.text.languages import code
+from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
+from isogloss.text.languages import checked_codes, code, pick_languages
+from isogloss.text.readers.dictionaries import read_lexicon
 from isogloss.text.readers.lines import Source, stream_lines
-from isogloss.text.words import spans
+from isogloss.text.readers.tables import open_table
+from isogloss.text.words import word_spans
 
 _LINK = re.compile(r"(\d+)([-p])(\d+)")
+_LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
+_MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
+EVERYDAY, LEXICON = "everyday.tsv", "lexicon.tsv"
 
 
 @dataclass(frozen=True)
@@ -66,24 +84,114 @@ def read_links(path: Source, sentences: int | None = None) -> WordLinks:
     return WordLinks(sure, possible, str(Path(path)))
 
 
-def _word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
-    return corpus.words[row] if corpus.words is not None else spans(corpus.sentences[row], corpus.language)
-
-
 def attach_links(bitext: Bitext, pair: tuple[str, str], links: WordLinks) -> Bitext:
     """The bitext with the sure links of a pair of its languages, each checked against the sentence's words."""
     source, target = (bitext[code(each)] for each in pair)
     if len(links) != bitext.rows:
         raise InputError(f"{links.name or 'links'}: links of {len(links):,} rows for {bitext.rows:,} rows of text")
-    for row, found in enumerate(links.possible):
-        for side, corpus in enumerate((source, target)):
-            if not found:
-                continue
-            words = len(_word_spans(corpus, row))
-            last = max(found, key=lambda link: link[side])
+    for row, row_links in enumerate(links.possible):
+        for side, corpus in enumerate((source, target)) if row_links else ():
+            words = len(word_spans(corpus, row))
+            last = max(row_links, key=lambda link: link[side])
             if last[side] >= words:
                 raise InputError(
                     f"{links.name or 'links'}:{row + 1}: link {last[0]}-{last[1]}, but the {corpus.language} "
                     f"sentence has {words} words, counted from 0"
                 )
     return replace(bitext, links={**bitext.links, (source.language, target.language): links.sure})
+
+
+def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[int]]]:
+    """Natural text, word spans, and the numbers after each word; ValueError says what is malformed.
+
+    >>> parse_cell("slaapt/2~./3", linked=True)
+    ('slaapt.', [(0, 6), (6, 7)], [[2], [3]])
+    """
+    text = ""
+    spans: list[Span] = []
+    numbers: list[list[int]] = []
+    for index, part in enumerate(re.split(r"([ ~])", cell)):
+        if index % 2:
+            text += " " if part == " " else ""
+            continue
+        word, ends = _parse_word(part) if linked else (part, [])
+        if not word:
+            raise ValueError("an empty word (two separators in a row, or one at the end)")
+        spans.append((len(text), len(text) + len(word)))
+        numbers.append(ends)
+        text += word
+    return text, spans, numbers
+
+
+def _parse_word(part: str) -> tuple[str, list[int]]:
+    match = _LINKED.fullmatch(part)
+    if match:
+        return match.group(1), [int(number) for number in match.group(2).split(",")]
+    if part != "/" and _MALFORMED.fullmatch(part):
+        raise ValueError(f"{part!r} where a word such as 'kat/1' or 'kat/1,2' was expected")
+    return part, []
+
+
+def _row(cells: Sequence[str]) -> list[tuple[str, list[Span], list[Link]]]:
+    """Text, word spans and links (word of the first column, word of this one) of each column."""
+    columns: list[tuple[str, list[Span], list[Link]]] = []
+    for cell in cells:
+        text, words, numbers = parse_cell(cell, linked=bool(columns))
+        links = sorted({(number, target) for target, ends in enumerate(numbers) for number in ends})
+        last = len(columns[0][1]) - 1 if columns else 0
+        if links and links[-1][0] > last:
+            raise ValueError(f"a link to word {links[-1][0]}, but the first column has words 0 to {last}")
+        columns.append((text, words, links))
+    return columns
+
+
+def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitext:
+    """A many-language bitext with words, and links for each pair (first column, other).
+
+    Args:
+        source: a hand-linked table.
+        languages: the columns to choose, in this order; links are kept for the pairs whose languages are both chosen.
+    """
+    path = Path(source)
+    table = open_table(path)
+    if not table.has_header:
+        raise InputError(f"{path}:1: a header of languages was expected, the linked-to language first")
+    wanted = pick_languages(checked_codes(languages), table.languages, where=path)
+    rows = []
+    for number, cells in table.rows():
+        try:
+            rows.append(_row(cells))
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}") from error
+    if not rows:
+        raise InputError(f"{path} has a header but no rows")
+    columns = dict(zip(table.languages, zip(*rows, strict=True), strict=True))
+    corpora = tuple(
+        Corpus(each, [text for text, _, _ in columns[each]], [words for _, words, _ in columns[each]], path.name)
+        for each in wanted
+    )
+    first, *others = table.languages
+    chosen = [each for each in others if {first, each} <= set(wanted)]
+    return Bitext(corpora, {(first, each): [links for _, _, links in columns[each]] for each in chosen}, path.name)
+
+
+def _packaged(name: str) -> AbstractContextManager[Path]:
+    file = resources.files("isogloss") / "data" / name
+    if not file.is_file():
+        raise InputError(f"this installation of isogloss lacks its data file {name}; install it again")
+    return resources.as_file(file)
+
+
+def embedded(languages: Sequence[str] | None = None) -> Bitext:
+    """The hand-linked everyday sentences that come with the package.
+
+    `en, nl = embedded(("en", "nl"))`
+    """
+    with _packaged(EVERYDAY) as path:
+        return read_linked(path, languages)
+
+
+def embedded_lexicon(source: str, target: str) -> Lexicon:
+    """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
+    with _packaged(LEXICON) as path:
+        return read_lexicon(path, source, target)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, open_bytes
+from isogloss.text.readers.lines import DAMAGED, Problem, Source, fail, file_path, open_bytes
 
 
 @dataclass(frozen=True)
@@ -35,31 +35,33 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     One without a question or an answer, with an answer that is not where it should be in its context, or with an id
     that was there before is a problem, and left out.
     """
-    found = [one for _, _, one in every_question(source, problem) if one is not None]
-    if not found:
+    usable = [question for _, _, question in every_question(source, problem) if question is not None]
+    if not usable:
         raise InputError(f"{file_path(source)} has no question with an answer that can be used")
-    return found
+    return usable
 
 
 def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:
     """Where each question of a file stands, its id, and the question; None in the place of a bad one."""
     seen: set[str] = set()
     for where, context, entry in _entries(_parsed(source), str(file_path(source))):
-        made = _question(context, entry)
-        wrong = made if isinstance(made, str) else "this id was there before" if made.identifier in seen else ""
-        if wrong:
-            problem(f"{where}: {wrong}")
+        identifier = str(entry["id"])
+        question = _question(context, entry)
+        if isinstance(question, Question) and identifier not in seen:
+            seen.add(identifier)
+            yield where, identifier, question
         else:
-            seen.add(str(entry["id"]))
-        yield where, str(entry["id"]), None if wrong or isinstance(made, str) else made
+            problem(f"{where}: {question if isinstance(question, str) else 'this id was there before'}")
+            yield where, identifier, None
 
 
 def _parsed(source: Source) -> Any:
     path = file_path(source)
-    with open_bytes(path) as file:
-        raw = file.read()
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        with open_bytes(path) as file:
+            return json.loads(file.read().decode("utf-8-sig"))
+    except DAMAGED as error:
+        raise InputError(f"{path}: the compressed file is damaged or cut short ({error}); fetch it again") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not valid UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from error
     except json.JSONDecodeError as error:
@@ -73,8 +75,8 @@ def _entries(content: Any, path: str) -> Iterator[tuple[str, str, dict[str, Any]
     try:
         paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
         for number, paragraph in enumerate(paragraphs, start=1):
-            for place, entry in enumerate(paragraph["qas"], start=1):
-                entry = {"id": f"{number}-{place}", **entry}  # paragraph and question, where there is no id
+            for asked, entry in enumerate(paragraph["qas"], start=1):
+                entry = {"id": f"{number}-{asked}", **entry}  # paragraph and question, where there is no id
                 yield f"{path}: question {entry['id']}", paragraph["context"], entry
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
@@ -99,8 +101,8 @@ def _question(context: str, entry: dict[str, Any]) -> Question | str:
         if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
             return "an answer has no text or no start"
         if start < 0 or not context.startswith(text, start):
-            place = context.find(text)
-            hint = "it is not in its context" if place < 0 else f"its context has it at {place}"
+            at = context.find(text)
+            hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
             return f"the answer {text!r} does not begin at character {start}: {hint}"
         texts.append(text)
         starts.append(start)

@@ -1,0 +1,848 @@
+"""Hussain & Dudev (2020): what tuning on one language does to the others, and to each layer.
+
+What the paper prints is in its Tables 1 and 2. What its figures show was worked out from the files released with its
+code (github AmanDaVinci/X-Lingual-Transfer-Learning). The released code takes perplexity on 32 sentences, redraws their
+masks each time, and keeps the worst model as the best, and its three runs share every time stamp: their spread is no
+spread over seeds. It logs from step 1 on, after one update, where our first reading is step 0; its plots count blocks
+from 0, where ours count from 1.
+
+Perplexities are compared as ratios, in logarithms; plans are compared seed by seed, since a seed draws the same order
+of sentences and the same masks for each. Per token where both sides have the same vocabulary, else per character.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
+from isogloss.measures.perplexity import crossing
+from isogloss.papers.paper import (
+    TINY,
+    Cost,
+    Outline,
+    Paper,
+    Request,
+    Speed,
+    Texts,
+    config_of,
+    estimate,
+    lowest_hashed,
+    notes_of,
+    refuse_mixtures,
+    scale_of,
+)
+from isogloss.papers.results import (
+    LEAST,
+    Claim,
+    Contrast,
+    Curves,
+    Floats,
+    Interval,
+    NotMeasured,
+    Results,
+    Side,
+    above,
+    all_of,
+    bands,
+    below,
+    cell,
+    contrast,
+    divided,
+    needed,
+    over_seeds,
+    published,
+    seeds_note,
+)
+from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import model_name
+from isogloss.recipes.steps.drifting import START, curve_rows
+from isogloss.recipes.steps.tunedtext import Corpora, split
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import Row, records
+from isogloss.text import read_corpus
+from isogloss.text.catalog import data_dir
+from isogloss.text.corpora import Corpus
+from isogloss.text.invented import invented
+from isogloss.text.languages import short_name
+from isogloss.text.readers.lines import read_lines
+
+ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
+ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
+PLANS = {
+    ALL: "all 12 layers",
+    GRADUAL: "gradual unfreezing",
+    LAST_6: "last 6 layers",
+    LAST_3: "last 3 layers",
+    LAST_1: "last layer",
+}
+UNTUNED, OTHERS = "untuned", "others"
+MULTILINGUAL, NATIVE = "multilingual", "native"  # folders, and names, of models that are pretrained on the spot
+EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
+FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
+PUBLISHED = published("hussain2020")
+STEPS = (1, 501, 1501)  # of Table 1
+XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
+INVENTED_SEED = 1
+KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
+
+
+# ------------------------------------------------------------------------------------------------ the jobs
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Settings of one scale.
+
+    language: what is tuned on. others: languages that are watched. sentences: to tune on. watched: sentences of each
+    other language. parts: of XNLI, that premises come from. rate: the paper's, except where models are tiny. every,
+    distance: updates between readings of perplexity, and of distances. words: of the sample for distances.
+    pretraining: options of the native model's.
+    """
+
+    language: str
+    others: tuple[str, ...]
+    sentences: int
+    watched: int
+    speed: Speed
+    parts: tuple[str, ...] = ("dev",)
+    model: str | None = None
+    native: str | None = None
+    rate: float = 5e-5
+    every: int = 50
+    distance: int = 250
+    words: int = 2000
+    checkpoint: int = 500
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
+    native_steps: int = 0
+
+
+H200 = "an mBERT-shaped model on one H200"
+SCALES = {
+    "smoke": Scale(
+        "qaa",
+        ("qab", "qac"),
+        sentences=120,
+        watched=12,
+        speed=Speed(0.17e6, tokens=12, update=0.03, read=1000, measured="one core of an AMD EPYC"),
+        rate=2e-3,
+        every=6,
+        distance=12,
+        words=40,
+        checkpoint=1000,
+        pretraining=TINY,
+        native_steps=60,
+    ),
+    "mini": Scale(
+        "nl",
+        ("en", "de", "fr", "es", "ru", "zh"),
+        sentences=25_000,
+        watched=417,
+        speed=Speed(33.7e6, 36, 8 / 240, 28_900, f"{H200}; mini is as deep and smaller, so this is more than it takes"),
+        model="mini",
+        checkpoint=1250,
+        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000},
+        native_steps=3000,
+    ),
+    "paper": Scale(
+        "nl",
+        XNLI,
+        sentences=100_000,
+        watched=667,
+        speed=Speed(178e6, tokens=31, update=8 / 240, read=28_900, measured=H200),
+        model="bert-base-multilingual-cased",
+        native="wietsedv/bert-base-dutch-cased",
+        distance=500,
+        checkpoint=2500,
+    ),
+}
+
+
+def plan(
+    request: Request,
+    *,
+    text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
+    native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
+    native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
+    native_steps: Annotated[int | None, "updates of that pretraining; default: by --scale"] = None,
+    every: Annotated[int | None, "updates between readings of perplexity; default: by --scale"] = None,
+    distance: Annotated[int | None, "updates between readings of distances; default: by --scale"] = None,
+    watched: Annotated[int | None, "sentences of each other language; default: by --scale"] = None,
+) -> Outline:
+    """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
+    given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
+    scale = scale_of(SCALES, request, given, own_data=(text, native, native_text), least={"native_steps": 0})
+    if native and native_text:
+        raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
+    count, native = request.seed_count, native or scale.native
+    contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
+    texts = Texts(request.out / "text", contents, notes=partial(_shorter_texts, scale))
+    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    beside = model_name(native) if native else NATIVE
+    before = list(_pretraining(request, scale, texts, native=native, text=native_text))
+    training = {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
+    readings = {"probe": scale.every, "distance": scale.distance, "words": scale.words}
+    shared: dict[str, Any] = {
+        "target": {scale.language: texts.path(f"{scale.language}.txt")},
+        "others": {other: texts.path(f"{other}.txt") for other in scale.others},
+        "native": native or str(request.out / NATIVE / "model"),
+        "checkpoint": scale.checkpoint,
+    }
+    jobs = []
+    for seed in range(count):
+        for each in PLANS:
+            options = {**shared, **training, **readings, "plans": each, "seed": seed}
+            name = f"{re.sub('[:/]', '-', each)}-seed-{seed}"
+            jobs.append(request.job("drift", name, model, options, plan=each, seed=seed))
+    settings: dict[str, int | None] = {"every": scale.every, "distance": scale.distance, "watched": scale.watched}
+    settings["native_steps"] = scale.native_steps if before else None
+    arguments = {"paper": "hussain2020", "scale": request.scale, **settings, "model": called, "native": beside}
+    conditions = (
+        f"{ABOUT}; at {request.scale} scale: {called} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
+        f"beside {beside}"
+    )
+    return Outline(conditions, arguments, texts, before, jobs, _cost(scale, len(jobs)), DEPTH, texts.notes)
+
+
+def _cost(scale: Scale, jobs: int) -> Cost:
+    train, held = round(scale.sentences * (1 - 2 * HELD_OUT)), round(scale.sentences * HELD_OUT)
+    steps = EPOCHS * ceil(train / BATCH)
+    readings, evaluated = steps // scale.every + 1, held + scale.watched * len(scale.others)
+    return estimate(
+        scale.speed,
+        updates=jobs * steps,
+        trained=jobs * EPOCHS * train,
+        read=jobs * readings * evaluated,
+        work=f"{train:,} sentences to train on in batches of {BATCH} for {EPOCHS} epochs, {readings:,} evaluations of "
+        f"{evaluated:,} sentences",
+        uncounted="distances, retrieval, loading and pretraining",
+        states=1.0,
+    )
+
+
+def _pretraining(
+    request: Request, scale: Scale, texts: Texts, *, native: str | None, text: str | None
+) -> Iterator[Job]:
+    """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
+    options = {**scale.pretraining, "steps": scale.native_steps}
+    known = texts.path("known.native.txt")
+    pretrain = partial(request.job, "pretrain")
+    if scale.model is None:
+        files = {each: texts.path(f"known.{each}.txt") for each in (scale.language, *scale.others)}
+        small, smaller = {**options, "vocabulary": 300}, {**options, "vocabulary": 160}
+        yield pretrain(MULTILINGUAL, files, small, folder=request.out / MULTILINGUAL)
+        yield pretrain(NATIVE, {scale.language: known}, smaller, folder=request.out / NATIVE)
+    elif native is None:
+        config = config_of(request.model or scale.model, "no native model of its shape can be made")
+        shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
+        shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
+        yield pretrain(NATIVE, {scale.language: text or known}, {**shape, **options}, folder=request.out / NATIVE)
+
+
+# ------------------------------------------------------------------------------------------------ the texts
+
+
+def _contents(request: Request, scale: Scale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
+    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
+    if scale.model is None:
+        texts = invented_texts([scale.language, *scale.others], scale.sentences, scale.watched)
+    else:
+        tuned = tuned_text(text, request.data, scale.language, scale.sentences)
+        texts = {scale.language: tuned, **premises(request.data, scale.others, scale.parts, scale.watched)}
+        if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
+            texts["known.native"] = split(tuned, HELD_OUT)[2]
+    return {f"{name}.txt": "\n".join(corpus) + "\n" for name, corpus in texts.items()}
+
+
+def _shorter_texts(scale: Scale, contents: Mapping[str, str]) -> list[str]:
+    """Which texts are shorter than the scale wants."""
+    wanted = {scale.language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
+    there = {name: contents[f"{name}.txt"].count("\n") for name in wanted}
+    return [
+        f"the text of {name} has {there[name]:,} sentences, where this scale takes {count:,}"
+        for name, count in wanted.items()
+        if there[name] < count
+    ]
+
+
+def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:
+    """The sentences to tune on: the file given, else `drift/LANG.txt` in the data folder."""
+    path = Path(text) if text else None if data is None else Path(data) / "drift" / f"{language}.txt"
+    if path is None or not path.is_file():
+        missing = f"; {path} is no file" if path else ""
+        raise InputError(
+            f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder with "
+            f"drift/{language}.txt{missing}"
+        )
+    return Corpus(language, lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
+
+
+def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], count: int) -> dict[str, Corpus]:
+    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` and such in the data folder."""
+    folder, corpora = data_dir(data) / "xnli", {}
+    for language in languages:
+        files = [folder / f"{part}-{language}.tsv" for part in parts]
+        missing = [path for path in files if not path.is_file()]
+        if missing:
+            raise InputError(
+                f"{missing[0]} is missing: the other languages are premises of XNLI, a file a language with premise, "
+                "hypothesis and label between tabs"
+            )
+        lines = [line.split("\t")[0].strip() for path in files for line in read_lines(path)]
+        distinct = list(dict.fromkeys(line for line in lines if line))
+        corpora[language] = Corpus(language, lowest_hashed(distinct, count), name=f"{language}.txt")
+    return corpora
+
+
+def invented_texts(languages: Sequence[str], tuned: int, watched: int) -> dict[str, Corpus]:
+    """Text of invented languages: to tune on and watch, and to pretrain on (`known.LANG`, and `known.native`).
+
+    The tuned model sees little of the first language before, so that there is something to gain.
+    """
+    texts = {}
+    for corpus in invented(languages, KNOWN + max(tuned, watched), seed=INVENTED_SEED):
+        language, own = corpus.language, corpus.language == languages[0]
+        texts[language] = Corpus(language, corpus.sentences[KNOWN:][: tuned if own else watched])
+        known = corpus.sentences[:KNOWN]
+        texts[f"known.{language}"] = Corpus(language, known[:: SEEN_RARELY if own else 1])
+        if own:
+            texts["known.native"] = Corpus(language, known)
+    return texts
+
+
+# ------------------------------------------------------------------------------------------------ the rows
+
+
+def collect(run: Run, jobs: Sequence[Job]) -> None:
+    """Fill the run's table with the rows of these finished jobs, and crossing and balance over their seeds.
+
+    Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
+    is the same in each job, since all of them read the same masks, and is taken from the first.
+    """
+    refuse_mixtures(jobs)
+    for sentence in notes_of(jobs):
+        if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
+            run.note(sentence)
+    rows = [entry for position, job in enumerate(jobs) for entry in _rows_of(job, first=position == 0)]
+    if not rows:
+        return
+    language = next(entry["target"] for entry in rows if _is_curve(entry) and entry["data"] == "validation")
+    native = next((entry["other_model"] for entry in rows if entry.get("other_model") not in (None, "", START)), "")
+    last: dict[str, int] = {}
+    for entry in rows:
+        if _is_curve(entry):
+            last[entry["plan"]] = max(last.get(entry["plan"], 0), int(entry["step"]))
+    run.append(PUBLISHED.beside(entry, **_respelt(entry, language, native, last)) for entry in rows)
+    text = Corpus(language, [])
+    for more in curve_rows(run, Corpora(text, text, text), model=rows[0]["model"]):
+        run.append(more)
+
+
+def _rows_of(job: Job, *, first: bool) -> list[dict[str, Any]]:
+    rows = read_rows(job.folder)
+    over_all_seeds = rows["measure"].isin(("crossing_step", "balance_step"))
+    left_out = over_all_seeds | (rows["measure"].str.startswith("p@") & (rows["source"] != ""))
+    if not first:
+        left_out |= rows["plan"] == UNTUNED
+    return records(rows[~left_out])
+
+
+def _is_curve(entry: Row) -> bool:
+    return entry["measure"] == "perplexity" and "step" in entry and entry["data"] != "test"
+
+
+def _respelt(entry: Row, language: str, native: str, last: Mapping[str, int]) -> dict[str, Any]:
+    """The coordinates of a row as the file of published numbers spells them."""
+    spelt = {name: "native" for name in ("model", "other_model") if native and entry.get(name) == native}
+    spelt |= {"target": "tuned"} if entry.get("target") == language else {}
+    spelt |= {"data": "first batch"} if str(entry.get("data", "")).startswith(FEW) else {}
+    if "step" in entry:
+        ends = {0: "first", last.get(entry["plan"]): "last"}
+        spelt["step"] = ends.get(entry["step"], "") if entry["measure"] == "l2_drift" else str(entry["step"] + 1)
+    return spelt
+
+
+def _language(results: Results) -> str:
+    """The language that was tuned on."""
+    return str(results.distinct("target", measure="perplexity", data="validation", plan=_plans(results))[0])
+
+
+def _plans(results: Results) -> list[str]:
+    """Which of the paper's plans were run, in its order."""
+    there = set(results.distinct("plan", measure="perplexity", data="validation"))
+    return [each for each in PLANS if each in there]
+
+
+def _native(results: Results) -> str:
+    """The native model's name, "" where there is none."""
+    return next((name for name in results.distinct("other_model") if name != START), "")
+
+
+def _model(results: Results) -> str:
+    return str(results.distinct("model", measure="perplexity", plan=_plans(results))[0])
+
+
+def _perplexity(results: Results, each: str, target: str, unit: str = "token") -> Curves | None:
+    """Perplexity of one language, or of all others pooled, while a plan was trained."""
+    data = {"data": "validation"} if target == _language(results) else {}
+    return results.curves(measure="perplexity", plan=each, condition=None, target=target, unit=unit, **data)
+
+
+def _watched(results: Results, each: str) -> list[str]:
+    """The other languages that were read while a plan was trained, in the order of the rows."""
+    targets = results.distinct("target", measure="perplexity", plan=each, unit="token")
+    return [target for target in targets if target not in (_language(results), OTHERS)]
+
+
+def _distances(results: Results, each: str) -> dict[int, Curves]:
+    """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
+    native = _native(results)
+    at: dict[str, Any] = {"measure": "l2_drift", "other_model": native, "data": "validation"}
+    at |= {"plan": each, "condition": None}
+    layers = results.distinct("layer", **at) if native else []
+    curves = {int(layer): results.curves(layer=layer, **at) for layer in sorted(layers) if layer > 0}
+    return {block: curve for block, curve in curves.items() if curve is not None}
+
+
+def _blocks(results: Results, each: str) -> dict[int, Curves]:
+    """The same for a claim, which cannot be judged without any."""
+    return needed(_distances(results, each), f"no distances to a native model were measured under {each}")
+
+
+def _test(results: Results, each: str, unit: str = "token") -> dict[int, float]:
+    """Test perplexity of the best model of each seed."""
+    return results.values(measure="perplexity", data="test", plan=each, condition=None, unit=unit)
+
+
+def _untuned(results: Results, model: str, unit: str = "token") -> float | None:
+    """Test perplexity of a model that was not tuned."""
+    return results.value(measure="perplexity", data="test", plan=UNTUNED, model=model, unit=unit) if model else None
+
+
+# ------------------------------------------------------------------------------------------------ the claims
+
+# A curve has settled after a step when what it still moves after it is at most a quarter (REST) of all it ever moves,
+# or 1% (LITTLE) of its level; it is away from zero when half (AWAY) of what it began with is left.
+REST, LITTLE, AWAY = 0.25, 0.01, 0.5
+
+
+def _printed(step: int, target: str) -> float:
+    """A number of Table 1."""
+    return PUBLISHED.value(reference="Table 1", step=step, target=target)
+
+
+def _others(results: Results) -> Curves:
+    return needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
+
+
+def _changed(results: Results) -> Iterator[Contrast]:
+    """Rejected by a rise and by a fall alike, so forgetting is judged apart."""
+    curves = _others(results)
+    factor = over_seeds(curves.end / curves.start, log=True)
+    judged = None if not factor.known else Side.HELD if above(factor, 1.0) or below(factor, 1.0) else Side.OPEN
+    words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
+    if below(factor, 1.0):
+        words += ": rejected by a fall, where the paper sees a rise"
+    yield Contrast(words, judged, factor.seeds)
+
+
+def _forgotten(results: Results) -> Iterator[Contrast]:
+    """A rise of the others' perplexity: from step 0, and from the lowest point on."""
+    curves, watched = _others(results), _watched(results, ALL)
+    whole = over_seeds(curves.end / curves.start, log=True)
+    each = {code: _perplexity(results, ALL, code) for code in watched}
+    rose = [
+        code for code, own in each.items() if own and above(over_seeds(own.end / own.start, log=True), 1.0) is Side.HELD
+    ]
+    single = f", it rose in {len(rose)} of {len(watched)} languages"
+    single += f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
+    known = single if whole.known and watched else ""
+    yield contrast(f"from step 0 it {_way(whole)} by a factor of {{}}{known}", whole, above, 1.0)
+    ratios, steps = since_lowest(curves)
+    later, span = over_seeds(ratios, log=True), _span(steps)
+    plural = "step" if steps.min() == steps.max() else "steps"
+    yield contrast(
+        f"from its lowest point ({plural} {span}) to the end it {_way(later)} by a factor of {{}}", later, above, 1.0
+    )
+
+
+def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
+    """How far each seed rises from the lowest point of the others' mean to its end, and the steps of those points.
+
+    The lowest point of a curve is below its end by construction, and a mean over seeds of such rises is above zero even
+    where there is none. So the step is chosen for each seed by the mean curve of the other seeds, and the rise from
+    there is read in the seed that had no part in the choice. Both (seeds,). A seed that is alone is read at its own
+    lowest point. Curves that fall to the end give 1.
+    """
+    logs = np.log(curves.values)  # (seeds, n)
+    seeds = np.arange(len(logs))
+    others = [np.delete(logs, seed, axis=0).mean(axis=0) if len(logs) > 1 else logs[0] for seed in seeds]
+    at = np.array([int(np.argmin(mean)) for mean in others])
+    return curves.end / curves.values[seeds, at], curves.steps[at]
+
+
+def _falls(results: Results) -> Iterator[Contrast]:
+    curves = needed(_perplexity(results, ALL, _language(results)) if _plans(results) else None, f"{ALL} was not run")
+    factor = over_seeds(curves.end / curves.start, log=True)
+    yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
+
+
+def _crossed(results: Results) -> Iterator[Contrast]:
+    """Where the curves of what is tuned on and of the others cross, from above to below; or how they lie instead.
+
+    The paper's claim is per token; per character it is said beside, and judges nothing.
+    """
+    words, judged, seeds = [], None, 0
+    for unit in ("token", "character"):
+        target = _perplexity(results, ALL, _language(results), unit) if _plans(results) else None
+        target = needed(target, f"there are no two curves under {ALL}")
+        others = needed(_perplexity(results, ALL, OTHERS, unit), f"there are no two curves under {ALL}")
+        course, all_cross = _crossing(target, others)
+        words.append(f"per {unit} {course}")
+        if unit == "token":
+            seeds = len(target.seeds)
+            judged = None if seeds < LEAST else all_cross
+    yield Contrast("; ".join(words), judged, seeds)
+
+
+def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
+    """What the two curves do, and whether they cross in every seed from above the others to below."""
+    both = list(zip(target.values, others.values, strict=True))
+    down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
+    up = sum(bool(a[0] < b[0] and a[-1] > b[-1]) for a, b in both)
+    steps = [step for step in down if step is not None]
+    first, last = (over_seeds(getattr(target, at) / getattr(others, at), log=True) for at in ("start", "end"))
+    lies = {}
+    for at, ratio in (("start", first), ("end", last)):
+        values = (number(over_seeds(getattr(side, at), log=True).value) for side in (target, others))
+        lies[at] = f"{'above' if ratio.value > 1 else 'below'} ({' against '.join(values)})"
+    course = f"what is tuned on begins {lies['start']} and ends {lies['end']}"
+    if len(steps) == len(both):
+        return f"they cross at step {over_seeds(steps).say(lambda step: f'{step:,.0f}')}: {course}", True
+    seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
+    seen += f", the other way round in {up}" if up else ""
+    moved = over_seeds((target.end / others.end) / (target.start / others.start), log=True)
+    clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
+    went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
+    return f"{seen}: {course}; its ratio to the others went {went}", False
+
+
+def _order(*pairs: tuple[str, str], results: Results) -> Iterator[Contrast]:
+    """The first plan of each pair should have the lower test perplexity, seed by seed."""
+    words = "test perplexities as ratios, "
+    for lower, higher in pairs:
+        ratios = divided(_test(results, higher), _test(results, lower))
+        if not ratios:
+            raise NotMeasured(f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
+        yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
+        words = ""
+
+
+def _native_worse(results: Results) -> Iterator[Contrast]:
+    own = _untuned(results, _native(results), "character")
+    tests = {each: _test(results, each, "character") for each in _plans(results)}
+    if own is None or not any(tests.values()):
+        raise NotMeasured("no native model was measured")
+    words = f"per character, where vocabularies do not matter, it has {number(own)}; that over "
+    for each, seeds in tests.items():
+        if seeds:
+            ratios = [own / value for value in seeds.values()]
+            yield contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
+            words = ""
+
+
+def _epoch(results: Results, each: str) -> float:
+    """Steps in an epoch: a third of all."""
+    return float(results.where(measure="perplexity", data="validation", plan=each)["step"].max()) / EPOCHS
+
+
+def _settles(results: Results) -> Iterator[Contrast]:
+    curves, late = _blocks(results, ALL), 2 * _epoch(results, ALL)
+    rest = {block: _rest(curve, late) for block, curve in curves.items()}
+    moved = {block: _share(_range(curve, late) / curve.end) for block, curve in curves.items()}
+    still = {block: _better(below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
+    left = {block: over_seeds(curve.end / curve.start, log=True) for block, curve in curves.items()}
+    most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
+    moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
+    which = f"blocks {', '.join(moving)} do not clearly settle; " if moving else ""
+    yield Contrast(
+        f"{which}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
+        f"is {moved[most].share} of its distance (settled: up to {REST}, or {LITTLE})",
+        all_of(still.values()),
+        rest[most].seeds,
+    )
+    near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
+    yield Contrast(near, all_of(above(each, AWAY) for each in left.values()), left[least].seeds)
+
+
+def _levels(results: Results) -> Iterator[Contrast]:
+    ends = {block: over_seeds(curve.end) for block, curve in _blocks(results, ALL).items()}
+    high, low = max(ends, key=lambda block: ends[block].value), min(ends, key=lambda block: ends[block].value)
+    words = f"from {ends[low]} in block {low} to {{}} in block {high}"
+    yield contrast(words, ends[high], above, ends[low].high, form=number)
+
+
+def _last_layer(results: Results) -> Iterator[Contrast]:
+    curves = _blocks(results, LAST_1)
+    top = max(curves)
+    words = f"{{}} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
+    yield contrast(words, _rest(curves[top], _epoch(results, LAST_1)), below, REST)
+
+
+def _rest(curves: Curves, step: float) -> Interval:
+    """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
+    whole = np.ptp(curves.values, axis=1)
+    return _share(np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0))
+
+
+def _share(values: Floats) -> Interval:
+    return over_seeds(values).clipped(0.0, np.inf)
+
+
+def _range(curves: Curves, step: float) -> Floats:
+    """How far each seed's curve still moves from a step on (seeds,)."""
+    later = curves.values[:, curves.steps >= step]
+    return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
+
+
+def _better(first: Side | None, second: Side | None) -> Side | None:
+    """The better of two judgements."""
+    return next((side for side in (Side.HELD, Side.OPEN, Side.REFUTED) if side in (first, second)), None)
+
+
+def _way(factor: Interval) -> str:
+    """How a perplexity went; without an interval, in which direction it points."""
+    if not factor.known:
+        return "went up" if factor.value > 1 else "went down" if factor.value < 1 else "stayed"
+    return "rose" if above(factor, 1.0) else "fell" if below(factor, 1.0) else "did not clearly change:"
+
+
+def _from_to(curves: Curves) -> str:
+    """Where curves begin and end, as geometric means over seeds."""
+    return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
+
+
+def _span(steps: Floats) -> str:
+    """Steps as their ends, or the one they all are."""
+    return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
+
+
+def _native_statement() -> str:
+    tests = [float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test")]
+    *tuned, native = sorted(tests)
+    return (
+        f"The native model, not tuned, is worse on the test than every tuned model ({native} against {tuned[0]} to "
+        f"{tuned[-1]} per token)."
+    )
+
+
+CLAIMS = (
+    Claim(
+        "null",
+        "The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected.",
+        _changed,
+    ),
+    Claim(
+        "forgetting",
+        f"The others are forgotten: their perplexity rises (from {_printed(STEPS[0], OTHERS)} to "
+        f"{_printed(STEPS[-1], OTHERS)} at step {STEPS[-1] - 1:,}).",
+        _forgotten,
+    ),
+    Claim("falls", "The perplexity of the language that is tuned on falls.", _falls),
+    Claim(
+        "crossing",
+        f"The two curves cross, at about step {PUBLISHED.value(measure='crossing_step'):.0f}: what is tuned on begins "
+        "above the others and ends below.",
+        _crossed,
+    ),
+    Claim(
+        "all layers best",
+        "Training all layers gives the lowest test perplexity.",
+        lambda results: _order(*((ALL, other) for other in PLANS if other != ALL), results=results),
+    ),
+    Claim(
+        "gradual second",
+        "Gradual unfreezing comes second.",
+        lambda results: _order(
+            (ALL, GRADUAL), *((GRADUAL, other) for other in (LAST_6, LAST_3, LAST_1)), results=results
+        ),
+    ),
+    Claim(
+        "then last 6, 3, 1",
+        "Then follow the last 6 layers, the last 3 and the last one.",
+        lambda results: _order((LAST_6, LAST_3), (LAST_3, LAST_1), results=results),
+    ),
+    Claim("native", _native_statement(), _native_worse),
+    Claim("settles", "The distance of every block to the native model settles, away from zero.", _settles),
+    Claim("levels", "It settles at different levels for different blocks.", _levels),
+    Claim("last layer", "When only the last layer is trained, it settles within the first epoch.", _last_layer),
+)
+
+
+# ------------------------------------------------------------------------------------------------ the tables
+
+SOURCE = (
+    "Published: on mBERT and Dutch, ± the s.d. it prints. The released code reads 32 sentences under masks drawn anew, "
+    "and keeps the worst model as the best."
+)
+
+
+def tables(results: Results) -> list[Table]:
+    """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
+    measured = seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
+    return [_table_1(results, measured), _table_2(results, measured), *_table_of_others(results, measured)]
+
+
+def _table_1(results: Results, measured: str) -> Table:
+    language = _language(results)
+    sides = {"tuned": _perplexity(results, ALL, language), OTHERS: _perplexity(results, ALL, OTHERS)}
+    lines = []
+    for step in STEPS:
+        cells = [f"{step - 1:,}"]
+        for target, curves in sides.items():
+            line = PUBLISHED.where(reference="Table 1", step=step, target=target)[0]
+            cells += [f"{float(line['value']):.2f} ± {float(line['spread']):.2f}", _at(curves, step - 1)]
+        lines.append(cells)
+    last = next((int(curves.steps[-1]) for curves in sides.values() if curves is not None), None)
+    if last is not None and last + 1 not in STEPS:
+        lines.append([f"{last:,}", *(cell for curves in sides.values() for cell in (NOTHING, _at(curves, last)))])
+    name = short_name(language)
+    columns = ["step", f"{name}, published", f"{name}, measured", "others, published", "others, measured"]
+    title = f"Table 1: perplexity per token while all layers are tuned on {name}"
+    return Table(title, columns, lines, [SOURCE, measured])
+
+
+def _table_2(results: Results, measured: str) -> Table:
+    units, lines = ("token", "character"), []
+    printed = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
+    for each, title in PLANS.items():
+        lines.append([title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in units)])
+    untuned = {"native model, not tuned": (printed[UNTUNED], _native(results))}
+    untuned |= {"tuned model, before": (NOTHING, _model(results))}
+    for title, (paper, name) in untuned.items():
+        lines.append([title, paper, *(number(_untuned(results, name, unit)) for unit in units)])
+    columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
+    notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
+    title = f"Table 2: test perplexity of {short_name(_language(results))} by what is trained"
+    return Table(title, columns, lines, notes)
+
+
+def _table_of_others(results: Results, measured: str) -> list[Table]:
+    """Other languages by plan, and each language where all layers train: at first, lowest, at last."""
+    wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
+    wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in _watched(results, ALL)]
+    read = [(title, _perplexity(results, each, target)) for title, each, target in wanted]
+    curves = [(title, curve) for title, curve in read if curve is not None and len(curve.steps) > 1]
+    if not curves:
+        return []
+    lines = []
+    for title, curve in curves:
+        rises, lowest_steps = since_lowest(curve)
+        first, second, end = (_at(curve, int(step)) for step in curve.steps[[0, 1, -1]])
+        ratios = (over_seeds(ratio, log=True).share for ratio in (curve.end / curve.start, rises))
+        lines.append([title, first, second, _span(lowest_steps), end, *ratios])
+    second_step = f"step {curves[0][1].steps[1]:,.0f}"
+    columns = ["trained", "step 0", second_step, "lowest at step", "at the end", "end / step 0", "end / lowest"]
+    notes = [
+        "Not in the paper. Lowest: of the mean of the other seeds, so that the rise from there, read in the seed that "
+        "is left, is no product of the choice.",
+        measured,
+    ]
+    return [Table("Other languages while one is tuned: perplexity per token", columns, lines, notes)]
+
+
+def _at(curves: Curves | None, step: int) -> str:
+    """The value at a step over seeds; before the first update all seeds are the same."""
+    values = list(curves.at(step).values()) if curves is not None else []
+    same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
+    return number(values[0]) if same else cell(values, log=True)
+
+
+# ------------------------------------------------------------------------------------------------ the figures
+
+SHOWN = 1500  # the last step of figure 2
+LAYERS = (
+    ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
+    ("figure-3", "Figure 3", LAST_1, (11, 12)),
+    ("figure-a1", "Figure A.1", GRADUAL, None),
+    ("figure-a2", "Figure A.2", LAST_1, None),
+    ("figure-a3", "Figure A.3", ALL, None),
+    ("figure-a4", "Figure A.4", LAST_6, None),
+)
+
+
+def figures(results: Results) -> list[Figure]:
+    """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
+    made = [_figure_of_distances(results, *layers) for layers in LAYERS]
+    made.insert(1, _figure_2(results))
+    return [figure for figure in made if figure is not None]
+
+
+def _figure_2(results: Results) -> Figure | None:
+    language = _language(results)
+    own, others = (_perplexity(results, ALL, target) for target in (language, OTHERS))
+    if own is None or others is None:
+        return None
+    last = float(own.steps[-1])
+    until = min(SHOWN, last)
+    sides = ((own, short_name(language)), (others, "other languages"))
+    dots = []
+    for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
+        read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
+        steps = sorted(step for step in read if step <= until)
+        if len(steps) >= LEAST:  # a training of a few steps has nothing to be compared with
+            dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
+    lines = [curves.line(name, until=until, log=True) for curves, name in sides]
+    panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
+    if last > until:
+        panels.append(
+            Panel("the whole training", [curves.line(name, log=True) for curves, name in sides], _epochs(last))
+        )
+    caption = (
+        f"{_model(results)}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
+        f"under fixed masks. {bands(len(own.seeds))}"
+    )
+    if dots:
+        caption += (
+            " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are "
+            "drawn anew."
+        )
+    title = "Figure 2: perplexity of what is tuned on, and of the others"
+    return Figure("figure-2", title, caption, panels, "perplexity per token", log=True)
+
+
+def _figure_of_distances(
+    results: Results, name: str, title: str, each: str, blocks: Sequence[int] | None
+) -> Figure | None:
+    curves = {block: curve for block, curve in _distances(results, each).items() if blocks is None or block in blocks}
+    if not curves:
+        return None
+    panels, reach = [], 0.0
+    for block, curve in curves.items():
+        ends = [f"{float(line['value']):.2f}" for line in PUBLISHED.where(measure="l2_drift", plan=each, layer=block)]
+        paper = f"  (paper: {ends[0]} → {ends[1]})" if ends else ""
+        line = curve.line(PLANS[each])
+        panels.append(Panel(f"block {block}{paper}", [line], _epochs(curve.steps[-1])))
+        reach = max(reach, float(np.ptp([*line.value, *line.low, *line.high])))
+    caption = (
+        f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of the "
+        f"same words of validation text. {bands(len(next(iter(curves.values())).seeds))} Thin lines end epochs; every "
+        "panel spans as much. The paper's values are of wider models, by position rather than by word."
+    )
+    heading = f"{title}: distance to the native model, {PLANS[each]}"
+    # One span for all panels, as in the paper: what moves little looks so.
+    return Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach)
+
+
+def _epochs(last: float) -> list[float]:
+    """The steps at which all epochs but the last end."""
+    return [last * epoch / EPOCHS for epoch in range(1, EPOCHS)]
+
+
+PAPER = Paper("hussain2020", ABOUT, plan, collect, CLAIMS, tables, figures)

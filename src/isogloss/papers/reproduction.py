@@ -1,0 +1,289 @@
+"""`isogloss reproduce`: run what a paper ran, and put its numbers beside the measured ones.
+
+The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
+spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
+be stopped, shared between commands (`only`, `only_seeds`) and gone on with; each command collects what is there.
+
+A paper is a module of this package, named author and year, that holds `PAPER`: a new one is one more file, and nothing
+else is edited. The options of a paper are the keyword arguments of its `plan`, each annotated with its help.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.figure import as_text
+from isogloss.files import write_text
+from isogloss.papers.paper import Outline, Paper, Request
+from isogloss.papers.results import Results
+from isogloss.progress import Progress, silent
+from isogloss.recipes.jobs import Job, run_job, run_jobs
+from isogloss.recipes.recipe import at_least
+from isogloss.runs.jobs import refuse_others
+from isogloss.runs.run import Run, check_folder, read_facts, start
+from isogloss.runs.table import frame
+
+SUMMARY = "summary.txt"
+TOY = "models at smoke scale are tiny and hardly trained: what is held or not held here says nothing of the paper"
+
+
+def reproduce(
+    paper: str,
+    *,
+    scale: Annotated[str, "smoke: invented languages; mini: the embedded model; paper: as published"] = "smoke",
+    out: str | Path,
+    data: Annotated[str | None, "folder of data sets, with xnli in it"] = None,
+    model: Annotated[str | None, "model to train: mini, a folder, or a hub id; default: by --scale"] = None,
+    seeds: Annotated[int | None, "how many seeds everything has; default 3"] = None,
+    only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; what others have run is collected"] = None,
+    only_seeds: Annotated[str | None, "run these seeds only, as in 0,2"] = None,
+    parallel: Annotated[int, "jobs at a time, each a process of its own"] = 1,
+    device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
+    dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
+    resume: bool = False,
+    progress: Progress = silent,
+    **options: Any,
+) -> pd.DataFrame:
+    """Run what a paper ran, and set its published numbers beside the measured ones.
+
+    options: those that the paper alone has, which are the keyword arguments of its `plan`. Returns
+    the rows of all jobs that are finished, `published` filled where the paper has a number.
+
+    Example: isogloss reproduce hussain2020 --scale smoke
+
+    >>> table = reproduce("hussain2020", scale="smoke", out="runs/smoke")  # doctest: +SKIP
+    """
+    at_least("parallel", parallel, 1)
+    folder = Path(out)
+    chosen, outline = outline_of(paper, Request(scale, folder, data, model, seeds, device, dtype), **options)
+    jobs = selected(outline.jobs, only, only_seeds)
+    check_folder(folder, resume=resume)
+    facts = {
+        "command": "reproduce",
+        "arguments": outline.arguments,
+        "seed": 0,
+        "model": outline.arguments["model"],
+        "hashes": dict(outline.texts.hashes()),
+        "depth": outline.depth,
+        "conditions": outline.conditions,
+    }
+    run = start(folder, facts, resume=resume)
+    refuse_others(outline.jobs)  # those that are not run again are collected with the rest
+    try:
+        outline.texts.write(progress)
+        for job in outline.before:
+            run_job(job, progress)
+        run_jobs(jobs, parallel=parallel, progress=progress)
+    except InputError:
+        if not any(job.folder.exists() for job in (*outline.before, *outline.jobs)):
+            run.discard()
+        raise
+    finally:
+        done = [job for job in outline.jobs if job.done]
+        if done:
+            _collect(run, chosen, done, outline)
+    return run.finish() if len(done) == len(outline.jobs) else frame(run.rows)
+
+
+def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> None:
+    """Make the table and the summary anew from all jobs that are finished, whichever command ran them."""
+    run.begin_anew()
+    for sentence in outline.notes():
+        run.note(sentence)
+    if outline.arguments["scale"] == "smoke":
+        run.note(TOY)
+    paper.collect(run, done)
+    run.facts["jobs"] = _facts_of(done)
+    if len(done) < len(outline.jobs):
+        run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
+    write_text(run.folder / SUMMARY, "\n\n".join(summary(paper, frame(run.rows))) + "\n")
+
+
+def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
+    """The paper's tables and what became of its claims, as text."""
+    results = Results(rows)
+    judged = "\n".join(["Findings", *(finding.sentence for finding in paper.findings(results))])
+    return [*(as_text(table) for table in paper.tables(results)), judged]
+
+
+def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Outline]:
+    """A paper, and what reproducing it as asked would do; nothing is written.
+
+    Args:
+        paper: its name.
+        request: what the user asks of any paper.
+        options: those of this paper alone; None for one that was not given.
+
+    """
+    chosen, known = find(paper), paper_options(paper)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name not in known:
+            listed = ", ".join(map(_spelt, known)) or "none"
+            raise InputError(f"{_spelt(name)} is no option of {paper}, whose own are: {listed}")
+    return chosen, chosen.plan(request, **given)
+
+
+def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
+    """What would be done for these jobs of it, and what all of them cost, a line each."""
+    cost, lines = outline.cost, [outline.conditions]
+    for job in outline.before:
+        lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
+    for kind in dict.fromkeys(map(_kind, jobs)):
+        same = [job for job in jobs if _kind(job) == kind]
+        shared = set.intersection(*(set(job.words) for job in outline.jobs if _kind(job) == kind))
+        lines += ["", f"then, {len(same)} job{'s' * (len(same) > 1)}:"]
+        lines.append(f"  {' '.join(word for word in same[0].words if word in shared)}")
+        own = [" ".join(word for word in job.words if word not in shared) for job in same]
+        lines += ["with"] * any(own)
+        lines += [f"  {words}{' (finished)' * job.done}" for words, job in zip(own, same, strict=True) if words]
+    time = f"{cost.hours:.1f} hours" if cost.hours >= 1 else f"{60 * cost.hours:.0f} minutes"
+    return [
+        *lines,
+        "",
+        f"all {len(outline.jobs)} jobs: {cost.steps:,} updates, {cost.tokens / 1e6:,.1f} million tokens, about {time} "
+        f"one by one, {cost.memory:.1f} GB each",
+        *(f"  {sentence}" for sentence in cost.basis),
+    ]
+
+
+def _kind(job: Job) -> tuple[str, Any]:
+    """What jobs whose commands are shown together have in common."""
+    return job.recipe, job.place.get("part")
+
+
+# ------------------------------------------------------------------------------------------------ papers and options
+
+
+def names() -> list[str]:
+    """The papers there are.
+
+    >>> "hussain2020" in names()
+    True
+    """
+    here = Path(__file__).parent
+    modules = [path.stem for path in here.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    return sorted(name for name in modules if re.fullmatch(r"[a-z]+[0-9]{4}", name))
+
+
+def find(name: str) -> Paper:
+    """The paper of this name."""
+    if name not in names():
+        raise InputError(f"there is no paper {name!r} to reproduce; there is {', '.join(names())}")
+    paper: Paper = import_module(f"isogloss.papers.{name}").PAPER
+    return paper
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of one or several papers: the type of its value, and its help by paper."""
+
+    name: str
+    kind: Any
+    help: Mapping[str, str]
+
+
+def paper_options(name: str) -> dict[str, Option]:
+    """The options that one paper alone has, by name.
+
+    >>> "native" in paper_options("hussain2020")
+    True
+    """
+    options = {}
+    for parameter in list(inspect.signature(find(name).plan).parameters.values())[1:]:
+        annotation = parameter.annotation
+        kind, text = get_args(annotation) if get_origin(annotation) is Annotated else (annotation, "")
+        options[parameter.name] = Option(parameter.name, kind, {name: text})
+    return options
+
+
+def every_option() -> dict[str, Option]:
+    """The options of all papers by name; several papers may have one of the same name, for values of one type."""
+    options: dict[str, Option] = {}
+    for paper in names():
+        for name, option in paper_options(paper).items():
+            shared = options.get(name, option)
+            options[name] = Option(name, option.kind, {**shared.help, **option.help})
+    return options
+
+
+def _spelt(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# ------------------------------------------------------------------------------------------------ choosing jobs
+
+
+def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | None = None) -> list[Job]:
+    """The jobs that `only` names by their coordinates, and those that they need; all where nothing is said.
+
+    Args:
+        jobs: to choose from.
+        only: values with commas, such as `last:6,seed=1`. A value may stand alone where one coordinate alone has it,
+            else it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must
+            agree. Jobs that a chosen one needs, such as the training of its model, are chosen with it.
+        only_seeds: numbers with commas, short for `seed=`.
+
+    """
+    wanted: dict[str, set[str]] = {}
+    for option, given, prefix in (("only", only, ""), ("only-seeds", only_seeds, "seed=")):
+        for item in (given or "").split(",") if given is not None else ():
+            name, value = _named(jobs, f"{prefix}{item.strip()}", f"--{option} {item.strip()!r}")
+            wanted.setdefault(name, set()).add(value)
+    chosen = [job for job in jobs if all(str(job.place.get(name)) in values for name, values in wanted.items())]
+    if not chosen:
+        raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
+    needed = _needed(jobs, chosen)
+    return [job for job in jobs if job in chosen or job.folder in needed]
+
+
+def _needed(jobs: Sequence[Job], chosen: Sequence[Job]) -> set[Path]:
+    """The folders of all that these jobs need, and that those need in turn."""
+    folders = {folder for job in chosen for folder in job.needs}
+    return folders | _needed(jobs, [job for job in jobs if job.folder in folders]) if folders else folders
+
+
+def _named(jobs: Sequence[Job], item: str, option: str) -> tuple[str, str]:
+    """The coordinate and the value that an item names."""
+    known: dict[str, dict[str, None]] = {}
+    for job in jobs:
+        for name, value in job.place.items():
+            known.setdefault(name, {})[str(value)] = None
+    name, _, value = item.partition("=")
+    having = [name] if name in known and value in known[name] else [each for each in known if item in known[each]]
+    if len(having) > 1:
+        raise InputError(f"{option} may be {' or '.join(f'{each}={item}' for each in having)}; write one of them")
+    if not having:
+        listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
+        raise InputError(f"{option} chooses no job of this paper; it has {listed}")
+    return having[0], value if having == [name] else item
+
+
+# ------------------------------------------------------------------------------------------------ facts of jobs
+
+
+def _facts_of(done: Sequence[Job]) -> dict[str, Any]:
+    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
+    facts = {job.name: read_facts(job.folder) for job in done}
+    times = [
+        datetime.fromisoformat(each["finished"]) - datetime.fromisoformat(each["started"]) for each in facts.values()
+    ]
+    machines = {", ".join(str(part) for part in each["hardware"].values()) for each in facts.values()}
+    versions = {f"{name} {number}" for each in facts.values() for name, number in each["versions"].items()}
+    # Of the first job of each recipe, which the others agree with; by recipe where there are several.
+    hashes = {job.recipe: facts[job.name]["hashes"] for job in reversed(done)}
+    return {
+        "finished": list(facts),
+        "hours, all together": round(sum(time.total_seconds() for time in times) / 3600, 3),
+        "hardware": sorted(machines),
+        "versions": sorted(versions),
+        "hashes": hashes if len(hashes) > 1 else next(iter(hashes.values())),
+    }

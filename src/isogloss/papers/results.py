@@ -1,0 +1,595 @@
+"""The rows of a reproduction: how they are read, compared with published values, and judged.
+
+`Results` gives values by seed, and curves, at any coordinates. A `Claim` is a sentence of the paper with the contrasts
+that it rests on, each a value over seeds with a t interval. A claim is held when the interval of every contrast lies on
+its side, and refuted when one lies on the other. An interval that reaches over is not enough for either: the claim is
+not held, and stays open. With fewer than three seeds there is no interval worth the name, so nothing is judged.
+
+`Published` holds the numbers of a paper, read from `published/NAME.csv`: a line has the measure, the value, the
+coordinates it applies to and the reference, which says where in the paper it was read.
+"""
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from isogloss.figure import NOTHING, Line, number
+from isogloss.measures.statistics import band
+from isogloss.runs.table import KEY, Row, is_given, row
+
+LEAST = 3  # seeds for an interval
+ALONE = -1  # the seed of what has none, such as a model before training
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+Seeds = dict[int, float]  # a value for each seed
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its t interval, whose ends are NaN where there are too few seeds."""
+
+    value: float
+    low: float
+    high: float
+    seeds: int
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
+
+    def say(self, form: Callable[[float], str]) -> str:
+        """The mean, and the interval in brackets where there is one; `form` writes a number."""
+        return form(self.value) + (f" [{form(self.low)}, {form(self.high)}]" if self.known else "")
+
+    def __str__(self) -> str:
+        """The mean and the interval with at least three digits."""
+        return self.say(number)
+
+    @property
+    def share(self) -> str:
+        """The mean and the interval with three decimals, for ratios and shares."""
+        return self.say(decimals)
+
+    def clipped(self, low: float = 0.0, high: float = 1.0) -> "Interval":
+        """The same with ends that stay in a range: by default that of a share."""
+        ends = (max(self.low, low), min(self.high, high)) if self.known else (self.low, self.high)
+        return Interval(self.value, *ends, self.seeds)
+
+
+def decimals(value: float) -> str:
+    """A number with three decimals.
+
+    >>> decimals(0.5)
+    '0.500'
+    """
+    return f"{value:.3f}"
+
+
+def over_seeds(values: Mapping[int, float] | ArrayLike, *, log: bool = False) -> Interval:
+    """The mean of one value a seed and its t interval.
+
+    Args:
+        values: by seed, or one after the other (seeds,).
+        log: take mean and interval of the logarithms, and raise them again.
+
+    >>> str(over_seeds([1.0, 2.0, 3.0])), str(over_seeds({0: 1.0, 1: 3.0}))
+    ('2.00 [-0.484, 4.48]', '2.00')
+
+    """
+    given = list(values.values()) if isinstance(values, Mapping) else values
+    seeds = np.asarray(given, dtype=np.float64).reshape(-1, 1)
+    mean = band(seeds, scale="log" if log else "linear")
+    value = float(mean.mean[0]) if len(seeds) else math.nan
+    low, high = (float(mean.low[0]), float(mean.high[0])) if len(seeds) >= LEAST else (math.nan, math.nan)
+    return Interval(value, low, high, len(seeds))
+
+
+def no_interval(seeds: int) -> str:
+    """The sentence on too few seeds; empty where there are enough, or none at all."""
+    if not 0 < seeds < LEAST:
+        return ""
+    return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
+
+
+def cell(values: Mapping[int, float] | ArrayLike, form: Callable[[float], str] = number, *, log: bool = False) -> str:
+    """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
+    interval = over_seeds(values, log=log)
+    return interval.say(form) if interval.seeds else NOTHING
+
+
+def seeds_note(counts: Sequence[int], means: str = "means") -> str:
+    """The sentence under a table on the seeds of its measured values.
+
+    Args:
+        counts: how many seeds the values have.
+        means: which means they are.
+
+    >>> seeds_note([3, 3])
+    'Measured: means over 3 seeds; brackets hold t intervals over them.'
+
+    """
+    fewest, most = min(counts), max(counts)
+    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    few = no_interval(fewest) or "brackets hold t intervals over them"
+    return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
+
+
+def bands(seeds: int) -> str:
+    """The sentence of a caption on the bands of curves over seeds."""
+    if seeds < LEAST:
+        return f"Mean of {seeds} seeds, too few for a band." if seeds > 1 else "One seed, so no band."
+    return f"Bands: t intervals over {seeds} seeds."
+
+
+# ------------------------------------------------------------------------------------------------ reading the rows
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One measure over steps or layers, a row a seed: steps (n,), values (seeds, n), which seeds."""
+
+    steps: Floats
+    values: Floats
+    seeds: tuple[int, ...]
+
+    @property
+    def start(self) -> Floats:
+        """The first value of each seed (seeds,)."""
+        return self.values[:, 0]
+
+    @property
+    def end(self) -> Floats:
+        """The last value of each seed (seeds,)."""
+        return self.values[:, -1]
+
+    def at(self, *steps: float) -> Seeds:
+        """The mean over these steps or layers, by seed; empty where one of them was not measured."""
+        if not set(steps) <= set(self.steps.tolist()):
+            return {}
+        means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
+        return dict(zip(self.seeds, means.tolist(), strict=True))
+
+    def line(self, label: str, *, until: float = math.inf, log: bool = False, **look: Any) -> Line:
+        """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
+
+        Args:
+            label: name of the curve.
+            until: the last step that is shown.
+            log: geometric means.
+            look: further fields of `Line`.
+
+        """
+        shown = self.steps <= until
+        mean = band(self.values[:, shown], scale="log" if log else "linear")
+        ends = (mean.low.tolist(), mean.high.tolist()) if len(self.seeds) >= LEAST else ()
+        return Line(label, self.steps[shown].tolist(), mean.mean.tolist(), *ends, **look)
+
+
+class Results:
+    """The rows of a reproduction, read by their coordinates.
+
+    A coordinate is given as its value, as a list or tuple of values of which a row must have one, or as None for rows
+    without it; coordinates that are not named are free. Where a seed has several rows their mean is taken, as over both
+    directions of a pair of languages. Rows without a seed count only where no row has one, as seed -1.
+    """
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.rows = rows
+        self._columns: dict[str, list[Any]] = {}
+        self._index: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+
+    def where(self, **coordinates: Any) -> pd.DataFrame:
+        """The rows at these coordinates."""
+        return self.rows.iloc[self._positions(coordinates)]
+
+    def values(self, column: str = "value", **coordinates: Any) -> Seeds:
+        """A value for each seed; column: `floor` for what chance gives, and such."""
+        groups: dict[int, list[float]] = {}
+        for seed, value in self._by_seed(column, self._positions(coordinates)):
+            groups.setdefault(seed, []).append(value)
+        return {seed: float(np.mean(values)) for seed, values in groups.items()}
+
+    def value(self, column: str = "value", **coordinates: Any) -> float | None:
+        """The mean of all rows at these coordinates; None where there is none."""
+        cells = self.cells(column)
+        values = [cells[position] for position in self._positions(coordinates) if is_given(cells[position])]
+        return float(np.mean(values)) if values else None
+
+    def curves(self, over: str = "step", *, column: str = "value", **coordinates: Any) -> Curves | None:
+        """Values over steps (or over layers) for each seed, at the steps that all seeds have; None without any."""
+        groups: dict[int, list[int]] = {}
+        for position in self._positions(coordinates):
+            if (step := self.cells(over)[position]) is not None:
+                groups.setdefault(step, []).append(position)
+        points: dict[int, dict[int, list[float]]] = {}
+        for step, positions in groups.items():
+            for seed, value in self._by_seed(column, positions):
+                points.setdefault(step, {}).setdefault(seed, []).append(value)
+        seeds = sorted({seed for point in points.values() for seed in point})
+        steps = sorted(step for step, point in points.items() if len(point) == len(seeds))
+        if not steps:
+            return None
+        values = [[float(np.mean(points[step][seed])) for step in steps] for seed in seeds]
+        return Curves(np.array(steps, dtype=np.float64), np.array(values), tuple(seeds))
+
+    def distinct(self, name: str, **coordinates: Any) -> list[Any]:
+        """The values that a coordinate has in the rows at others, in the order of the rows."""
+        cells = self.cells(name)
+        values = dict.fromkeys(cells[position] for position in self._positions(coordinates))
+        return [value for value in values if value is not None]
+
+    def cells(self, name: str) -> list[Any]:
+        """A column as a list, None where it is empty."""
+        if name not in self._columns:
+            column = self.rows[name].astype("object").to_numpy().tolist()
+            self._columns[name] = [_cell(cell) for cell in column]
+        return self._columns[name]
+
+    def _positions(self, coordinates: Mapping[str, Any]) -> list[int]:
+        """Which rows are at these coordinates; an index of the rows is built once for each set of names."""
+        several = {name: value for name, value in coordinates.items() if isinstance(value, list | tuple)}
+        names = tuple(sorted(set(coordinates) - set(several)))
+        if names not in self._index:
+            index: dict[tuple[Any, ...], list[int]] = {}
+            keys = zip(*map(self.cells, names), strict=True) if names else [()] * len(self.rows)
+            for position, key in enumerate(keys):
+                index.setdefault(key, []).append(position)
+            self._index[names] = index
+        positions = self._index[names].get(tuple(_cell(coordinates[name]) for name in names), [])
+        for name, values in several.items():
+            cells = self.cells(name)
+            positions = [position for position in positions if cells[position] in values]
+        return positions
+
+    def _by_seed(self, column: str, positions: Sequence[int]) -> list[tuple[int, float]]:
+        """Seeds and values of these rows; those without a seed only where no row has one."""
+        seeds, cells = self.cells("seed"), self.cells(column)
+        seeded = [position for position in positions if seeds[position] is not None]
+        return [
+            (ALONE if seeds[position] is None else int(seeds[position]), float(cells[position]))
+            for position in seeded or positions
+            if cells[position] is not None
+        ]
+
+
+def _cell(value: Any) -> Any:
+    return value if is_given(value) else None
+
+
+def less(first: Seeds, second: Seeds) -> Seeds:
+    """Differences by seed, for the seeds that both have; a second side without seeds is the same for all.
+
+    >>> less({0: 3.0, 1: 5.0}, {1: 1.0}), less({0: 3.0}, {-1: 1.0})
+    ({1: 4.0}, {0: 2.0})
+    """
+    return {seed: value - other for seed, (value, other) in _paired(first, second).items()}
+
+
+def divided(first: Seeds, second: Seeds) -> Seeds:
+    """Ratios by seed, for the seeds that both have; a second side without seeds is the same for all."""
+    return {seed: value / other for seed, (value, other) in _paired(first, second).items()}
+
+
+def _paired(first: Seeds, second: Seeds) -> dict[int, tuple[float, float]]:
+    known = dict.fromkeys(first, second[ALONE]) if set(second) == {ALONE} else second
+    return {seed: (value, known[seed]) for seed, value in first.items() if seed in known}
+
+
+def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
+    """The mean over sides, for the seeds that all of them have; sides without any do not count.
+
+    >>> mean_by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}])
+    {1: 3.0}
+    """
+    given = [side for side in sides if side]
+    common = set.intersection(*(set(side) for side in given)) if given else set()
+    return {seed: float(np.mean([side[seed] for side in given])) for seed in sorted(common)}
+
+
+# ------------------------------------------------------------------------------------------------ judging claims
+
+
+class Side(Enum):
+    """Where an interval lies: on the claim's side, on both, or on the other. True is the first alone."""
+
+    HELD = "held"
+    OPEN = "not held, open"
+    REFUTED = "not held"
+
+    def __bool__(self) -> bool:
+        """Whether the claim is held."""
+        return self is Side.HELD
+
+
+def above(interval: Interval, bound: float = 0.0) -> Side | None:
+    """Whether an interval lies above a bound; None without an interval.
+
+    >>> above(Interval(2.0, 1.0, 3.0, 3)), above(Interval(2.0, -1.0, 5.0, 3))
+    (<Side.HELD: 'held'>, <Side.OPEN: 'not held, open'>)
+    """
+    if not interval.known:
+        return None
+    return Side.HELD if interval.low > bound else Side.REFUTED if interval.high < bound else Side.OPEN
+
+
+def below(interval: Interval, bound: float = 0.0) -> Side | None:
+    """Whether an interval lies below a bound; None without an interval."""
+    return above(Interval(-interval.value, -interval.high, -interval.low, interval.seeds), -bound)
+
+
+def within(interval: Interval, margin: float) -> Side | None:
+    """Whether an interval lies within a margin around 0, so that two things hardly differ; None without an interval."""
+    if not interval.known:
+        return None
+    inside = -margin < interval.low and interval.high < margin
+    return Side.HELD if inside else Side.REFUTED if interval.low > margin or interval.high < -margin else Side.OPEN
+
+
+def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
+    """One judgement of several: refuted if one is, None if one cannot be made, open if one is, else held.
+
+    >>> all_of([True, Side.OPEN]), all_of([None, False]), all_of([True, None])
+    (<Side.OPEN: 'not held, open'>, <Side.REFUTED: 'not held'>, None)
+    """
+    sides = [Side.HELD if side is True else Side.REFUTED if side is False else side for side in judged]
+    for worst in (Side.REFUTED, None, Side.OPEN):
+        if worst in sides:
+            return worst
+    return Side.HELD if sides else None
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One comparison that a claim rests on.
+
+    words: what was measured. judged: on which side its interval lies; None where it cannot be judged, True or False
+    where there is no interval to judge by. seeds: how many it is over, None where that does not matter.
+    """
+
+    words: str
+    judged: Side | bool | None
+    seeds: int | None = None
+
+    @property
+    def held(self) -> bool | None:
+        """Whether it is held."""
+        return None if self.judged is None else bool(self.judged)
+
+
+def contrast(
+    words: str,
+    values: Interval | Mapping[int, float] | ArrayLike,
+    test: Callable[[Interval, float], Side | None] = above,
+    bound: float = 0.0,
+    *,
+    log: bool = False,
+    form: Callable[[float], str] = decimals,
+) -> Contrast:
+    """A value over seeds that must pass a test.
+
+    Args:
+        words: what is measured; `{}` stands for the mean and its interval.
+        values: one a seed, or their interval.
+        test: `above`, `below` or `within`.
+        bound: what it is tested against.
+        log: geometric means, for ratios.
+        form: how numbers are written.
+
+    >>> contrast("a factor of {}", [0.5, 0.5, 0.5], below, 1.0).words
+    'a factor of 0.500 [0.500, 0.500]'
+
+    """
+    interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
+    return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.seeds)
+
+
+class NotMeasured(Exception):
+    """The rows do not have what a claim is about; the message says what is missing."""
+
+
+def needed(values: T | None, missing: str) -> T:
+    """What a claim is about, if it is there; else the claim is not judged, and `missing` says why."""
+    if not values:
+        raise NotMeasured(missing)
+    return values
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, and the contrasts that judge it.
+
+    statement: the claim, or a function of the results where it depends on them. contrasts: gives the comparisons in
+    order; it raises `NotMeasured` where the rows do not have them.
+    """
+
+    name: str
+    statement: str | Callable[[Results], str]
+    contrasts: Callable[[Results], Iterable[Contrast]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim that was judged: its contrasts, and `why` something could not be judged."""
+
+    name: str
+    claim: str
+    contrasts: Sequence[Contrast]
+    why: str = ""
+
+    @property
+    def side(self) -> Side | None:
+        """All contrasts taken together; None where one cannot be judged and none is refuted."""
+        return all_of(each.judged for each in self.contrasts)
+
+    @property
+    def held(self) -> bool | None:
+        """Whether every contrast holds."""
+        return None if self.side is None else bool(self.side)
+
+    @property
+    def verdict(self) -> str:
+        """Held, not held, not held but open, or not judged."""
+        return "not judged" if self.side is None else self.side.value
+
+    @property
+    def measured(self) -> str:
+        """What was measured, in words."""
+        return "; ".join([each.words for each in self.contrasts] + ([self.why] if self.why else []))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, the claim and what was measured, in a line."""
+        return f"{self.verdict}: {self.claim} Here: {self.measured}."
+
+
+def judge(claim: Claim, results: Results) -> Finding:
+    """Judge a claim on the rows of a reproduction."""
+    statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
+    try:
+        contrasts = list(claim.contrasts(results))
+    except NotMeasured as reason:
+        return Finding(claim.name, statement, [], str(reason))
+    fewest = min((each.seeds for each in contrasts if each.seeds is not None), default=0)
+    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else "nothing was measured")
+
+
+# ------------------------------------------------------------------------------------------------ making rows
+
+
+def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
+    """Rows that agree in their measure and all coordinates but the free ones, with these as a dictionary."""
+    names = [name for name in KEY if name not in free]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for entry in rows:
+        groups.setdefault(tuple(_cell(entry.get(name)) for name in names), []).append(entry)
+    for key, group in groups.items():
+        yield {name: value for name, value in zip(names, key, strict=True) if value is not None}, group
+
+
+def mean_over(rows: Iterable[Row], name: str, **replaced: Any) -> Iterator[dict[str, Any]]:
+    """Means of rows that differ in one coordinate alone, such as the target; n counts them.
+
+    Args:
+        rows: to take means of.
+        name: the coordinate.
+        replaced: what the mean's coordinates are instead, as in `target="others"`.
+
+    """
+    for coordinates, group in alike(rows, name):
+        value = float(np.mean([entry["value"] for entry in group]))
+        at = {**coordinates, **_floor(group), **replaced}
+        yield row(at.pop("measure"), value, n=len(group), **at)
+
+
+def mean_over_seeds(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Means over seeds with t intervals, from three seeds on, of rows that have a seed; n counts seeds."""
+    for coordinates, group in alike((entry for entry in rows if is_given(entry.get("seed"))), "seed"):
+        interval = over_seeds([entry["value"] for entry in group])
+        yield _interval_row(coordinates.pop("measure"), interval, {**coordinates, **_floor(group)})
+
+
+def changes(
+    rows: Iterable[Row], *, measure: str = "change", log: bool = False, **reference: Any
+) -> Iterator[dict[str, Any]]:
+    """Values less those of a reference, seed by seed, with their mean and t interval; `unit` says of which measure.
+
+    Args:
+        rows: with a seed each.
+        measure: what the change is called.
+        log: ratios in place of differences, and their geometric mean; `unit` then stays what it is.
+        reference: coordinates of the rows to compare with, as in `plan="freeze:-1"`; all others are the same.
+
+    """
+    groups = [
+        (coordinates, {int(entry["seed"]): float(entry["value"]) for entry in group})
+        for coordinates, group in alike(rows, "seed")
+    ]
+    known = {tuple(sorted(coordinates.items())): seeds for coordinates, seeds in groups}
+    for coordinates, seeds in groups:
+        start = known.get(tuple(sorted({**coordinates, **reference}.items())), {})
+        moved = divided(seeds, start) if log else less(seeds, start)
+        if moved and {**coordinates, **reference} != coordinates:
+            of = coordinates.pop("measure")
+            at = coordinates if log else {**coordinates, "unit": of}
+            yield _interval_row(measure, over_seeds(moved, log=log), at)
+
+
+def _floor(group: Sequence[Row]) -> dict[str, float]:
+    """The mean of what chance gives, where it is known of all rows."""
+    floors = [float(entry["floor"]) for entry in group if is_given(entry.get("floor"))]
+    return {"floor": float(np.mean(floors))} if len(floors) == len(group) else {}
+
+
+def _interval_row(measure: str, interval: Interval, coordinates: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {"low": interval.low, "high": interval.high, "over": "seeds"} if interval.known else {}
+    return row(measure, interval.value, n=interval.seeds, **ends, **coordinates)
+
+
+# ------------------------------------------------------------------------------------------------ published values
+
+EXACT = ("condition", "selection")  # a number that names none of these stands beside rows that have none
+
+
+@dataclass(frozen=True)
+class Published:
+    """The numbers of a paper: lines of text by column, as they stand in its file."""
+
+    lines: Sequence[Mapping[str, str]]
+
+    def where(self, **coordinates: Any) -> list[Mapping[str, str]]:
+        """The lines with these cells; a reference may be given by its beginning."""
+        reference = coordinates.pop("reference", "")
+        wanted = {name: str(value) for name, value in coordinates.items()}
+        return [
+            line
+            for line in self.lines
+            if line["reference"].startswith(reference) and all(line[name] == value for name, value in wanted.items())
+        ]
+
+    def value(self, **coordinates: Any) -> float:
+        """The one number at these coordinates; KeyError where there is none, or several."""
+        lines = self.where(**coordinates)
+        if len(lines) != 1:
+            raise KeyError(f"{len(lines)} published values at {coordinates}")
+        return float(lines[0]["value"])
+
+    def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
+        """The row with `published` filled, where the paper has its number.
+
+        Args:
+            entry: a row.
+            respelt: coordinates of the row as the paper's file spells them, such as `target="tuned"`.
+
+        """
+        coordinates = {**entry, **respelt}
+        for names, values in self._known.items():
+            value = values.get(tuple(str(cell) if is_given(cell := coordinates.get(name)) else "" for name in names))
+            if value is not None:
+                return {**entry, "published": value}
+        return dict(entry)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
+        known: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
+        for line in self.lines:
+            names = tuple(name for name in KEY if line.get(name) or name in EXACT)
+            known.setdefault(names, {})[tuple(line.get(name, "") for name in names)] = float(line["value"])
+        return known
+
+
+@cache
+def published(name: str) -> Published:
+    """The numbers of a paper, from `published/NAME.csv`."""
+    with (Path(__file__).parent / "published" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return Published(list(csv.DictReader(file)))

@@ -1,0 +1,208 @@
+"""Reading rows by their coordinates, judging claims, rows made of rows, and published values beside them."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from isogloss.papers import results
+from isogloss.papers.results import (
+    Claim,
+    Contrast,
+    Curves,
+    Finding,
+    Interval,
+    NotMeasured,
+    Published,
+    Results,
+    Side,
+    above,
+    all_of,
+    below,
+    changes,
+    contrast,
+    divided,
+    judge,
+    less,
+    mean_over,
+    mean_over_seeds,
+    over_seeds,
+    published,
+    within,
+)
+from isogloss.runs.table import KEY, frame, row
+
+NONE = Interval(1.0, math.nan, math.nan, 2)
+
+
+def interval(low, high):
+    return Interval((low + high) / 2, low, high, 3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "over", "under", "inside"),
+    [
+        (1.0, 3.0, Side.HELD, Side.REFUTED, Side.OPEN),
+        (-3.0, -1.0, Side.REFUTED, Side.HELD, Side.OPEN),
+        (-1.0, 3.0, Side.OPEN, Side.OPEN, Side.OPEN),
+        (-1.0, 1.0, Side.OPEN, Side.OPEN, Side.HELD),
+        (2.5, 3.0, Side.HELD, Side.REFUTED, Side.REFUTED),
+        (-3.0, -2.5, Side.REFUTED, Side.HELD, Side.REFUTED),
+    ],
+)
+def test_an_interval_lies_on_one_side_or_on_both(low, high, over, under, inside):
+    found = interval(low, high)
+    assert (above(found), below(found), within(found, 2.0)) == (over, under, inside)
+    moved = interval(low + 5, high + 5)
+    assert (above(moved, 5.0), below(moved, 5.0)) == (over, under)
+
+
+def test_without_an_interval_nothing_is_judged():
+    assert over_seeds([1.0, 3.0]).known is False
+    assert above(NONE) is below(NONE) is within(NONE, 1.0) is None
+
+
+def test_the_worst_of_several_judges():
+    ranks = [Side.REFUTED, None, Side.OPEN, Side.HELD]
+    for several in itertools.product(ranks, repeat=3):
+        assert all_of(several) == ranks[min(map(ranks.index, several))]
+    assert all_of([]) is None
+    assert all_of([True, False]) is Side.REFUTED and all_of([True, True]) is Side.HELD
+
+
+def test_a_finding_whose_interval_reaches_over_is_not_held_and_says_that_it_is_open():
+    held, against, over = (Contrast("w", above(interval(*ends))) for ends in ((1, 2), (-2, -1), (-1, 2)))
+    assert Finding("n", "c", [held, over]).verdict == "not held, open" and Finding("n", "c", [held, over]).held is False
+    assert Finding("n", "c", [against, over]).verdict == "not held"
+    assert Finding("n", "c", [held, held]).verdict == "held"
+    assert Finding("n", "c", [over, Contrast("w", above(NONE))]).verdict == "not judged"
+
+
+def test_an_interval_over_seeds_is_students():
+    values = [1.0, 2.0, 4.0]
+    low, high = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
+    assert over_seeds(values) == Interval(pytest.approx(7 / 3), pytest.approx(low), pytest.approx(high), 3)
+    ratio = over_seeds({0: 1.0, 5: 2.0, 7: 4.0}, log=True)
+    assert ratio.value == pytest.approx(2.0) and ratio.seeds == 3
+    assert over_seeds([0.1, 0.9, 0.2]).clipped().low == 0.0
+
+
+def test_a_claim_is_judged_by_its_contrasts_and_says_what_is_missing():
+    def contrasts(results):
+        values = results.values(measure="gap")
+        if not values:
+            raise NotMeasured("no gap was measured")
+        yield contrast("a gap of {}", values, above, 0.1)
+
+    claim = Claim("gap", "There is a gap.", contrasts)
+    rows = [row("gap", 0.2 + 0.01 * seed, seed=seed) for seed in range(3)]
+    held = judge(claim, Results(frame(rows)))
+    assert held.sentence == "held: There is a gap. Here: a gap of 0.210 [0.185, 0.235]."
+    few = judge(claim, Results(frame(rows[:2])))
+    assert few.sentence == (
+        "not judged: There is a gap. Here: a gap of 0.205; intervals are not available from 2 seeds: 3 are the fewest."
+    )
+    assert judge(claim, Results(frame([row("other", 1.0)]))).measured == "no gap was measured"
+
+
+def some_results():
+    rows = [
+        row("p@1", value, layer=layer, seed=seed, source="en", target=target, method="csls", floor=0.1)
+        for layer, seed, target, value in [
+            (0, 0, "nl", 0.1),
+            (0, 1, "nl", 0.2),
+            (0, 0, "de", 0.3),
+            (0, 1, "de", 0.4),
+            (8, 0, "nl", 0.5),
+            (8, 1, "nl", 0.6),
+            (8, 0, "de", 0.7),
+            (9, 0, "nl", 0.9),
+        ]
+    ]
+    rows.append(row("p@1", 0.55, layer=8, source="en", target="nl", method="csls"))  # a mean over seeds
+    rows.append(row("cka", 0.5, layer=8, source="en", target="nl"))
+    return Results(frame(rows))
+
+
+def test_values_and_curves_are_read_by_coordinates():
+    results = some_results()
+    assert results.values(measure="p@1", layer=8, target="nl") == {0: 0.5, 1: 0.6}
+    assert results.values(measure="p@1", layer=0, target=["nl", "de"]) == {0: pytest.approx(0.2), 1: pytest.approx(0.3)}
+    assert results.values("floor", measure="p@1", layer=0, target="nl") == {0: 0.1, 1: 0.1}
+    assert results.value(measure="p@1", layer=8, target="nl", seed=None) == 0.55
+    assert results.values(measure="cka") == {-1: 0.5}  # no row of it has a seed
+    assert results.values(measure="p@1", method=None) == {} and results.value(measure="gap") is None
+    assert results.distinct("target", measure="p@1") == ["nl", "de"]
+    assert len(results.where(measure="p@1", layer=0)) == 4
+    curves = results.curves("layer", measure="p@1", target="nl")
+    assert curves.steps.tolist() == [0, 8] and curves.seeds == (0, 1)  # layer 9 has one seed alone
+    assert curves.at(8) == {0: 0.5, 1: 0.6} and curves.at(0, 8) == {0: pytest.approx(0.3), 1: pytest.approx(0.4)}
+    assert curves.at(9) == {} and results.curves("step", measure="p@1") is None
+
+
+def test_layer_and_seed_zero_are_coordinates_like_any_other():
+    assert some_results().values(measure="p@1", layer=0, seed=0, target="nl") == {0: 0.1}
+
+
+def test_lines_of_curves_have_bands_from_three_seeds_on():
+    curves = Curves(np.array([0.0, 1.0, 2.0]), np.array([[1.0, 2, 3], [3, 2, 3], [2, 2, 3]]), (0, 1, 2))
+    line = curves.line("mean", until=1.0, thick=True)
+    assert (line.steps, line.value, line.thick) == ([0.0, 1.0], [2.0, 2.0], True)
+    assert line.low[0] == pytest.approx(over_seeds([1.0, 3.0, 2.0]).low)
+    assert not Curves(curves.steps, curves.values[:2], (0, 1)).line("mean").low
+
+
+def test_differences_are_by_seed():
+    assert less({0: 1.0, 1: 2.0}, {1: 0.5, 2: 9.0}) == {1: 1.5}
+    assert divided({0: 1.0, 1: 2.0}, {-1: 4.0}) == {0: 0.25, 1: 0.5}
+
+
+def test_rows_of_rows():
+    rows = [
+        row("accuracy", value, plan=plan, target=target, seed=seed, floor=0.3)
+        for plan, shift in (("freeze:-1", 0.0), ("freeze:8", 0.1))
+        for target, base in (("nl", 0.5), ("de", 0.7))
+        for seed, value in enumerate(base + shift * (1 + off) for off in (-0.1, 0.0, 0.1))
+    ]
+    others = list(mean_over(rows, "target", target="others"))
+    assert others[0] == pytest.approx(row("accuracy", 0.6, n=2, plan="freeze:-1", target="others", seed=0, floor=0.3))
+    assert len(others) == 6
+    means = list(mean_over_seeds(rows))
+    assert len(means) == 4 and means[-1]["value"] == pytest.approx(0.8) and means[-1]["over"] == "seeds"
+    assert "seed" not in means[-1] and means[-1]["n"] == 3 and means[-1]["floor"] == pytest.approx(0.3)
+    assert "low" not in next(mean_over_seeds(rows[:2]))  # two seeds have no interval
+    moved = list(changes(rows, plan="freeze:-1"))
+    assert [(each["measure"], each["unit"], each["plan"], each["target"]) for each in moved] == [
+        ("change", "accuracy", "freeze:8", "nl"),
+        ("change", "accuracy", "freeze:8", "de"),
+    ]
+    assert moved[0]["value"] == pytest.approx(0.1) and moved[0]["low"] == pytest.approx(
+        over_seeds([0.09, 0.1, 0.11]).low
+    )
+    factor = next(changes(rows, plan="freeze:-1", measure="factor", log=True))
+    assert factor["value"] == pytest.approx(over_seeds([0.59 / 0.5, 0.6 / 0.5, 0.61 / 0.5], log=True).value)
+
+
+def test_a_published_value_stands_beside_the_rows_at_its_coordinates():
+    line = {"measure": "accuracy", "value": "0.7", "plan": "freeze:8", "target": "de", "reference": "Table 1"}
+    known = Published([line])
+    mine = row("accuracy", 0.6, plan="freeze:8", target="de", seed=1)
+    assert known.beside(mine)["published"] == 0.7
+    for other in ({"target": "nl"}, {"plan": ""}, {"selection": "oracle"}, {"condition": "switch:0.5"}):
+        assert "published" not in known.beside({**mine, **other}), other
+    assert known.beside({**mine, "target": "qab"}, target="de") == {**mine, "target": "qab", "published": 0.7}
+    assert known.value(reference="Table", target="de") == 0.7
+    with pytest.raises(KeyError):
+        known.value(target="nl")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(results.__file__).parent / "published").glob("*.csv")), ids=lambda path: path.stem
+)
+def test_every_published_number_has_a_reference_and_known_columns(path):
+    for line in published(path.stem).lines:
+        assert line["reference"] and math.isfinite(float(line["value"])), line
+        assert set(line) <= {*KEY, "value", "spread", "reference"}
