@@ -232,12 +232,12 @@ def test_a_finished_run_stays_finished_when_the_process_is_stopped_afterwards(tm
 
 
 def test_a_mistake_leaves_no_folder_unless_there_is_work_in_it(tmp_path):
-    for name, folder in (("none", None), ("trained", "checkpoints"), ("swept", "jobs")):
+    for name, file in (("none", "jobs/job.log"), ("trained", "checkpoints/step-1"), ("swept", "jobs/job/run.json")):
         with pytest.raises(InputError, match="a mistake"), start(tmp_path / name, FACTS) as run:
-            if folder:
-                (run.folder / folder).mkdir()
+            (run.folder / file).parent.mkdir(parents=True)
+            (run.folder / file).touch()
             raise InputError("a mistake")
-        assert (tmp_path / name).exists() == bool(folder)
+        assert (tmp_path / name).exists() == (name != "none")
 
 
 def test_a_finished_folder_with_parquet_alone_keeps_its_table_when_it_is_resumed(tmp_path):

@@ -12,6 +12,7 @@ ends: a job that outlived a killed sweep would be run by two processes as soon a
 cluster also holds the lease of its job while it runs (`isogloss.runs.jobs`).
 """
 
+import inspect
 import json
 import os
 import sys
@@ -19,13 +20,17 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.recipe import find_recipe, read_options
+from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
 from isogloss.runs.jobs import Executor, Job, finish_jobs, holding, job_lease, one_by_one, side_by_side
+from isogloss.runs.run import read_facts
 
-__all__ = ["Job", "run_job", "run_jobs"]
+__all__ = ["Job", "refuse_others", "run_job", "run_jobs"]
+
+MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
 
 
 def run_job(job: Job, progress: Progress = silent) -> None:
@@ -60,7 +65,42 @@ def run_jobs(
         alone = parallel == 1 and len(devices) < 2
         few = sum(not job.done for job in jobs) < 2 and not devices
         executor = one_by_one(run_job) if alone or few else side_by_side(parallel, devices)
+    refuse_others(jobs)
     finish_jobs(jobs, executor, progress=progress)
+
+
+def refuse_others(jobs: Sequence[Job]) -> None:
+    """Refuse runs, finished or begun, that were made with other options than their jobs have."""
+    for job in jobs:
+        if difference := _difference(job):
+            raise InputError(f"{difference}; remove it, give the options it was made with, or another --out")
+
+
+def _difference(job: Job) -> str | None:
+    """How the run of a job was made with other options than the job has; files and folders may have moved."""
+    made = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
+    if not made:
+        return None
+    signature = inspect.signature(find_recipe(job.recipe).check)
+    given = {name: value for name, value in job.options.items() if name in signature.parameters}
+    asked = recorded_arguments(signature, given)
+    for name, parameter in signature.parameters.items():
+        # A run records the defaults, too, and a job does not give them; a default that is text may be a file's name.
+        if isinstance(made.get(name), int | float) and parameter.default is not parameter.empty:
+            asked.setdefault(name, parameter.default)
+    for name in sorted(asked.keys() - MACHINE_OPTIONS):
+        before, now = made.get(name), asked[name]
+        if before is None and isinstance(now, str):  # a run does not record what only says how text is read
+            continue
+        if before != now and _comparable(before) and _comparable(now):
+            change = " then, ".join("without" if value is None else str(value) for value in (before, now))
+            return f"{job.folder} was made with another --{name.replace('_', '-')} than is asked for ({change} now)"
+    return None
+
+
+def _comparable(value: Any) -> bool:
+    """Whether a value means the same wherever a run lies, as a number does and the path of a file does not."""
+    return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
 def main(*, watched: bool = False) -> None:

@@ -12,7 +12,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import product
@@ -113,13 +112,6 @@ def sweep(
         shared = with_frozen_cache(jobs, chosen, run.scratch / "states")
         try:
             run_jobs(shared, parallel=width, devices=turns, progress=progress, executor=executor)
-        except InputError:
-            if not any(job.folder.exists() for job in jobs):  # all were refused: nothing is left but the sentence
-                for job in jobs:
-                    job.log.unlink(missing_ok=True)
-                with suppress(OSError):
-                    (run.folder / "jobs").rmdir()
-            raise
         finally:
             shutil.rmtree(run.folder / "scratch", ignore_errors=True)
             finished = [job for job in jobs if job.done]

@@ -34,7 +34,6 @@ from isogloss.runs.run import read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
-MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
 LEASE = 60.0  # seconds: longer than storage is commonly away when it moves to another server
 RENEWALS = 10  # of a lease in that time
 LOST = 75  # the exit code of a worker that lost its lease: its job may be tried again
@@ -60,23 +59,6 @@ class Job:
     def done(self) -> bool:
         """Whether its run is finished."""
         return _finished(self.folder)
-
-    @property
-    def otherwise(self) -> str | None:
-        """How its run was made with other options than these, in words; files and folders may have moved."""
-        made = read_facts(self.folder).get("arguments") if (self.folder / "run.json").is_file() else None
-        if not made:
-            return None
-        numbers = {name for name, value in made.items() if isinstance(value, int | float)}
-        for name in sorted({*self.options, *numbers} - MACHINE_OPTIONS):
-            before, now = made.get(name), self.options.get(name)
-            if before is None and isinstance(now, str):  # what only says how text is read is not in a run's arguments
-                continue
-            if before != now and _comparable(before) and _comparable(now):
-                change = " then, ".join("without" if value is None else str(value) for value in (before, now))
-                option = name.replace("_", "-")
-                return f"{self.folder} was made with another --{option} than is asked for ({change} now)"
-        return None
 
     @property
     def missing(self) -> list[Path]:
@@ -130,7 +112,6 @@ progress is told of the stage `jobs`. A job's folder is filled by `isogloss.reci
 
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
     """Run every job that is not finished, those that need others after them; those that fail are named at the end."""
-    refuse_others(jobs)
     left = [job for job in jobs if not job.done]
     held = still_held([job.lease for job in left])
     if held:
@@ -146,12 +127,6 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
             f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
             f"{first.job.log}, and --resume goes on with what is left{also}"
         )
-
-
-def refuse_others(jobs: Sequence[Job]) -> None:
-    """Refuse runs, finished or begun, that were made with other options than their jobs have."""
-    for difference in filter(None, (job.otherwise for job in jobs)):
-        raise InputError(f"{difference}; remove it, give the options it was made with, or another --out")
 
 
 def _in_order(jobs: Sequence[Job], executor: Executor, progress: Progress) -> list[Failure]:
@@ -236,11 +211,6 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [f"{key}={file if isinstance(file, str | Path) else ','.join(file)}" for key, file in value.items()]
     return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _comparable(value: Any) -> bool:
-    """Whether a value means the same wherever a run lies, as a number does and the path of a file does not."""
-    return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
 def _finished(folder: Path) -> bool:

@@ -124,10 +124,10 @@ class Run:
         return table
 
     def discard(self) -> None:
-        """Remove a folder this run made, if it holds no row, checkpoint or job: a mistake leaves no trace."""
-        worth = any((self.folder / name).is_dir() for name in ("checkpoints", "jobs"))
-        if self.new and self.writes and not self.rows and not worth:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove a folder this run made, if it holds no row, checkpoint or other run: a mistake leaves no trace."""
+        if self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir():
+            if not any(self.folder.rglob("*/run.json")):  # of the jobs of a sweep
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
