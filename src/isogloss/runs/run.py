@@ -125,9 +125,9 @@ class Run:
 
     def discard(self) -> None:
         """Remove a folder this run made, if it holds no row, checkpoint or other run: a mistake leaves no trace."""
-        if self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir():
-            if not any(self.folder.rglob("*/run.json")):  # of the jobs of a sweep
-                shutil.rmtree(self.folder, ignore_errors=True)
+        empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
+        if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
