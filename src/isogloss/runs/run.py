@@ -158,7 +158,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
 
     """
     path = Path(folder)
-    beginning = {"started": _now(), "finished": None, "status": "running", "notes": []}
+    beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
     run = Run(path, {"schema": SCHEMA, **facts, **_surroundings(), **beginning})
     check_folder(path, resume=resume)
     path.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 def settings_of(entry: Row) -> dict[str, Any]:
     """The settings of a row as a dictionary."""
     text = entry.get("settings")
-    return dict(json.loads(text)) if is_given(text) else {}
+    return dict(json.loads(str(text))) if is_given(text) else {}
 
 
 def number_or_text(text: str) -> Any:
