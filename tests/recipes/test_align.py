@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 import torch
+from isogloss.recipes.steps.aligntext import pack_aligned
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
-from isogloss.recipes.steps.aligntext import pack_aligned
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented

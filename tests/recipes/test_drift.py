@@ -7,10 +7,8 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.recipes import drift
-from isogloss.recipes.steps.drifting import curve_rows
-from isogloss.recipes.steps.effects import effect_rows
-from isogloss.recipes.steps.legacy import DEFECTS, Worst, without_dropout
-from isogloss.recipes.steps.tunedtext import Corpora, overlap_notes, read_corpora, split, tokenise_corpora
+from isogloss.recipes.drift import Corpora, curve_rows, overlap_notes, read_corpora, split, tokenise_corpora
+from isogloss.recipes.legacy import DEFECTS, Worst, effect_rows
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.stack.load import load_masked_lm

@@ -12,9 +12,9 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.recipes import drift
+from isogloss.recipes.kept_models import kept_models, over_steps, with_kept
 from isogloss.recipes.recipe import model_name
 from isogloss.recipes.steps import keptmodels
-from isogloss.recipes.steps.keptmodels import kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.stack.load import load_masked_lm
 from isogloss.training.resumable import SavedModels
@@ -62,8 +62,7 @@ def test_models_are_kept_at_multiples_only_with_head_and_tokenizer(tuned, tuning
 
 def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tuning):
     """The best model of a training that ends at step 4 is tested; here the validation reading of step 4 is redone."""
-    from isogloss.recipes.steps.drifting import Readings, evaluate, start_watch
-    from isogloss.recipes.steps.tunedtext import read_corpora
+    from isogloss.recipes.drift import Readings, evaluate, read_corpora, start_watch
 
     files, rows = tuning[2], read_rows(tuned)
     corpora = read_corpora({"qaa": files["qaa"]}, {}, share=0.1, batch=8)

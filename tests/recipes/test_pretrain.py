@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import isogloss as ig
 from isogloss import cli
 from isogloss.recipes import pretrain
-from isogloss.recipes.steps.card import perplexity_lines
+from isogloss.recipes.model_card import perplexity_lines
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented

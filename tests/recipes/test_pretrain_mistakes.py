@@ -5,10 +5,10 @@ import json
 import shutil
 
 import pytest
+from isogloss.recipes.steps.sources import Source
 
 from isogloss.errors import InputError
 from isogloss.recipes import pretrain
-from isogloss.recipes.steps.sources import Source
 from isogloss.text.invented import invented
 from tiny_commands import command_line
 from tiny_pretraining import LANGUAGES, SMALL, options, write_lexicon, write_texts

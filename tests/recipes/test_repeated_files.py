@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from isogloss.errors import InputError
+from isogloss.recipes.packed_text import repeat_files
 from isogloss.recipes.recipe import describe_files
-from isogloss.recipes.steps.texts import repeat_files
 
 TEXTS = {"en": [Path("help.en.txt"), Path("books.en.txt")], "nl": [Path("help.nl.txt")]}
 

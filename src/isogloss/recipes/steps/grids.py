@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from isogloss.errors import InputError
+from isogloss.recipes.kept_models import same_names, with_kept
 from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, model_name
-from isogloss.recipes.steps.keptmodels import same_names, with_kept
 from isogloss.runs.jobs import Job
 
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from isogloss.recipes.kept_models import over_steps
 from isogloss.recipes.recipe import model_name
 from isogloss.recipes.steps.grids import Grid, as_settings
-from isogloss.recipes.steps.keptmodels import over_steps
 from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import Run, read_facts, read_rows

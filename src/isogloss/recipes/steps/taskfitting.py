@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 from isogloss.files import write_text
 from isogloss.progress import Progress
+from isogloss.recipes.drift import folder_name
 from isogloss.recipes.steps.taskscores import Scored, Scores, keep_scores, kept_scores
 from isogloss.recipes.steps.tasktexts import Set, Sets
-from isogloss.recipes.steps.tuning import folder_name
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row, training_name
 from isogloss.stack.load import load, quietly

@@ -22,8 +22,8 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures.cka import Estimate, cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress
-from isogloss.recipes.steps.drifting import START
-from isogloss.recipes.steps.legacy import LEGACY
+from isogloss.recipes.drift import START
+from isogloss.recipes.legacy import LEGACY
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Stack, measuring
