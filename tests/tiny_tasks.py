@@ -14,7 +14,7 @@ from isogloss.training.processes import Processes
 
 NOUNS = ("cat", "chair", "book", "garden", "man", "water", "bread", "cheese")
 VERBS = ("sleeps", "drink", "eat", "reads", "goes")
-SMALL = {"epochs": 2, "batch": 4, "rates": "1e-3", "device": "cpu", "checkpoint": 3}
+SMALL = {"epochs": 2, "batch": 4, "rate": "1e-3", "device": "cpu", "checkpoint": 3}
 
 
 def draw(rng, words):

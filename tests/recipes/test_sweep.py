@@ -12,7 +12,6 @@ import pytest
 import isogloss as ig
 import tiny_alignment
 from isogloss.recipes.recipe import RECIPES
-from isogloss.recipes.steps import taskfitting
 from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
 from isogloss.recipes.steps.sweeptable import collect, joined
 from isogloss.recipes.sweep import choose_devices, with_shared_states
@@ -21,6 +20,7 @@ from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row
 from isogloss.training import frozen_prefix
+from isogloss.training.loop import Training
 from tiny_commands import command_line
 from tiny_drift import write_model
 from tiny_tasks import SMALL, write_sets
@@ -158,7 +158,7 @@ def test_devices_are_those_of_this_machine(monkeypatch):
 def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_left(given, tmp_path, monkeypatch):
     out, grid = tmp_path / "run", {"seed": [0, 1, 2]}
     given = {**given, "epochs": 3}  # six updates, a checkpoint after three
-    real, count = taskfitting.Training.update, Counter()
+    real, count = Training.update, Counter()
 
     def update(self):
         count[self.settings.seed] += 1
@@ -166,7 +166,7 @@ def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_lef
             raise RuntimeError("the machine gave way")
         real(self)
 
-    monkeypatch.setattr(taskfitting.Training, "update", update)
+    monkeypatch.setattr(Training, "update", update)
     with pytest.raises(ig.InputError, match=r"1 of 3 jobs failed, seed-1 first: RuntimeError: the machine gave way"):
         ig.sweep("transfer", grid=grid, out=out, **given)
     assert set(read_rows(out).seed.dropna()) == {0, 2}

@@ -30,8 +30,8 @@ COUNTING = """
 import os, sys, time
 from pathlib import Path
 from isogloss.recipes import work
-from isogloss.recipes.steps import taskfitting
-real, count, folder = taskfitting.Training.update, [0], Path({folder!r})
+from isogloss.training.loop import Training
+real, count, folder = Training.update, [0], Path({folder!r})
 
 def update(self):
     count[0] += 1
@@ -42,7 +42,7 @@ def update(self):
         time.sleep(60)
     real(self)
 
-taskfitting.Training.update = update
+Training.update = update
 work.main(watched=True)
 """
 STUB = """

@@ -34,6 +34,7 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
+from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame
 from isogloss.stack.chain import Chain
@@ -135,9 +136,6 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
     call.recipe = Recipe(function.__name__, function, call)  # type: ignore[attr-defined]
     return call
-
-
-RECIPES = ("map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain")
 
 
 def find_recipe(name: str) -> Recipe:
