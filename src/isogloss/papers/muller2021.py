@@ -69,9 +69,8 @@ from isogloss.papers.treebanks import (
     is_planned,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.drifting import START
-from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.recipes.task_scores import OTHERS
+from isogloss.recipes.transfer import START, UNTUNED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, records, row
 from isogloss.text import read_bitext

@@ -71,8 +71,8 @@ from isogloss.papers.treebanks import (
     invented_sets,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.stitching import RANDOM as ANY_ROTATION
-from isogloss.recipes.steps.stitching import STITCHED, UNMAPPED
+from isogloss.recipes.stitch import RANDOM as ANY_ROTATION
+from isogloss.recipes.stitch import STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, records, row
 from isogloss.text import read_bitext, read_bitexts
