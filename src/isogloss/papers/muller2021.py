@@ -53,7 +53,6 @@ from isogloss.papers.results import (
     mean_by_seed,
     mean_over,
     mean_over_seeds,
-    needed,
     over_seeds,
     seeds_note,
 )
@@ -536,21 +535,21 @@ LOWER, UPPER = range(1, 5), range(9, 13)
 BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 
 
-def _each_task(
-    judge: Callable[[Results, str], Contrast | None], missing: str
-) -> Callable[[Results], Sequence[Contrast]]:
+def _each_task(judge: Callable[[Results, str], Contrast | None]) -> Callable[[Results], Iterator[Contrast]]:
     """Contrasts of every task that has what they need."""
 
-    def contrasts(results: Results) -> list[Contrast]:
-        judged = [(task, judge(results, task)) for task in _tasks(results)]
-        made = [replace(one, words=f"{NAMES[task]}: {one.words}") for task, one in judged if one is not None]
-        return needed(made, missing)
+    def contrasts(results: Results) -> Iterator[Contrast]:
+        for task in _tasks(results):
+            if (judged := judge(results, task)) is not None:
+                yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
 
     return contrasts
 
 
-def _pairs(judge: Callable[[list[Interval], Curves], Contrast], *, home: bool) -> Callable[..., Sequence[Contrast]]:
-    """Contrasts of what every pair costs, from the lowest up, where all of them were run."""
+def _pairs_claim(
+    name: str, statement: str, judge: Callable[[list[Interval], Curves], Contrast], *, home: bool = False
+) -> Claim:
+    """A claim on what every pair costs, from the lowest up, where all of them were run."""
 
     def of_task(results: Results, task: str) -> Contrast | None:
         curves = _changes(results, task, home=home)
@@ -558,7 +557,7 @@ def _pairs(judge: Callable[[list[Interval], Curves], Contrast], *, home: bool) -
             return None
         return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
 
-    return _each_task(of_task, "not all pairs and the reference were run")
+    return Claim(name, statement, _each_task(of_task), "not all pairs and the reference were run")
 
 
 def _above_chance(results: Results, task: str) -> Contrast | None:
@@ -652,38 +651,34 @@ CLAIMS = (
     Claim(
         "above chance",
         "The task is carried across: the reference is above chance in every other language that the model knows.",
-        _each_task(_above_chance, "what chance gives is not in the rows"),
+        _each_task(_above_chance),
+        "what chance gives is not in the rows",
     ),
-    Claim(
-        "first pair",
-        "On other languages, the loss is largest when layers 1 and 2 begin anew.",
-        _pairs(_first_pair, home=False),
+    _pairs_claim("first pair", "On other languages, the loss is largest when layers 1 and 2 begin anew.", _first_pair),
+    _pairs_claim("depth", "It falls with depth.", _depth),
+    _pairs_claim(
+        "source", "In the source language the loss is small, whichever pair begins anew.", _small_at_home, home=True
     ),
-    Claim("depth", "It falls with depth.", _pairs(_depth, home=False)),
-    Claim(
-        "source",
-        "In the source language the loss is small, whichever pair begins anew.",
-        _pairs(_small_at_home, home=True),
-    ),
-    Claim(
-        "upper layers",
-        "Layers 9 to 12 can begin anew and other languages lose nothing beyond noise.",
-        _pairs(_upper_layers, home=False),
+    _pairs_claim(
+        "upper layers", "Layers 9 to 12 can begin anew and other languages lose nothing beyond noise.", _upper_layers
     ),
     Claim(
         "lower part",
         "Training leaves the lower part of the model as it is, and changes the upper part.",
-        _each_task(_unchanged, "no model was compared with its start"),
+        _each_task(_unchanged),
+        "no model was compared with its start",
     ),
     Claim(
         "middle",
         "Languages are most alike in the middle of the model, near layer 5.",
-        _each_task(_middle, "languages were not compared with the source"),
+        _each_task(_middle),
+        "languages were not compared with the source",
     ),
     Claim(
         "gap and similarity",
         "Languages that are more like the source lose less: the gap falls with similarity.",
-        _each_task(_gap_and_similarity, "too few targets were compared"),
+        _each_task(_gap_and_similarity),
+        "too few targets were compared",
     ),
 )
 
@@ -759,35 +754,37 @@ def figures(results: Results) -> list[Figure]:
         xlabel="layers anew",
         ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
     )
-    languages = Figure(
-        "figure-1",
-        "Figure 1: source and target, layer by layer",
-        f"{model}: CKA of the source's sentences with those of each target, mean over targets and sources, on parallel "
-        f"text; debiased and linear, 0 for unrelated sentences. {over}",
-        _panels(results, _language_lines),
-        "CKA",
-        xlabel="layer",
+    by_layer = (
+        (
+            "figure-1",
+            "Figure 1: source and target, layer by layer",
+            "CKA of the source's sentences with those of each target, mean over targets and sources, on parallel text; "
+            f"debiased and linear, 0 for unrelated sentences. {over}",
+            "CKA",
+            _language_lines,
+        ),
+        (
+            "figure-1-gaussian",
+            "Figure 1 with Gaussian kernels, and what chance gives",
+            "the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies far "
+            "above 0. As published: batches that are almost the same sentences, and smaller.",
+            "CKA",
+            _gaussian_lines,
+        ),
+        (
+            "figure-2",
+            "Figure 2: what training changes, layer by layer",
+            "the model after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
+            f"languages and sources. {over}",
+            "CKA with the start",
+            _start_lines,
+        ),
     )
-    gaussian = Figure(
-        "figure-1-gaussian",
-        "Figure 1 with Gaussian kernels, and what chance gives",
-        f"{model}: the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies "
-        "far above 0. As published: batches that are almost the same sentences, and smaller.",
-        _panels(results, _gaussian_lines),
-        "CKA",
-        xlabel="layer",
-    )
-    starts = Figure(
-        "figure-2",
-        "Figure 2: what training changes, layer by layer",
-        f"{model} after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
-        f"languages and sources. {over}",
-        _panels(results, _start_lines),
-        "CKA with the start",
-        xlabel="layer",
-    )
-    made = [cost, languages, gaussian, starts, _gap_figure(results)]
-    return [figure for figure in made if figure.panels]
+    layers = [
+        Figure(name, title, f"{model}: {caption}", _panels(results, lines), ylabel, xlabel="layer")
+        for name, title, caption, ylabel, lines in by_layer
+    ]
+    return [figure for figure in (cost, *layers, _gap_figure(results)) if figure.panels]
 
 
 def _panels(

@@ -422,12 +422,13 @@ class Claim:
     """A sentence of a paper, and the contrasts that judge it.
 
     statement: the claim, or a function of the results where it depends on them. contrasts: gives the comparisons in
-    order; it raises `NotMeasured` where the rows do not have them.
+    order; it gives none, or raises `NotMeasured`, where the rows do not have them. missing: why there are none.
     """
 
     name: str
     statement: str | Callable[[Results], str]
     contrasts: Callable[[Results], Iterable[Contrast]]
+    missing: str = "nothing was measured"
 
 
 @dataclass(frozen=True)
@@ -473,7 +474,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     except NotMeasured as reason:
         return Finding(claim.name, statement, [], str(reason))
     fewest = min((each.seeds for each in contrasts if each.seeds is not None), default=0)
-    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else "nothing was measured")
+    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else claim.missing)
 
 
 # ------------------------------------------------------------------------------------------------ making rows

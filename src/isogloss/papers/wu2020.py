@@ -281,8 +281,10 @@ def plan(
     kinds = {"text": text, "treebanks": treebanks, "entities": entities}
     data = None if scale.invented else request.data
     folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
-    contents = partial(dict, _invented(scale) if scale.invented else _contents(scale, folders, data))
-    texts = Texts(request.out / "text", contents, asked={**given, "scale": request.scale}, removable="pretrain.")
+    files = partial(_invented, scale) if scale.invented else partial(_contents, scale, folders, data)
+    texts = Texts(
+        request.out / "text", lambda: dict(files()), asked={**given, "scale": request.scale}, removable="pretrain."
+    )
     # What is done needs nothing: its models and packed text may have been left on another machine.
     planned = Planner(request, scale, texts, folders, crawl).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
@@ -451,7 +453,7 @@ class Planner:
         second = {"other": other} if other != first and recipe != "transfer" else {}
         name = "-".join((recipe, *map(_spelt, place.values()), *(() if seed is None else (f"seed-{seed}",))))
         needs = list(dict.fromkeys(self.request.out / "models" / model.name for model in models))
-        seeded = {} if seed is None else {"seed": seed}
+        seeded: dict[str, Any] = {} if seed is None else {"seed": seed}
         settings = {**options, **second, **seeded}
         return self.request.job(recipe, name, first, settings, needs=needs, part=recipe, **place, **seeded)
 
@@ -467,15 +469,12 @@ class Planner:
         options |= {"held_out": scale.training["held_out"]} if "held_out" in scale.training else {}
         if pieces.get("anchors") == "extra":
             options["lexicon"] = [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]
-        text = {language: self._text(model, language) for language in model.languages}
-        folder, place = self.request.out / "packs" / model.packed, {"model": pair, "condition": model.variant}
-        packing = replace(self.request, device="cpu", dtype=None)
-        return packing.job("pretrain", f"pack-{model.packed}", text, options, folder=folder, part="pack", **place)
-
-    def _text(self, model: Model, language: str) -> str:
-        if model.variant == CRAWL and language != self.scale.source:
-            return str(Path(str(self.crawl)) / f"{language}.txt")
-        return self._known(language)
+        text = {language: self._known(language) for language in model.languages}
+        if model.variant == CRAWL:
+            text[model.languages[1]] = str(Path(str(self.crawl)) / f"{model.languages[1]}.txt")
+        folder, packing = self.request.out / "packs" / model.packed, replace(self.request, device="cpu", dtype=None)
+        place: dict[str, Any] = {"part": "pack", "model": pair, "condition": model.variant}
+        return packing.job("pretrain", f"pack-{model.packed}", text, options, folder=folder, **place)
 
     def _known(self, language: str) -> str:
         """What is pretrained on: a file of ours, or at full scale the files of the folder itself, with commas."""
@@ -554,8 +553,7 @@ class Planner:
                 own = {"target_models": [f"{target}={self._path(model, target)}"]} if model.apart else {}
                 for task in TASKS:
                     options = {**self._task(task, target), "plans": f"freeze:{model.frozen}", **own, **self.scale.tuned}
-                    place = {"target": target, "condition": variant, "task": task}
-                    yield self._read("transfer", [model], options, **place)
+                    yield self._read("transfer", [model], options, target=target, condition=variant, task=task)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
         source = self.scale.source
@@ -753,6 +751,7 @@ def _existing(path: Path, what: str) -> Path:
 
 FORMS = {"cka": "debiased", "cka_biased": "biased", "cka_uncentred": "as printed"}
 AS_PRINTED = "cka_uncentred"  # the formula of the paper, which removes no means
+RETRIEVED = ("data", "source", "target", "layer", "condition", "method")
 RELATION = "cka_retrieval"
 ROTATION = "procrustes+iterative inductive"
 
@@ -796,12 +795,10 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         at = {"model": place["kind"], "seed": place["seed"], "unit": "sentence"}
         similar = similar[similar["condition"] == text]
         yield from _moved(similar, ("source", "target", "layer"), task="cka", data=text, **at)
-        names = ("data", "source", "target", "layer", "condition", "method")
-        yield from _moved(table[table["measure"] == "p@1"], names, task="retrieval", **at)
+        yield from _moved(table[table["measure"] == "p@1"], RETRIEVED, task="retrieval", **at)
     elif part == "lexicon":
         rows = table[table["measure"].isin(("p@1", "coverage"))]
-        names = ("data", "source", "target", "layer", "condition", "method", "unit", "model")
-        for entry in _moved(rows, names, task=part):
+        for entry in _moved(rows, (*RETRIEVED, "unit", "model"), task=part):
             yield {**entry, "model": STATIC if entry["model"].startswith(STATIC) else MONOLINGUAL}
     else:
         main = table[(table["measure"] == TASKS[place["task"]]) & table["seed"].notna()]
@@ -933,13 +930,13 @@ def _cka_differences(results: Results, first: str, second: str) -> dict[str, flo
 
 
 def _order(results: Results) -> Iterator[Contrast]:
-    needed(_targets(results, "cka"), NO_CKA)
     for first, second in zip(KINDS, KINDS[1:], strict=False):
         apart = _cka_differences(results, first, second)
         if not apart:
             continue
-        means = {kind: PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)}
-        paper = np.subtract(*(np.mean([float(line["value"]) for line in lines]) for lines in means.values()))
+        means = [PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)]
+        printed = [float(np.mean([float(line["value"]) for line in lines])) for lines in means]
+        paper = printed[0] - printed[1]
         yield _over_pairs(
             f"CKA of {first} above {second} by {{}}, a mean over layers and {{pairs}} ({paper:.3f} in the paper)", apart
         )
@@ -950,7 +947,6 @@ def _order(results: Results) -> Iterator[Contrast]:
 
 
 def _depth(results: Results) -> Iterator[Contrast]:
-    needed(_targets(results, "cka"), NO_CKA)
     for kind in (BILINGUAL, MONOLINGUAL):
         slopes = {}
         for target in _targets(results, "cka"):
@@ -1055,25 +1051,24 @@ def _apart(sides: Iterable[tuple[Seeds, Seeds]]) -> _Apart | None:
     return _Apart(over_seeds(seeds), over_seeds([_mean(difference) for difference in each])) if seeds else None
 
 
-def _stitching(
-    judge: Callable[[Results, str, Sequence[str]], tuple[str, Side | None, int] | None],
-) -> Callable[[Results], Sequence[Contrast]]:
-    """Contrasts of every task that was stitched."""
+Judged = tuple[str, Side | None, int]  # words, the side and how many seeds it is over
 
-    def contrasts(results: Results) -> list[Contrast]:
-        made = []
+
+def _stitching_claim(name: str, statement: str, judge: Callable[[Results, str, Sequence[str]], Judged | None]) -> Claim:
+    """A claim on every task that was stitched."""
+
+    def contrasts(results: Results) -> Iterator[Contrast]:
         for task in STITCHED_TASKS:
             every = _targets(results, f"stitch {task}")
             targets = [target for target in every if _stitched(results, task, MONOLINGUAL, target, STITCHED)]
             if targets and (judged := judge(results, task, targets)):
                 words, side, seeds = judged
-                made.append(Contrast(f"{NAMES[task]}, {', '.join(targets)}: {words}", side, seeds))
-        return needed(made, "no task was stitched at these layers")
+                yield Contrast(f"{NAMES[task]}, {', '.join(targets)}: {words}", side, seeds)
 
-    return contrasts
+    return Claim(name, statement, contrasts, "no task was stitched at these layers")
 
 
-def _middle(results: Results, task: str, targets: Sequence[str]) -> tuple[str, Side | None, int] | None:
+def _middle(results: Results, task: str, targets: Sequence[str]) -> Judged | None:
     curves = [curve for target in targets if (curve := _stitched(results, task, MONOLINGUAL, target, STITCHED))]
     last = int(max(curve.steps[-1] for curve in curves))
     rise, fall = (_apart((_at_any(curve, MIDDLE), curve.at(end)) for curve in curves) for end in (0, last))
@@ -1086,21 +1081,25 @@ def _middle(results: Results, task: str, targets: Sequence[str]) -> tuple[str, S
     return words, all_of([rise.judged(above), fall.judged(above)]), rise.seeds.seeds
 
 
-def _between(first: tuple[str, str], second: tuple[str, str], words: str, *, helps: Sequence[str]) -> Any:
-    """Scores in the middle layers by one (kind, way) less those by another: above 0 where it helps, else below."""
-
-    def judge(results: Results, task: str, targets: Sequence[str]) -> tuple[str, Side | None, int] | None:
-        sides = [
-            tuple(_at_any(_stitched(results, task, kind, target, way), MIDDLE) for kind, way in (first, second))
-            for target in targets
-        ]
-        apart = _apart((mine, other) for mine, other in sides)
-        if apart is None:
-            return None
-        judged = apart.judged(above if task in helps else below)
-        return f"{words} by {apart.words} in layers 3 to 5", judged, apart.seeds.seeds
-
-    return _stitching(judge)
+def _between(
+    first: tuple[str, str],
+    second: tuple[str, str],
+    what: str,
+    helped: Sequence[str],
+    results: Results,
+    task: str,
+    targets: Sequence[str],
+) -> Judged | None:
+    """Scores in the middle layers by one (kind, way) less those by another: above 0 for tasks it helps, else below."""
+    middles = [
+        [_at_any(_stitched(results, task, kind, target, way), MIDDLE) for kind, way in (first, second)]
+        for target in targets
+    ]
+    apart = _apart((mine, other) for mine, other in middles)
+    if apart is None:
+        return None
+    side = apart.judged(above if task in helped else below)
+    return f"{what} by {apart.words} in layers 3 to 5", side, apart.seeds.seeds
 
 
 def _higher(results: Results) -> Iterator[Contrast]:
@@ -1147,20 +1146,14 @@ def _layers_and_vocabulary(results: Results) -> Iterator[Contrast]:
         yield contrast(words, mean_by_seed(between.values()), below, form=signed)
 
 
-def _judged(
-    contrasts: Callable[[Results], Iterable[Contrast]], missing: str
-) -> Callable[[Results], Sequence[Contrast]]:
-    """Contrasts, of which there must be some."""
-    return lambda results: needed(list(contrasts(results)), missing)
-
-
 CLAIMS = (
     Claim(
         "order",
         "Languages are more alike in a bilingual model than in two models, and there more than with random weights.",
         _order,
+        NO_CKA,
     ),
-    Claim("depth", "Similarity falls with depth.", _depth),
+    Claim("depth", "Similarity falls with depth.", _depth, NO_CKA),
     Claim(
         "distance",
         "What a bilingual model adds to similarity is less for languages that are further from English.",
@@ -1177,16 +1170,16 @@ CLAIMS = (
         f"CKA and retrieval after a rotation rise and fall together over layers: Pearson above {PEARSON}.",
         _relation,
     ),
-    Claim("middle", "Stitched layers carry a task best when they meet in the middle.", _stitching(_middle)),
-    Claim(
+    _stitching_claim("middle", "Stitched layers carry a task best when they meet in the middle.", _middle),
+    _stitching_claim(
         "below bilingual",
         "Two models stitched by a rotation stay below the bilingual model.",
-        _between((BILINGUAL, UNMAPPED), (MONOLINGUAL, STITCHED), "bilingual above stitched", helps=STITCHED_TASKS),
+        partial(_between, (BILINGUAL, UNMAPPED), (MONOLINGUAL, STITCHED), "bilingual above stitched", STITCHED_TASKS),
     ),
-    Claim(
+    _stitching_claim(
         "mapped bilingual",
         "A map between its languages helps the bilingual model in parsing only (appendix A).",
-        _between((BILINGUAL, STITCHED), (BILINGUAL, UNMAPPED), "mapped above unmapped", helps=("parsing",)),
+        partial(_between, (BILINGUAL, STITCHED), (BILINGUAL, UNMAPPED), "mapped above unmapped", ("parsing",)),
     ),
     Claim(
         "higher layers",
@@ -1196,12 +1189,14 @@ CLAIMS = (
     Claim(
         "static",
         "Rows of the embedding matrix are above static vectors, words averaged over their uses below.",
-        _judged(_static, "there is no baseline of static vectors"),
+        _static,
+        "there is no baseline of static vectors",
     ),
     Claim(
         "layers and vocabulary",
         "Sharing the layers matters more than sharing the vocabulary.",
-        _judged(_layers_and_vocabulary, "the rows of Table 1 that this needs were not run"),
+        _layers_and_vocabulary,
+        "the rows of Table 1 that this needs were not run",
     ),
 )
 
@@ -1242,7 +1237,7 @@ def _cka_means(results: Results) -> Table:
         for form, name in FORMS.items():
             cells = [cell(_cka_mean(results, kind, target, form), decimals) for kind in KINDS]
             lines.append([f"{source}-{target}, {name}", *cells])
-        at = {"reference": "Figure 7, mean", "source": source, "target": target}
+        at: dict[str, Any] = {"reference": "Figure 7, mean", "source": source, "target": target}
         if PUBLISHED.where(**at):
             lines.append([f"{source}-{target}, published", *(_printed(model=kind, **at) for kind in KINDS)])
     note = (
@@ -1369,10 +1364,8 @@ def _table_1(results: Results) -> Table:
 def _model_table(results: Results) -> Table:
     rows = results.where(task="pretrain", unit="character")
     lines = []
-    for (data, variant, target), group in rows[rows["seed"].notna()].groupby(
-        ["data", "condition", "target"], sort=False
-    ):
-        lines.append([data, variant, target, number(float(group["value"].mean())), str(len(group))])
+    for place, group in rows[rows["seed"].notna()].groupby(["data", "condition", "target"], sort=False):
+        lines.append([*map(str, place), number(float(group["value"].mean())), str(len(group))])
     note = "Held-out text, a mean over seeds. Compare models within a language only."
     return Table("The models", ["languages", "variant", "language", "perplexity a character", "seeds"], lines, [note])
 
@@ -1398,30 +1391,30 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _panels(
-    source: str,
-    task: str,
-    results: Results,
-    lines_of: Callable[[str], list[Line | None]],
-    floor_of: Callable[[str], float | None] = lambda target: None,
+    results: Results, task: str, lines_of: Callable[[str], list[Line]], floor: Mapping[str, Any] | None = None
 ) -> list[Panel]:
-    """A panel for each target that has a curve."""
-    panels = []
+    """A panel for each target that has a curve; floor: coordinates of what chance gives."""
+    source, panels = _source(results), []
     for target in _targets(results, task):
-        lines = [line for line in lines_of(target) if line is not None]
+        lines = lines_of(target)
         if any(not line.dots for line in lines):
-            panels.append(Panel(f"{source}{target}", lines, floor=floor_of(target)))
+            chance = results.value("floor", target=target, source=source, **floor) if floor else None
+            panels.append(Panel(f"{source}{'-' if task == 'cka' else ' to '}{target}", lines, floor=chance))
     return panels
 
 
-def _figure_7(results: Results) -> Figure:
-    source = _source(results)
+def _drawn(curves: Mapping[str, Curves | None], **look: Any) -> list[Line]:
+    """Curves of shares by their labels, those that are there."""
+    return [curve.line(label, share=True, **look) for label, curve in curves.items() if curve is not None]
 
-    def lines_of(target: str) -> list[Line | None]:
-        lines: list[Line | None] = []
-        for hue, kind in enumerate(KINDS):
-            curves = _cka(results, kind, target)
-            lines.append(curves and curves.line(kind, hue=hue))
-        for hue, kind in enumerate(KINDS if source == ENGLISH else ()):
+
+def _figure_7(results: Results) -> Figure:
+    english = _source(results) == ENGLISH
+
+    def lines_of(target: str) -> list[Line]:
+        curves = {kind: _cka(results, kind, target) for kind in KINDS}
+        lines = [curve.line(kind, hue=KINDS.index(kind)) for kind, curve in curves.items() if curve is not None]
+        for hue, kind in enumerate(KINDS if english else ()):
             # A pair without numbers has empty lines, so that one legend does for all.
             printed = PUBLISHED.where(reference="Figure 7, layer", model=kind, target=target)
             values = [float(line["value"]) for line in printed]
@@ -1432,22 +1425,18 @@ def _figure_7(results: Results) -> Figure:
         "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
         f"weights on the other side; {BANDS}."
     )
-    caption += " Circles: the paper's, biased, of models 768 wide." if source == ENGLISH else ""
-    panels = _panels(f"{source}-", "cka", results, lines_of)
-    return Figure(
-        "figure-7", "Figure 7: how alike two languages are, layer by layer", caption, panels, "CKA", xlabel="layer"
-    )
+    caption += " Circles: the paper's, biased, of models 768 wide." if english else ""
+    title, panels = "Figure 7: how alike two languages are, layer by layer", _panels(results, "cka", lines_of)
+    return Figure("figure-7", title, caption, panels, "CKA", xlabel="layer")
 
 
 def _figure_6(results: Results) -> Figure:
-    def lines_of(target: str) -> list[Line | None]:
+    def lines_of(target: str) -> list[Line]:
         curves = {label: _rotated(results, target, condition=mapping) for mapping, label in CURVES_6.items()}
-        curves["bilingual, rotation, normalised"] = _rotated(results, target, BILINGUAL)
-        return [curve and curve.line(label, share=True) for label, curve in curves.items()]
+        return _drawn({**curves, "bilingual, rotation, normalised": _rotated(results, target, BILINGUAL)})
 
     at = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine", "model": MONOLINGUAL}
-    floor = partial(results.value, "floor", source=_source(results), layer=0, seed=0, **at)
-    panels = _panels(f"{_source(results)} to ", "retrieval", results, lines_of, lambda target: floor(target=target))
+    panels = _panels(results, "retrieval", lines_of, floor={**at, "layer": 0, "seed": 0})
     caption = f"P@1 of sentences of a test set, two models unless said otherwise; {BANDS}. Dashed: chance."
     return Figure("figure-6", "Figure 6: sentences found after a rotation", caption, panels, "P@1", xlabel="layer")
 
@@ -1466,27 +1455,26 @@ def _figure_6_and_7(results: Results) -> Figure:
 
 
 def _figure_5(results: Results, task: str) -> Figure:
-    def lines_of(target: str) -> list[Line | None]:
+    def lines_of(target: str) -> list[Line]:
         curves = {label: _stitched(results, task, kind, target, way) for kind, way, label in CURVES_5}
-        return [curve and curve.line(label, share=True, scale=100) for label, curve in curves.items()]
+        return _drawn(curves, scale=100)
 
     caption = (
         f"{NAMES[task]} in the target language: fresh layers are trained on the first layers of the source's model, "
         "and stand on those of the target's; bands are t intervals over seeds of the fresh layers."
     )
-    panels = _panels(f"{_source(results)} to ", f"stitch {task}", results, lines_of)
     title = f"Figure 5: {NAMES[task]} on stitched layers, by the layer of the seam"
+    panels = _panels(results, f"stitch {task}", lines_of)
     return Figure(f"figure-5-{task}", title, caption, panels, "points", xlabel="layer")
 
 
 def _figure_4(results: Results) -> Figure:
-    def lines_of(target: str) -> list[Line | None]:
+    def lines_of(target: str) -> list[Line]:
         words = _words(results, target).dropna(subset="layer")
         if words.empty:
             return []
-        layers = words["layer"].astype(int).tolist()
-        ends = words["low"].tolist(), words["high"].tolist()
-        lines: list[Line | None] = [Line("words in use", layers, words["value"].tolist(), *ends)]
+        layers, values, low, high = (words[name].tolist() for name in ("layer", "value", "low", "high"))
+        lines = [Line("words in use", layers, values, low, high)]
         labels = ("static", "embedding matrix", "static, single pieces")
         for label, (unit, kind) in zip(labels, FLAT, strict=True):
             for value in _words(results, target, unit, kind)["value"][:1]:
@@ -1497,7 +1485,7 @@ def _figure_4(results: Results) -> Figure:
         "P@1 of words after a rotation with iterative normalisation, by CSLS; bands are Wilson intervals over words. "
         "Single pieces are other words than the layers', so compare them with the static line of their own."
     )
-    panels = _panels(f"{_source(results)} to ", "lexicon", results, lines_of)
+    panels = _panels(results, "lexicon", lines_of)
     return Figure("figure-4", "Figure 4: words found, layer by layer", caption, panels, "P@1", xlabel="layer")
 
 
