@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+import yaml
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
 from transformers import AutoModel, AutoTokenizer
@@ -233,16 +234,25 @@ def test_the_card_says_what_it_is(tiny, tmp_path):
     mapping = fitted("centred", "normalised")
     done = ig.export(source, tmp_path / "there", layer=2, mapping=mapping)
     card = (tmp_path / "there" / "README.md").read_text(encoding="utf-8")
-    assert card.startswith(
-        "---\nlicense: other\nlicense_name: house\nlanguage:\n- nl\n- 'no'\nlibrary_name: sentence-tr"
-    )
+    metadata = yaml.safe_load(card.split("---\n")[1])
+    assert metadata == {
+        "license": "other",
+        "license_name": "house",
+        "language": ["nl", "no"],
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["isogloss"],
+    }
     assert "| licence | other |" in card and "| layer | 2 of 3 |" in card
     assert ig.load(source).fingerprint in card
     assert "least-squares, centred, normalised, fitted on 80 pairs" in card.replace("_", "-")
     assert "read by sentence-transformers" in card and f"by {done.difference:.1g} at most" in card
     ig.export(tiny("modernbert"), tmp_path / "cut", to="transformers", layer=2)
     assert "is after that norm" in (tmp_path / "cut" / "README.md").read_text(encoding="utf-8")
-    assert inherited([tmp_path / "nothing"]) == ([], "the source's card names none")
+    assert inherited([tmp_path / "nothing"]) == {}
+    for damaged in ("---\nlicense: [\n---\n", "---\n- a\n---\n", "no metadata"):
+        (source / "README.md").write_text(damaged, encoding="utf-8")
+        assert inherited([source / "README.md"]) == {}
 
 
 def test_what_cannot_be_checked_says_so(tiny, tmp_path, monkeypatch):

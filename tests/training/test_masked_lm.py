@@ -166,7 +166,7 @@ def test_models_of_one_shape_and_languages_apart_are_compiled_once(separate, com
 
 
 def test_word_starts_of_wordpieces_and_unigram_pieces():
-    from isogloss.recipes.steps.texts import word_starts
+    from isogloss.recipes.packed_text import word_starts
     from isogloss.text import embedded
     from isogloss.text.tokenizers import train_tokenizers
 
@@ -191,14 +191,14 @@ class Pieces(list):
 
 
 def test_ideographs_begin_words_in_pieces_without_spaces_and_marks_do_not():
-    from isogloss.recipes.steps.texts import word_starts
+    from isogloss.recipes.packed_text import word_starts
 
     starts = {"[CLS]": True, "▁cat": True, "s": False, "ки": False, "睡觉": True, "\u093e": False, ",": True, "2": True}
     assert dict(zip(starts, word_starts(Pieces(starts)).tolist(), strict=True)) == starts
 
 
 def test_whole_words_need_pieces_that_show_where_words_begin():
-    from isogloss.recipes.steps.texts import word_starts
+    from isogloss.recipes.packed_text import word_starts
 
     with pytest.raises(InputError, match="--whole-words needs a tokenizer whose pieces show where words begin"):
         word_starts(Pieces(["<s>", "Ġcat", "s"]))

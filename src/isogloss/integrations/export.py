@@ -6,7 +6,6 @@ mean; where each language is to have its own, as in `isogloss map`, each gets a 
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -25,8 +24,8 @@ from isogloss.integrations.sentence_transformers import encode_with_sentence_tra
 from isogloss.mappings import Mapping as Fitted
 from isogloss.mappings import load_mapping
 from isogloss.progress import Progress, silent
+from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
 from isogloss.recipes.recipe import joined_corpus, language_files, model_name, one_of
-from isogloss.recipes.steps.card import markdown_table
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
 from isogloss.stack.stack import Stack
@@ -94,13 +93,13 @@ def export(
     if texts:
         encoder = replace(encoder, mean=_mean(encoder, texts, progress))
     facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers")
-    front, licence = inherited(source_cards(source, run, revision))
-    facts |= {"licence": licence}
+    metadata = inherited(source_cards(source, run, revision))
+    facts |= {"licence": str(metadata.get("license", "the source's card names none"))}
     with whole_folder(target) as beside:
         kind.write(beside, encoder)
         difference = _check_vectors(beside, encoder, kind, to)
         pre_norm, checked = stack.family.norm is not None, _told(difference, kind)
-        card = model_card(to, model_name(source), facts, front, pre_norm=pre_norm, checked=checked)
+        card = _card(to, model_name(source), facts, metadata, pre_norm=pre_norm, checked=checked)
         write_text(beside / "README.md", card)
         if target.exists():
             raise InputError(f"{target} was made by someone else meanwhile; choose another folder")
@@ -271,29 +270,29 @@ TASK = {
 }
 
 
-def model_card(
-    kind: str, name: str, facts: Mapping[str, str], front: Sequence[str], *, pre_norm: bool, checked: str
+def _card(
+    kind: str, name: str, facts: Mapping[str, str], metadata: Mapping[str, Any], *, pre_norm: bool, checked: str
 ) -> str:
-    """README.md of a folder; front: lines of the source's own card on licence and languages."""
-    lines = ["---", *front, f"library_name: {kind}", f"pipeline_tag: {TASK[kind]}", "tags:", "- isogloss"]
-    lines += ["---", "", f"# {name}, layer {facts['layer']}", ""]
-    lines += [f"Made with `isogloss export` from {name}, in float32.", ""]
-    lines += markdown_table(("", ""), list(facts.items()))
-    lines += ["", USE[kind]]
-    lines += [NORM] if pre_norm and kind == "transformers" else []
-    return "\n".join([*lines, "", checked, ""])
+    """README.md of a folder; metadata: the licence and the languages of the source's own card."""
+    body = [f"Made with `isogloss export` from {name}, in float32.", ""]
+    body += markdown_table(("", ""), list(facts.items()))
+    body += ["", USE[kind], *([NORM] if pre_norm and kind == "transformers" else []), "", checked]
+    title = f"{name}, layer {facts['layer']}"
+    return model_card(title, body, **metadata, library_name=kind, pipeline_tag=TASK[kind])
 
 
-def inherited(cards: Sequence[Path]) -> tuple[list[str], str]:
-    """Lines on licence and languages from the first of these cards that has each, and the licence in words."""
-    licence: list[str] = []
-    languages: list[str] = []
+def inherited(cards: Sequence[Path]) -> dict[str, Any]:
+    """The licence (with its name and link) and the languages of the first of these cards that has each."""
+    licence: dict[str, Any] = {}
+    languages: dict[str, Any] = {}
     for path in cards:
-        front = _front(path)
-        licence = licence or [line for line in front if re.match(r"license(_name|_link)?:\s*\S", line)]
-        languages = languages or _entry(front, "language")
-    named = next((line.partition(":")[2].strip().strip("\"'") for line in licence if line.startswith("license:")), "")
-    return [*licence, *languages], named or "the source's card names none"
+        metadata = read_metadata(path)
+        if metadata.get("license"):
+            names = ("license", "license_name", "license_link")
+            licence = licence or {name: metadata[name] for name in names if metadata.get(name)}
+        if metadata.get("language"):
+            languages = languages or {"language": metadata["language"]}
+    return licence | languages
 
 
 def source_cards(source: str | Path, run: Path | None, revision: str | None) -> list[Path]:
@@ -321,24 +320,3 @@ def _hub_card(name: str, revision: str | None) -> list[Path]:
         return [Path(hf_hub_download(name, "README.md", revision=revision))]
     except Exception:  # no network, no card: what the hub raises differs by version, and a card is no condition
         return []
-
-
-def _front(path: Path) -> list[str]:
-    """The lines between the two rules at the head of a card; none where it has no such head."""
-    if not path.is_file():
-        return []
-    match = re.match(r"---\r?\n(.*?)\n---\s*(\n|$)", path.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
-    return match[1].splitlines() if match else []
-
-
-def _entry(lines: Sequence[str], key: str) -> list[str]:
-    """The lines of one entry: `language: nl`, or its name and the list below it."""
-    for number, line in enumerate(lines):
-        if line.startswith(f"{key}:"):
-            below = []
-            for following in lines[number + 1 :]:
-                if not re.match(r"\s*- ", following):
-                    break
-                below.append(following)
-            return [line, *below]
-    return []

@@ -24,8 +24,8 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
+from isogloss.recipes.kept_models import over_steps, same_names, with_kept
 from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, command_type, find_recipe, model_name, read_options
-from isogloss.recipes.steps.keptmodels import over_steps, same_names, with_kept
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start

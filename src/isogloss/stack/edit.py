@@ -78,6 +78,16 @@ def redraw(
     return stack
 
 
+def without_dropout(model: nn.Module) -> None:
+    """Set every dropout of a model to 0: its dropout modules, and the numbers that fused attention is given."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(module, name, 0.0)
+
+
 def _above_the_blocks(stack: Stack) -> list[nn.Module]:
     """The last norm and the pooler, where the model has them."""
     names = (stack.family.norm, "pooler")

@@ -55,6 +55,13 @@ def load_masked_lm(
     return model, whole_stack(model.base_model, family, tokenizer, name)
 
 
+def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model with its head and its tokenizer as `from_pretrained` and `load_masked_lm` read them."""
+    with quietly():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
 def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
     """A model of this class, its tokenizer and its family; weights that are missing are refused, not invented."""
     from transformers import AutoConfig, AutoTokenizer

@@ -27,7 +27,7 @@ from isogloss.papers.evidence import (
 )
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, near_best
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 MARGIN = 0.02
 

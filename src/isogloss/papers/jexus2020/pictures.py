@@ -10,7 +10,7 @@ from isogloss.papers.evidence import LEAST
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 
 def pictures(rows: pd.DataFrame) -> list[Figure]:

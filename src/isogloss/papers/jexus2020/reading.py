@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from isogloss.papers.jexus2020.published import NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.recipes.steps.taskscores import ORACLE, OTHERS
+from isogloss.recipes.task_scores import ORACLE, OTHERS
 from isogloss.text.languages import short_name
 
 Floats = NDArray[np.float64]

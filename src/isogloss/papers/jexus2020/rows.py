@@ -13,7 +13,7 @@ from isogloss.papers.jexus2020.published import ANCHORS, NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
 from isogloss.papers.jexus2020.texts import DUTCH
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 

@@ -7,7 +7,7 @@ from isogloss.papers.evidence import LEAST, Interval, no_interval, share_over_se
 from isogloss.papers.jexus2020.published import ANCHOR_SOURCE, ANCHORS, NOTHING_FROZEN
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results, title
 from isogloss.papers.jexus2020.texts import DUTCH
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 POST = "The post's own table is an image whose numbers are not available."
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from isogloss.papers.evidence import Seeds
 from isogloss.papers.pan2021.published import AIMS, BEFORE, SEARCH, TITLES
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 from isogloss.text.languages import short_name
 
 ALONE = -1  # the seed of the model as it was, which is mapped once

@@ -17,7 +17,7 @@ from isogloss.papers.pan2021.published import (
     titled,
 )
 from isogloss.papers.pan2021.reading import Results, less, title
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 NAMES = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 QUESTIONS = {"xquad": "Table 4a", "mlqa": "Table 4b"}

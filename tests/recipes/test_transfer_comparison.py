@@ -9,8 +9,8 @@ from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
 from isogloss.measures import cka, cka_rbf_of_pairs
-from isogloss.recipes.steps import tasksimilarity
-from isogloss.recipes.steps.tasksimilarity import comparing, tokenise_parallel
+from isogloss.progress import silent
+from isogloss.recipes.transfer import LanguageComparison, compare_languages
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.text.invented import invented
@@ -18,6 +18,7 @@ from tiny_tasks import SMALL, write_sets
 
 TEXT = invented(("qaa", "qab", "qac"), 24)
 PLANS = "freeze:-1,reinit:1-2"
+DEFECTS = "legacy:windows,specials"
 
 
 def states(folder, sentences, *, doubled=False):
@@ -40,7 +41,7 @@ def ran(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alike")
     sets = write_sets(folder / "data", "pos", count=12)
     model, out = tiny("bert"), folder / "run"
-    options = {**SMALL, "epochs": 1, "keep": True, "plans": PLANS, "legacy": "windows,specials"}
+    options = {**SMALL, "epochs": 1, "save_models": True, "plans": PLANS, "legacy": "windows,specials"}
     return model, out, ig.transfer(model, TEXT, **sets, **options, out=out), (sets, options)
 
 
@@ -53,7 +54,7 @@ def of(table, **where):
 def test_before_training_values_are_those_of_the_model_as_it_is(ran):
     model, _, table, _ = ran
     own = {one.language: states(model, one) for one in TEXT}
-    rows = of(table, measure="cka", variant="untuned")
+    rows = of(table, measure="cka", plan="untuned")
     assert rows.seed.isna().all() and set(rows.n) == {24} and set(rows.source) == {"qaa"}
     for layer in range(len(own["qaa"])):
         for target in ("qab", "qac"):
@@ -69,7 +70,7 @@ def test_before_training_values_are_those_of_the_model_as_it_is(ran):
 @pytest.mark.parametrize("plan", PLANS.split(","))
 def test_after_training_models_are_compared_with_their_start(ran, plan):
     model, out, table, _ = ran
-    rows = of(table, measure="cka", variant=plan, seed=0)
+    rows = of(table, measure="cka", plan=plan, seed=0)
     tuned = out / "checkpoints" / f"{plan.replace(':', '-')}-seed-0" / "best"
     for target in ("qaa", "qab"):
         text = TEXT[target].sentences
@@ -85,25 +86,24 @@ def test_after_training_models_are_compared_with_their_start(ran, plan):
 
 def test_special_tokens_in_the_mean_are_a_switch(ran):
     model, _, table, _ = ran
-    variant = "untuned+legacy:windows,specials"
-    rows = of(table, measure="cka_rbf", variant=variant, other_layer=None)
+    rows = of(table, measure="cka_rbf", plan="untuned", condition=DEFECTS, other_layer=None)
     assert len(rows) and rows.low.isna().all()  # shifted windows have no spread worth the name
     x, y = (states(model, TEXT[one], doubled=True) for one in ("qaa", "qab"))
-    how = comparing([TEXT], "windows,specials", source="qaa", seed=0, dtype=None)
-    stack = load(model, device="cpu")
-    order = tokenise_parallel(stack, how).batches["specials"]["qaa"].rows.tolist()
+    comparison = compare_languages([TEXT], "windows,specials", source="qaa", dtype=None)
+    comparison.start(load(model, device="cpu"), {}, silent)
+    order = comparison.batches[True]["qaa"].rows.tolist()
     for layer in (0, len(x) - 1):
         both = torch.stack([x[layer][order], y[layer][order]])
         expected = cka_rbf_of_pairs(both, [(0, 1)], shifted=True)[0].value
         assert of(rows, layer=layer, target="qab").value.item() == pytest.approx(expected, abs=1e-5)
-    honest = of(table, measure="cka_rbf", variant="untuned", other_layer=None)
+    honest = of(table, measure="cka_rbf", plan="untuned", condition="", other_layer=None)
     assert not np.allclose(honest.value, rows.value) and honest.low.notna().all()
-    assert of(table, measure="cka", variant=variant).empty
+    assert of(table, measure="cka", condition=DEFECTS).empty
 
 
 def test_a_run_that_is_gone_on_with_has_the_same_rows(ran, tmp_path, monkeypatch):
     model, _, table, (sets, options) = ran
-    taken, calls = tasksimilarity.Similarity.now, []
+    taken, calls = LanguageComparison.compare, []
 
     def stop(self, *given, **named):
         calls.append(1)
@@ -111,7 +111,7 @@ def test_a_run_that_is_gone_on_with_has_the_same_rows(ran, tmp_path, monkeypatch
             raise KeyboardInterrupt
         return taken(self, *given, **named)
 
-    monkeypatch.setattr(tasksimilarity.Similarity, "now", stop)
+    monkeypatch.setattr(LanguageComparison, "compare", stop)
     with pytest.raises(KeyboardInterrupt):
         ig.transfer(model, TEXT, **sets, **options, out=tmp_path / "run")
     again = ig.transfer(model, TEXT, **sets, **options, out=tmp_path / "run", resume=True)
@@ -143,29 +143,31 @@ def test_a_source_without_parallel_text_is_said(tiny, tmp_path):
 )
 def test_what_cannot_be_compared_is_one_sentence(bitext, legacy, part):
     with pytest.raises(ig.InputError, match=part):
-        comparing(bitext, legacy, source="qaa", seed=0, dtype=None)
-    assert comparing([], None, source="qaa", seed=0, dtype=None) is None
+        compare_languages(bitext, legacy, source="qaa", dtype=None)
 
 
 def test_floors_of_published_batches_are_high(ran):
     """What the defects do: four windows of a quarter of few sentences cannot tell translations from strangers."""
     table = ran[2]
-    rows = of(table, measure="cka_rbf", variant="untuned+legacy:windows,specials", other_layer=None)
+    rows = of(table, measure="cka_rbf", plan="untuned", condition=DEFECTS, other_layer=None)
     assert (rows.floor > 0.3).all() and not rows.floor.apply(math.isnan).any()
 
 
 def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
-    from isogloss.report import write_figures, write_report
+    from isogloss.report.task_views import compared_rows, similarity_lines
+
+    from isogloss.report import write_figures, write_page
     from isogloss.report.folder import read_run
-    from isogloss.report.similarityfigure import _lines, compared_rows
 
     _, out, table, _ = ran
     rows = compared_rows(read_run(out).rows)
-    lines = {line.label: line for line in _lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])}
+    lines = {
+        line.label: line for line in similarity_lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])
+    }
     assert list(lines) == ["untuned", *PLANS.split(",")]
-    mine = of(table, measure="cka", variant="reinit:1-2", layer=1, other_layer=None)
+    mine = of(table, measure="cka", plan="reinit:1-2", layer=1, other_layer=None)
     assert lines["reinit:1-2"].value[1] == pytest.approx(mine.value.mean()) and len(mine) == 2
     drawn = {path.name for path in write_figures(out, out / "figures")}
     assert "languages-pos.png" in drawn and not any(name.startswith("curve-cka") for name in drawn)
-    page = write_report([out], tmp_path / "page.html").read_text(encoding="utf-8")
+    page = write_page([out], tmp_path / "page.html").read_text(encoding="utf-8")
     assert "languages-pos" in page

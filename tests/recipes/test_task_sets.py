@@ -1,29 +1,36 @@
-"""Translated sets and code-switching in `transfer`: rows that correspond, draws, kept states, kill and resume."""
+"""Translated sets and code-switching: rows that correspond, draws, cached states, kill and resume."""
 
+import importlib
 import json
 
 import numpy as np
 import pytest
 
 import isogloss as ig
-from isogloss.recipes.steps import taskfitting
-from isogloss.recipes.steps.switched import changed_examples, changing_items, known_share, training_text
-from isogloss.recipes.steps.tasktexts import read_sets
-from isogloss.recipes.steps.translations import with_translated
+from isogloss.recipes.task_sets import (
+    add_translations,
+    dictionary_note,
+    join_training_items,
+    read_sets,
+    switched_examples,
+    switched_items,
+)
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
-from isogloss.tasks import NLI, QA, TASKS
+from isogloss.tasks import NLI, TASKS
 from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.switching import Switching
-from isogloss.training import frozen_prefix as prefixes
+from isogloss.training import frozen_prefix
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 
 # A language in which every noun is the next one, and so every verb: its words are in the tiny vocabulary.
 NEXT = {word: some[(place + 1) % len(some)] for some in (NOUNS, VERBS) for place, word in enumerate(some)}
 AFTER = {word: NEXT[NEXT[word]] for word in NEXT}
-ORDER = ["measure", "target", "data", "variant", "step", "seed"]
+ORDER = ["measure", "target", "data", "plan", "selection", "step", "seed"]
+
+transfer_module = importlib.import_module("isogloss.recipes.transfer")  # its name in the package is the recipe's
 
 
 def translate(text, words=NEXT):
@@ -71,12 +78,12 @@ def qa(tmp_path):
 
 def read(given, **more):
     task = TASKS[given["task"]]
-    sets = read_sets(task, given["train"], given["dev"], given["test"], **more)
-    return with_translated(task, sets, given["translated"], **more)
+    sets = read_sets(task, train=given["train"], dev=given["dev"], test=given["test"], **more)
+    return add_translations(sets, given["translated"], **more)
 
 
-def changed(sets, switching, task=NLI, *, seed=0, epoch=0):
-    return dict(changed_examples(task.segments, sets, switching, seed=seed, epoch=epoch))
+def changed(sets, switching, *, seed=0, epoch=0):
+    return dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
 
 
 def test_one_segment_of_a_pair_is_the_sources_and_the_rest_stays(nli):
@@ -140,7 +147,7 @@ def test_words_are_replaced_in_text_of_the_source_language_alone(nli):
 def test_only_questions_are_switched_and_their_context_holds_the_answer(qa):
     sets = read(qa)
     count = len(sets.train.examples)
-    every = changed(sets, Switching(1.0, "any"), QA)
+    every = changed(sets, Switching(1.0, "any"))
     assert set(every) == set(range(2 * count))
     for number, found in every.items():
         own, row = divmod(number, count)
@@ -160,19 +167,19 @@ def test_items_of_an_epoch_are_those_of_its_examples_tokenised_as_a_whole(name, 
         return join_items(task.encode(examples, sets.labels, tokenizer=tokenizer, length=length))
 
     plain = [whole(one.examples) for one in sets.trained]
-    text = training_text(task, sets, [*plain, "dev"], how, tokenizer=tokenizer, length=length)
+    items = join_training_items(sets, plain)
+    changing = switched_items(sets, items, how, tokenizer=tokenizer, length=length)
     examples = [one for some in sets.trained for one in some.examples]
-    same(text.items[0], whole(examples))
-    assert text.items[1:] == ["dev"] and text.longest == length
+    same(items, whole(examples))
     sizes = set()
     for epoch in range(4):
-        now = text.changing(3, epoch)
-        new = changed(sets, how, task, seed=3, epoch=epoch)
+        now = changing(3, epoch)
+        new = changed(sets, how, seed=3, epoch=epoch)
         same(now, whole([new.get(number, one) for number, one in enumerate(examples)]))
         sizes.add(len(now))
     assert (len(sizes) > 1) is (name == "qa"), "a longer context has more windows"
-    still = changing_items(task, sets, text.items[0], Switching(), tokenizer=tokenizer, length=length)
-    assert still(0, 0) is text.items[0]
+    still = switched_items(sets, items, Switching(), tokenizer=tokenizer, length=length)
+    assert still(0, 0) is items
 
 
 def same(one, other):
@@ -196,24 +203,25 @@ def test_an_epoch_sees_every_item_once_however_many_there_are(tiny, nli):
 
 
 def test_translations_join_the_training_set_and_their_states_are_kept(tiny, nli, monkeypatch):
-    given = {**nli, **SMALL, "plans": "freeze:2", "rates": "1e-2"}
-    seen, real = [], prefixes.read_prefix
-    monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
+    given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2"}
+    seen, real = [], frozen_prefix.read_prefix
+    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False)]
-    assert seen == [3 * 13, 13, 13, 13, 13] and set(tables[0].variant) == {"freeze:2", "freeze:2 oracle"}
+    assert seen == [3 * 13, 13, 13, 13, 13] and set(tables[0].selection) == {"", "oracle"}
     losses = tables[0][tables[0].measure == "loss"]
     assert losses.n.sum() == 2 * 3 * 13 and losses.step.max() == 2 * 10
     assert np.allclose(tables[0].value, tables[1].value, atol=1e-4, equal_nan=True)
 
 
 def test_of_text_that_changes_no_states_are_kept_and_the_rows_say_what_was_switched(tiny, nli, monkeypatch):
-    given = {**nli, **SMALL, "plans": "freeze:2", "rates": "1e-2", "switch": 0.5}
-    seen, real = [], prefixes.read_prefix
-    monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
+    given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2", "switch": 0.5}
+    seen, real = [], frozen_prefix.read_prefix
+    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     kept, plain = (ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False))
     assert seen == [13, 13, 13, 13], "those of the scored sets are"
     assert np.allclose(kept.value, plain.value, atol=1e-4, equal_nan=True)
-    assert set(kept.variant) == {"freeze:2 switch:0.5", "freeze:2 switch:0.5 oracle"}
+    assert set(kept.plan) == {"freeze:2"} and set(kept.condition) == {"switch:0.5"}
+    assert set(kept.selection) == {"", "oracle"}
     still = ig.transfer(tiny("bert"), **{**given, "switch": 0.0})
     first = [table[(table.measure == "loss")].value.iloc[0] for table in (kept, still)]
     assert first[0] != first[1], "another text was trained on"
@@ -228,7 +236,7 @@ def test_a_switched_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, nl
     again = ig.transfer(tiny("bert"), **given, out=tmp_path / "killed", resume=True)
     one, other = (table.sort_values(ORDER).reset_index(drop=True) for table in (whole, again))
     assert one.equals(other)
-    assert "freeze:-1 switch:0.5/any switch-words:0.3" in set(one.variant)
+    assert set(one.condition) == {"switch:0.5/any switch-words:0.3"}
 
 
 @pytest.fixture
@@ -249,7 +257,7 @@ def test_dictionaries_are_recorded_and_what_they_know_is_told(tiny, nli, lexicon
     share = sum(word in NEXT for word in words) / len(words)
     assert f"{share:.0%} of the words of train (qaa), signs included, are in qaa-qab.txt" in facts["notes"]
     with pytest.raises(ig.InputError, match=r"none of the \d+ words of train \(qaa\) that were looked up is in "):
-        known_share(NLI, sets, Switching(words=0.5, dictionary={"nothing": {"qab": ["x"]}}))
+        dictionary_note(sets, Switching(words=0.5, dictionary={"nothing": {"qab": ["x"]}}))
     ig.transfer(tiny("bert"), **given | {"switch_words": 0.0}, out=tmp_path / "none")
     assert "no word is replaced by one of --lexicon: --switch-words is 0" in read_facts(tmp_path / "none")["notes"]
     lexicon["qab"].write_text("chess\tgo\n")
@@ -258,13 +266,14 @@ def test_dictionaries_are_recorded_and_what_they_know_is_told(tiny, nli, lexicon
     assert not (tmp_path / "other").exists()
 
 
-def test_a_sweep_over_what_is_switched_tells_jobs_apart_by_their_variant(tiny, nli, tmp_path):
+def test_a_sweep_over_what_is_switched_tells_jobs_apart_by_their_condition(tiny, nli, tmp_path):
     given = {**nli, **SMALL, "epochs": 1, "plans": "freeze:2"}
     grid = {"switch": [0.0, 1.0], "switch_to": ["source", "any"]}
     table = ig.sweep("transfer", grid=grid, out=tmp_path / "sweep", model=tiny("bert"), **given)
     scores = table[(table.measure == "accuracy") & table.step.isna() & (table.target == "qab")]
-    plans = ["freeze:2", "freeze:2 switch:1", "freeze:2 switch:1/any"]
-    assert sorted(scores.variant) == sorted(f"{plan}{end}" for plan in plans for end in ("", " oracle"))
+    conditions = ["", "switch:1", "switch:1/any"]
+    expected = sorted((condition, end) for condition in conditions for end in ("", "oracle"))
+    assert sorted(zip(scores.condition, scores.selection, strict=True)) == expected
 
 
 def test_a_row_that_is_bad_in_one_language_is_left_out_of_all(nli, tmp_path, tiny):
@@ -372,5 +381,5 @@ def test_a_task_without_two_segments_is_refused(name, tiny, tmp_path, lexicon):
 def test_questions_are_trained_on_in_mixed_languages(tiny, qa, lexicon):
     given = {**qa, **SMALL, "epochs": 1, "switch": 0.5, "lexicon": lexicon, "switch_words": 0.5, "length": 16}
     table = ig.transfer(tiny("bert"), **given)
-    assert "freeze:-1 switch:0.5 switch-words:0.5" in set(table.variant)
+    assert set(table.condition) == {"switch:0.5 switch-words:0.5"}
     assert len(table[(table.measure == "answer_f1") & table.step.isna() & (table.target == "qab")]) == 2
