@@ -137,7 +137,7 @@ def align(
     micro_batch: MicroBatch = None,
     compiled: Compiled = "no",
     report: Annotated[int, "updates between readings of the losses"] = 50,
-    probe: Annotated[int | None, "updates between readings of retrieval, perplexity; None: first, last"] = 500,
+    probe: Annotated[int | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
     packed: Annotated[
         str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
@@ -208,7 +208,13 @@ def align(
     coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        packing = {"stack": stack, "longest": longest, "share": share, "measured": measured, "progress": progress}
+        packing: dict[str, Any] = {
+            "stack": stack,
+            "longest": longest,
+            "share": share,
+            "measured": measured,
+            "progress": progress,
+        }
         if packed is None:
             pairs = pack_text(sources, run.scratch / "pairs", **packing)
         else:
@@ -512,7 +518,12 @@ def _perplexity_probes(
     if not corpora:
         return []
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-    how = {"every": every, "seed": seed, "device": stack.device, "dtype": torch.bfloat16 if half else None}
+    how: dict[str, Any] = {
+        "every": every,
+        "seed": seed,
+        "device": stack.device,
+        "dtype": torch.bfloat16 if half else None,
+    }
     return [sentence_perplexity_probe(model, texts, target="", **how, **masking_of(stack.tokenizer))]
 
 

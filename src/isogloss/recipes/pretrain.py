@@ -115,7 +115,7 @@ def pretrain(
     clip: Clip = 1.0,
     micro_batch: MicroBatch = None,
     report: Annotated[int, "updates between readings of the training loss"] = 50,
-    probe: Annotated[int | None, "updates between readings of perplexity, retrieval; None: first, last"] = 1000,
+    probe: Annotated[int | None, "updates between readings of perplexity and retrieval"] = 1000,
     checkpoint: CheckpointEvery = 1000,
     keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: Compiled = "auto",
@@ -149,7 +149,7 @@ def pretrain(
         seed=seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
-    shape = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
+    shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
     model = _architecture(architecture, shape, sharing, _variant(spaces, anchors, separate), vocabulary=vocabulary)
     schedule = optimisation(
@@ -170,7 +170,7 @@ def pretrain(
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
         half=half_precision(dtype, hardware),
     )
-    feed = {
+    feed: dict[str, Any] = {
         "batch": at_least("batch", batch, 1),
         "length": at_least("length", length, 8),
         "exponent": at_least("exponent", exponent, 0),
@@ -189,10 +189,15 @@ def pretrain(
         masking = masking_ids(packed)
         ids = {language: stream.ids for language, stream in packed.train.items()}
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
-        how = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
+        how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
         precision = torch.bfloat16 if settings.half else None
-        reading = {"length": length, "dtype": precision, "rows": min(micro_batch or 256, 256), **masking}
+        reading: dict[str, Any] = {
+            "length": length,
+            "dtype": precision,
+            "rows": min(micro_batch or 256, 256),
+            **masking,
+        }
         probes = make_probes(run, packed, models, parallel, every=every, seed=seed, **reading)
 
         def export(folder: Path) -> None:
