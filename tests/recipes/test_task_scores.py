@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from isogloss.measures.scores import Score, f1
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import ScoredModel, read_scores, result_rows, save_scores
-from isogloss.runs.table import row
+from isogloss.runs.table import mean_rows, row
 from isogloss.tasks import TASKS
 from isogloss.tasks.task import Task
 

@@ -208,17 +208,11 @@ def align(
     coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        packing: dict[str, Any] = {
-            "stack": stack,
-            "longest": longest,
-            "share": share,
-            "measured": measured,
-            "progress": progress,
-        }
+        packing: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "measured": measured}
         if packed is None:
-            pairs = pack_text(sources, run.scratch / "pairs", **packing)
+            pairs = pack_text(sources, run.scratch / "pairs", progress=progress, **packing)
         else:
-            pairs = pack_shared(sources, Path(packed), **packing)
+            pairs = pack_shared(sources, Path(packed), progress=progress, **packing)
         for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, _first_sentences(sources))):
             run.note(sentence)
         if not dropout:
@@ -518,12 +512,8 @@ def _perplexity_probes(
     if not corpora:
         return []
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-    how: dict[str, Any] = {
-        "every": every,
-        "seed": seed,
-        "device": stack.device,
-        "dtype": torch.bfloat16 if half else None,
-    }
+    precision = torch.bfloat16 if half else None
+    how: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "dtype": precision}
     return [sentence_perplexity_probe(model, texts, target="", **how, **masking_of(stack.tokenizer))]
 
 

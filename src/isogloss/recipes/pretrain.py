@@ -191,13 +191,8 @@ def pretrain(
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
         how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
-        precision = torch.bfloat16 if settings.half else None
-        reading: dict[str, Any] = {
-            "length": length,
-            "dtype": precision,
-            "rows": min(micro_batch or 256, 256),
-            **masking,
-        }
+        reading: dict[str, Any] = {"length": length, "rows": min(micro_batch or 256, 256), **masking}
+        reading["dtype"] = torch.bfloat16 if settings.half else None
         probes = make_probes(run, packed, models, parallel, every=every, seed=seed, **reading)
 
         def export(folder: Path) -> None:

@@ -57,7 +57,6 @@ from isogloss.recipes.recipe import (
     optimisation,
     recipe,
 )
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import (
     OTHERS,
     ScoredModel,
@@ -69,7 +68,7 @@ from isogloss.recipes.task_scores import (
 )
 from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, mean_rows, row
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load

@@ -55,7 +55,6 @@ from isogloss.recipes.recipe import (
     plan_list,
     recipe,
 )
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
 from isogloss.recipes.task_sets import (
     TaskSets,
@@ -70,7 +69,16 @@ from isogloss.recipes.task_sets import (
     tokenise_set,
 )
 from isogloss.runs.run import Run
-from isogloss.runs.table import START, UNTUNED, Row, row, settings_text, training_folder, training_name
+from isogloss.runs.table import (
+    START,
+    UNTUNED,
+    Row,
+    mean_rows,
+    row,
+    settings_text,
+    training_folder,
+    training_name,
+)
 from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack, measuring

@@ -13,10 +13,9 @@ from isogloss.papers.jexus2020.published import ANCHORS, NOTHING_FROZEN, plan_of
 from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
 from isogloss.papers.jexus2020.texts import DUTCH
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import OTHERS
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, records, row
+from isogloss.runs.table import Row, frame, mean_rows, records, row
 
 KEPT = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")

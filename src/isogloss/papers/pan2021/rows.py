@@ -14,10 +14,9 @@ from isogloss.papers.collecting import Known, agree, notes_of
 from isogloss.papers.evidence import over_seeds
 from isogloss.papers.pan2021.published import BEFORE, BOTH, CHANGE, FACTOR, RISE, ZERO
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.recipes.task_scores import OTHERS
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, records, row
+from isogloss.runs.table import Row, mean_rows, records, row
 
 SCORES = ("accuracy", "answer_f1", "exact_match", "gap")
 MAPPED = {"p@1": "centred", "cka": "debiased"}
