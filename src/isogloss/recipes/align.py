@@ -29,6 +29,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import (
     OPTIMISER,
+    PRETRAINING_ADAM,
     RARE,
     CheckpointEvery,
     Compiled,
@@ -179,19 +180,13 @@ def align(
     )
     _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch)
     longest = _longest(length, stack)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
-        steps=at_least("steps", steps, 0),
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        betas=(0.9, 0.98),
-        epsilon=1e-6,
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
     )
     settings = Settings(
         steps,
-        at_least("seed", seed, 0),
+        seed,
         schedule,
         report=at_least("report", report, 1),
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),

@@ -24,6 +24,7 @@ from isogloss.recipes.packed_text import (
     word_starts,
 )
 from isogloss.recipes.recipe import (
+    PRETRAINING_ADAM,
     SCHEDULE,
     CheckpointEvery,
     Clip,
@@ -152,19 +153,13 @@ def pretrain(
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
     model = _architecture(architecture, shape, sharing, _variant(spaces, anchors, separate), vocabulary=vocabulary)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
-        steps=at_least("steps", steps, 0),
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        betas=(0.9, 0.98),
-        epsilon=1e-6,
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
     )
     settings = Settings(
         steps=steps,
-        seed=at_least("seed", seed, 0),
+        seed=seed,
         optimisation=schedule,
         report=at_least("report", report, 1),
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
