@@ -12,7 +12,7 @@ from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNS
 from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.legacy import MARK
 from isogloss.recipes.task_scores import OTHERS
-from isogloss.recipes.transfer import START, UNTUNED
+from isogloss.runs.table import START, UNTUNED
 
 POOLED = (OTHERS, UNSEEN)
 
