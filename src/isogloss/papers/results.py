@@ -22,11 +22,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from isogloss.figure import NOTHING, Line, number
+from isogloss.figure import NOTHING, Line, number, percent
 from isogloss.measures.statistics import band
 from isogloss.runs.table import KEY, Row, is_given, row
+from isogloss.text.languages import short_name
 
 LEAST = 3  # seeds for an interval
+OTHERS = "others"  # the target of a mean over the languages besides the source
 ALONE = -1  # the seed of what has none, such as a model before training
 
 Floats = NDArray[np.float64]
@@ -108,6 +110,25 @@ def cell(values: Mapping[int, float] | ArrayLike, form: Callable[[float], str] =
     return interval.say(form) if interval.seeds else NOTHING
 
 
+def share_cell(values: Mapping[int, float] | ArrayLike) -> str:
+    """A share over seeds in percent, with its interval clipped to 0 to 100; a dash where there is no value.
+
+    >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
+    ('50.0 [50.0, 50.0]', '–')
+    """
+    interval = over_seeds(values).clipped()
+    return interval.say(percent) if interval.seeds else NOTHING
+
+
+def target_title(target: str) -> str:
+    """The name of a target language; an invented language is named by its code.
+
+    >>> target_title("de"), target_title("qaa"), target_title("others")
+    ('German', 'qaa', 'mean of targets')
+    """
+    return "mean of targets" if target == OTHERS else short_name(target)
+
+
 def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     """The sentence under a table on the seeds of its measured values.
 
@@ -160,19 +181,21 @@ class Curves:
         means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
         return dict(zip(self.seeds, means.tolist(), strict=True))
 
-    def line(self, label: str, *, until: float = math.inf, log: bool = False, **look: Any) -> Line:
+    def line(self, label: str, *, until: float = math.inf, log: bool = False, share: bool = False, **look: Any) -> Line:
         """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
 
         Args:
             label: name of the curve.
             until: the last step that is shown.
             log: geometric means.
+            share: clip the band to 0 to 1.
             look: further fields of `Line`.
 
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
-        ends = (mean.low.tolist(), mean.high.tolist()) if len(self.seeds) >= LEAST else ()
+        low, high = np.clip((mean.low, mean.high), *((0.0, 1.0) if share else (-math.inf, math.inf)))
+        ends = (low.tolist(), high.tolist()) if len(self.seeds) >= LEAST else ()
         return Line(label, self.steps[shown].tolist(), mean.mean.tolist(), *ends, **look)
 
 
