@@ -15,7 +15,7 @@ import isogloss as ig
 from isogloss.papers import Request, Results, find, outline_lines, selected
 from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, pair_sources, texts_in
-from isogloss.papers.results import OTHERS, less, mean_over
+from isogloss.papers.results import OTHERS, changes, less, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
@@ -129,13 +129,13 @@ NAMES = [
 ]
 
 
-def made(seeds=3, noise=0.001, **changes):
+def made(seeds=3, noise=0.001, **changed):
     """Rows in which everything is as the paper and the aims say, unless told otherwise: names of values to change."""
     value = {f"xnli {name}": one for name, one in ACCURACY.items()}
     value |= {f"tatoeba {name}": one for name, one in RETRIEVAL.items()}
     value |= {"both translated": 0.6, "both switched": 0.62, "before translated": 0.58, "before switched": 0.58}
     value |= {"sick translated": 0.6, "sick switched": 0.63, "qa before": 0.3, "qa both": 0.35, "factor": 0.9}
-    value |= {name.replace("_", " "): one for name, one in changes.items()}
+    value |= {name.replace("_", " "): one for name, one in changed.items()}
     rows = []
 
     def scores(measure, task, data, plan, levels, **condition):
@@ -179,8 +179,8 @@ def made(seeds=3, noise=0.001, **changes):
     return frame([*rows, *changes(scored, plan="before"), *changes(spoken, measure="factor", log=True, plan="before")])
 
 
-def reading(**changes):
-    return Results(made(**changes))
+def reading(**changed):
+    return Results(made(**changed))
 
 
 def judged(rows):

@@ -62,7 +62,7 @@ from isogloss.papers.results import (
     needed,
     over_seeds,
     published,
-    seeds_note,
+    seeds_table,
     share_cell,
     target_title,
     within,
@@ -261,14 +261,8 @@ def _contents(request: Request, scale: Scale, train: str | None) -> dict[str, st
     if scale.model is None:
         return invented_pairs(scale.source, scale.targets, pairs=scale.train, known=scale.known)
     folder, limit, languages = data_dir(request.data), scale.limit, (scale.source, *scale.targets)
-    file = Path(train) if train else data_file(folder / "nli_en" / "mnli_train.tsv", "pairs to train on")
-    chosen_by = data_file(folder / "nli_en" / "mnli_val.tsv", "English pairs to choose by")
-    files = {TRAIN: pair_table(read_pairs(file), min(scale.train, limit or scale.train))}
-    files[DEV] = pair_table(read_pairs(chosen_by), limit)
-    for language in languages:
-        for part in ("test",) if language == scale.source else ("dev", "test"):
-            path = data_file(folder / "xnli" / f"{part}-{language}.tsv", "a set of XNLI")
-            files[f"xnli-{part}-{language}.tsv"] = pair_table(read_pairs(path), limit)
+    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    del files[f"xnli-dev-{scale.source}.tsv"]  # MultiNLI chooses
     bitext = read_bitext(data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences"), languages=languages)
     files[PARALLEL] = bitext_table(bitext, drawn(range(bitext.rows), limit))
     if scale.dutch:
@@ -293,6 +287,21 @@ def _notes(scale: Scale, contents: Mapping[str, str]) -> list[str]:
     if scale.limit:
         return [f"a rehearsal: every data set was cut to {scale.limit:,} rows"]
     return [f"{count:,} pairs were trained on, where this scale takes {scale.train:,}"] * (count < scale.train)
+
+
+def inference_files(
+    folder: Path, languages: Sequence[str], train: str | None, *, count: int, limit: int | None
+) -> dict[str, str]:
+    """MultiNLI, or pairs of `train`, to train on (at most `count`) and choose by, and both sets of XNLI."""
+    english = data_file(Path(train) if train else folder / "nli_en" / "mnli_train.tsv", "pairs to train on")
+    chosen_by = data_file(folder / "nli_en" / "mnli_val.tsv", "English pairs to choose by")
+    files = {TRAIN: pair_table(read_pairs(english), min(count, limit or count))}
+    files[DEV] = pair_table(read_pairs(chosen_by), limit)
+    for language in languages:
+        for part in ("dev", "test"):
+            path = data_file(folder / "xnli" / f"{part}-{language}.tsv", "a set of XNLI")
+            files[f"xnli-{part}-{language}.tsv"] = pair_table(read_pairs(path), limit)
+    return files
 
 
 def invented_pairs(source: str, targets: Sequence[str], *, pairs: int, known: int) -> dict[str, str]:
@@ -352,7 +361,8 @@ def read_sick(path: Path) -> list[tuple[str, SentencePair, SentencePair]]:
         part, label, *sentences = (" ".join(cells[head.index(name)].split()) for name in names)
         label = label.lower()
         if all(sentences) and label in NLI:
-            rows.append((part, SentencePair(*sentences[:2], label), SentencePair(*sentences[2:], label)))
+            first, second, *original = sentences
+            rows.append((part, SentencePair(first, second, label), SentencePair(original[0], original[1], label)))
     return rows
 
 
@@ -595,8 +605,9 @@ def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
 
 def _correlation(results: Results, kind: str, **coordinates: Any) -> Interval:
     """A correlation with its interval over layers; NaN where it was not computed."""
-    columns = (results.value(column, measure=kind, **coordinates) for column in ("value", "low", "high"))
-    return Interval(*(float("nan") if number is None else number for number in columns), seeds=0)
+    cells = [results.value(column, measure=kind, **coordinates) for column in ("value", "low", "high")]
+    value, low, high = (float("nan") if number is None else number for number in cells)
+    return Interval(value, low, high, seeds=0)
 
 
 def _two_digits(value: float) -> str:
@@ -652,40 +663,43 @@ def tables(results: Results) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _accuracies(results: Results) -> Table:
-    source, targets, points = _source(results), _targets(results), _points(results)
-    columns = [source, *targets, OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
-    anchors = {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
-    notes = ["The post's own table is an image whose numbers are not available."]
-    lines = []
+def _accuracies(results: Results) -> Table | None:
+    source, anchors = _source(results), {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
+    columns = [source, *_targets(results), OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
+    first, notes = [], ["The post's own table is an image whose numbers are not available."]
     if set(anchors) & set(columns):
-        lines.append([f"{NOTHING_FROZEN}, published", *(anchors.get(code, NOTHING) for code in columns)])
+        first = [(f"{NOTHING_FROZEN}, published", [anchors.get(code, NOTHING) for code in columns])]
         notes.append(
             "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
         )
-    lines += [[str(point), *(share_cell(_accuracy(results, point, code)) for code in columns)] for point in points]
-    counts = [len(_accuracy(results, point, source)) for point in points]
-    means = f"means of the epoch that {target_title(source)} development data chooses,"
-    chance = percent(float(_curves(results, source, "floor").values.mean()))
-    notes.append(f"{seeds_note(counts, means)} Shuffled answers score {chance}.")
     if DUTCH in columns:
         notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-    title = f"Table 1: accuracy (%) of inference, trained in {target_title(source)} with N layers frozen"
-    heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in columns]
-    return Table(title, ["N", *heads], lines, notes)
+    chance = percent(float(_curves(results, source, "floor").values.mean()))
+    trained = target_title(source)
+    notes.append(f"Of the epoch that {trained} development data chooses. Shuffled answers score {chance}.")
+    title = f"Table 1: accuracy (%) of inference, trained in {trained} with N layers frozen"
+    return _by_language(results, title, columns, notes, first)
 
 
 def _oracle(results: Results) -> Table | None:
-    columns = [code for code in (*_targets(results), OTHERS) if _accuracy(results, _points(results)[0], code, "oracle")]
-    if not columns:
-        return None
-    lines = [
-        [str(point), *(share_cell(_accuracy(results, point, code, "oracle")) for code in columns)]
-        for point in _points(results)
-    ]
     title = "Table 2: the same of the epoch that each target's own development set chooses"
     note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
-    return Table(title, ["N", *map(target_title, columns)], lines, [note])
+    return _by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle")
+
+
+def _by_language(
+    results: Results,
+    title: str,
+    columns: Sequence[str],
+    notes: Sequence[str],
+    first: Sequence[tuple[str, Sequence[str]]] = (),
+    selection: str | None = None,
+) -> Table | None:
+    lines = [
+        (str(point), [_accuracy(results, point, code, selection) for code in columns]) for point in _points(results)
+    ]
+    heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in columns]
+    return seeds_table(title, ["N", *heads], lines, notes, first=first)
 
 
 def _correlations(results: Results, kind: str, title: str) -> Table | None:
@@ -752,14 +766,24 @@ def _line(results: Results, language: str, *, change: bool = False) -> Line:
     return line if source else replace(line, low=(), high=())
 
 
-def _by_layer(results: Results) -> Figure:
+def _panels(results: Results, **look: Any) -> list[Panel]:
+    """A panel for each alignment measure, a line for each language: by layer, or dots of accuracy against it."""
     panels = []
     for name in ALIGNMENT:
+        pooled = results.value(measure="spearman", target=OTHERS, unit=name) if look else None
         lines = []
-        for number, language in enumerate(_languages(results)[1:], 1):
-            if curve := _alignment(results, name, language):
-                lines.append(Line(target_title(language), list(curve), list(curve.values()), hue=number))
-        panels += [Panel(name, lines)] if lines else []
+        for hue, language in enumerate(_languages(results)[1:], 1):
+            aligned = _alignment(results, name, language)
+            x, y = map(np.array, (list(aligned), list(aligned.values())))
+            if look:
+                x, y = (side - side.mean() if len(side) else side for side in _both(results, name, language))
+            lines += [Line(target_title(language), x.tolist(), y.tolist(), hue=hue, **look)] if len(x) else []
+        title = name if pooled is None else f"{name} ({pooled:.2f})"
+        panels += [Panel(title, lines)] if lines else []
+    return panels
+
+
+def _by_layer(results: Results) -> Figure:
     dutch = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels."
     caption = (
         f"{_model(results)} as it was before any task, {target_title(_source(results))} with each language; P@1 and "
@@ -767,30 +791,17 @@ def _by_layer(results: Results) -> Figure:
         f"{dutch * (DUTCH in _languages(results))}"
     )
     title = "How well languages are aligned, by layer"
-    return Figure("alignment-by-layer", title, caption, panels, "alignment", xlabel="layer")
+    return Figure("alignment-by-layer", title, caption, _panels(results), "alignment", xlabel="layer")
 
 
 def _against(results: Results) -> Figure:
-    panels = []
-    for name in ALIGNMENT:
-        lines = []
-        for number, language in enumerate(_languages(results)[1:], 1):
-            x, y = _both(results, name, language)
-            if len(x):
-                sides = ((x - x.mean()).tolist(), (y - y.mean()).tolist())
-                lines.append(Line(target_title(language), *sides, dots=True, hue=number))
-        pooled = results.value(measure="spearman", target=OTHERS, unit=name)
-        title = name if pooled is None else f"{name} ({pooled:.2f})"
-        panels += [Panel(title, lines)] if lines else []
     caption = (
         "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and accuracy "
         "with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank correlation "
         "within languages, pooled over those of XNLI."
     )
-    title, xlabel = (
-        "Accuracy with N layers frozen against the alignment of layer N",
-        "alignment at layer N, less its mean",
-    )
+    title = "Accuracy with N layers frozen against the alignment of layer N"
+    panels, xlabel = _panels(results, dots=True), "alignment at layer N, less its mean"
     return Figure("accuracy-against-alignment", title, caption, panels, "accuracy, less its mean", xlabel=xlabel)
 
 

@@ -38,6 +38,7 @@ from isogloss.papers.jexus2020 import (
     as_lines,
     balanced,
     bitext_table,
+    inference_files,
     invented_pairs,
     pair_table,
     read_sick,
@@ -56,7 +57,6 @@ from isogloss.papers.paper import (
     scale_of,
 )
 from isogloss.papers.results import (
-    ALONE,
     OTHERS,
     Claim,
     Contrast,
@@ -77,7 +77,7 @@ from isogloss.papers.results import (
     needed,
     over_seeds,
     published,
-    seeds_note,
+    seeds_table,
     share_cell,
     target_title,
 )
@@ -88,7 +88,6 @@ from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, records, row
 from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir
-from isogloss.text.corpora import Bitext
 from isogloss.text.invented import invented
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.inference import read_pairs
@@ -485,27 +484,21 @@ def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
 def _inference_files(folder: Path, scale: Scale, train: str | None, translated: str | None) -> dict[str, str]:
     """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
     limit, languages = scale.limit, (scale.source, *scale.tested)
-    path = Path(train) if train else folder / "nli_en" / "mnli_train.tsv"
-    english = data_file(path, "pairs to train on")
-    dev = data_file(folder / "nli_en" / "mnli_val.tsv", "English pairs to choose by")
-    files = {"mnli-train": pair_table(read_pairs(english), min(scale.train, limit or scale.train))}
-    files["mnli-dev"] = pair_table(read_pairs(dev), limit)
-    for code in languages:
-        for part, name in (("dev", "train"), ("test", "test")):
-            path = data_file(folder / "xnli" / f"{part}-{code}.tsv", "a set of XNLI")
-            files[f"xnli-{name}-{code}"] = pair_table(read_pairs(path), limit)
-        if translated is not None:
-            home = code == scale.source
-            path = english if home else data_file(Path(translated) / f"{code}.tsv", "translated pairs")
-            files[f"xnli-train-{code}"] = pair_table(read_pairs(path), limit)
+    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
+    if translated is not None and train is not None:
+        for code in languages:
+            path = Path(translated) / f"{code}.tsv"
+            pairs = read_pairs(Path(train) if code == scale.source else data_file(path, "translated pairs"))
+            files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
     if scale.dutch:
         sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
         for part, called in {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}.items():
-            rows = [sides for split, *sides in sick if split == called]
+            rows = [(dutch, english) for split, dutch, english in sick if split == called]
             for side, code in enumerate((DUTCH, scale.source)):
                 chosen = balanced(rows) if part == "test" else rows
-                files[f"sick-{part}-{code}"] = pair_table([sides[side] for sides in chosen], limit)
-    return {f"nli/{name}.tsv": content for name, content in files.items()}
+                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in chosen], limit)
+    return {f"nli/{name}": content for name, content in files.items()}
 
 
 def _compared_files(folder: Path, scale: Scale) -> dict[str, str]:
@@ -516,16 +509,11 @@ def _compared_files(folder: Path, scale: Scale) -> dict[str, str]:
         raise InputError(f"{folder / 'tatoeba'} is missing: parallel sentences to test retrieval on")
     tatoeba = read_bitexts(folder / "tatoeba", languages=[scale.source, *scale.aligned])
     most = min(scale.compared, scale.limit or scale.compared)
-    texts = [("xnli", xnli, most), *(("tatoeba", bitext, scale.limit) for bitext in tatoeba)]
-    return dict(_compared(name, bitext, drawn(range(bitext.rows), count)) for name, bitext, count in texts)
-
-
-def _compared(name: str, bitext: Bitext, rows: Sequence[int]) -> tuple[str, str]:
-    clean = as_lines(
-        "\t".join(" ".join(cell.split()) for cell in line.split("\t"))
-        for line in bitext_table(bitext, rows).split("\n")[:-1]
-    )
-    return f"compared/{name}.{'-'.join(bitext.languages)}.tsv", clean
+    files = {}
+    for name, bitext, count in (("xnli", xnli, most), *(("tatoeba", bitext, scale.limit) for bitext in tatoeba)):
+        table = bitext_table(bitext, drawn(range(bitext.rows), count))
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = re.sub(r"[^\S\t\n]+", " ", table)
+    return files
 
 
 def _evaluated_files(scale: Scale, compared: Mapping[str, str], files: Mapping[str, str]) -> dict[str, str]:
@@ -800,8 +788,8 @@ def _mapped(job: Job, model: str) -> Iterator[dict[str, Any]]:
 
 
 def _source(results: Results) -> str:
-    """The language that tasks are learned in; "source" where that is not known yet."""
-    return str(next(iter(results.distinct("source")), "source"))
+    """The language that tasks are learned in; English where no row says it yet."""
+    return str(next(iter(results.distinct("source")), "en"))
 
 
 def _alignments(results: Results) -> list[str]:
@@ -876,8 +864,8 @@ def _by_layer(results: Results, measure: str, data: str, alignment: str, languag
 def _at_layer(
     results: Results, measure: str, data: str, alignment: str, languages: Sequence[str], layer: int | None
 ) -> Seeds:
-    curves = None if layer is None else _by_layer(results, measure, data, alignment, languages)
-    return {} if curves is None else curves.at(layer)
+    curves = _by_layer(results, measure, data, alignment, languages)
+    return {} if curves is None or layer is None else curves.at(layer)
 
 
 def _best_layer(results: Results, alignment: str) -> int | None:
@@ -1094,22 +1082,7 @@ def _by_language(
         for label, measure, name, condition in wanted
     ]
     heads = [f"{target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
-    return _table(title, heads, lines, notes, first)
-
-
-def _table(
-    title: str,
-    heads: Sequence[str],
-    lines: Sequence[tuple[str, Sequence[Seeds]]],
-    notes: Sequence[str],
-    first: Sequence[tuple[str, Sequence[str]]] = (),
-    show: Callable[[Seeds], str] = share_cell,
-) -> Table | None:
-    """A table of values over seeds, below lines of text (`first`); None without any value."""
-    lines = [(label, values) for label, values in lines if any(values)]
-    counts = [len(seeds) for _, values in lines for seeds in values if seeds and ALONE not in seeds]
-    rows = [[label, *cells] for label, cells in first] + [[label, *map(show, values)] for label, values in lines]
-    return Table(title, ["", *heads], rows, [*notes, *([seeds_note(counts)] if counts else [])]) if lines else None
+    return seeds_table(title, ["", *heads], lines, notes, first=first)
 
 
 def _overview(results: Results) -> Table | None:
@@ -1167,7 +1140,7 @@ def _retrievals(results: Results) -> Table | None:
             values = [_at_layer(results, "p@1", "tatoeba", name, [code], layer) for code in languages]
             lines.append((f"{titled(name)}, layer {layer}", values))
     note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    return _table("Table 5: Tatoeba P@1 (%)", [target_title(code) for code in languages], lines, [note])
+    return seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(target_title, languages)], lines, [note])
 
 
 def _perplexity(results: Results) -> Table | None:
@@ -1176,13 +1149,14 @@ def _perplexity(results: Results) -> Table | None:
     first = [number(over_seeds(results.values(**at, plan=BEFORE, target=code), log=True).value) for code in codes]
     names = [name for name in _alignments(results) if name != BEFORE]
     lines = [(titled(name), [_factor(results, name, code) for code in codes]) for name in names]
-    return _table(
+    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
+    return seeds_table(
         "Table 6: what alignment costs, perplexity",
-        [target_title(code) for code in codes],
+        ["", *map(target_title, codes)],
         lines,
-        ["Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."],
-        [(titled(BEFORE), first)],
-        lambda seeds: f"×{cell(seeds, _times, log=True)}" if seeds else NOTHING,
+        [note],
+        first=[(titled(BEFORE), first)],
+        show=lambda seeds: f"×{cell(seeds, _times, log=True)}" if seeds else NOTHING,
     )
 
 

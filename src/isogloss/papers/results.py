@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from isogloss.figure import NOTHING, Line, number, percent
+from isogloss.figure import NOTHING, Line, Table, number, percent
 from isogloss.measures.statistics import band
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
@@ -144,6 +144,32 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     few = no_interval(fewest) or "brackets hold t intervals over them"
     return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
+
+
+def seeds_table(
+    title: str,
+    heads: Sequence[str],
+    lines: Iterable[tuple[str, Sequence[Seeds]]],
+    notes: Sequence[str] = (),
+    *,
+    first: Iterable[tuple[str, Sequence[str]]] = (),
+    show: Callable[[Seeds], str] = share_cell,
+) -> Table | None:
+    """A table of values over seeds, with a note on how many seeds they have; None where no line has a value.
+
+    Args:
+        title: of the table.
+        heads: of all columns, the first that of the labels.
+        lines: label and values of each line; those without any value are left out.
+        notes: below the table.
+        first: label and cells of lines above, such as published numbers.
+        show: how values are written; shares in percent by default.
+
+    """
+    given = [(label, values) for label, values in lines if any(values)]
+    counts = [len(seeds) for _, values in given for seeds in values if seeds and ALONE not in seeds]
+    rows = [[label, *cells] for label, cells in first] + [[label, *map(show, values)] for label, values in given]
+    return Table(title, heads, rows, [*notes, *([seeds_note(counts)] if counts else [])]) if given else None
 
 
 def bands(seeds: int) -> str:
