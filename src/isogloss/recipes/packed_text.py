@@ -22,7 +22,7 @@ from isogloss.recipes.recipe import describe_files
 from isogloss.text.batches import marks
 from isogloss.text.sampling import held_out
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
-from isogloss.text.switching import LanguageDictionary, add_anchors
+from isogloss.text.switching import Dictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small, train_tokenizers
 from isogloss.text.words import spans
 
@@ -72,7 +72,7 @@ class TextSource:
     streams: Path | None
     share: float
     tokenizer: Mapping[str, Any]
-    dictionaries: Mapping[str, LanguageDictionary]
+    dictionaries: Mapping[str, Dictionary]
     seed: int
 
     @property

@@ -60,7 +60,7 @@ from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.sampling import Sampler
-from isogloss.text.switching import LanguageDictionary, read_dictionaries
+from isogloss.text.switching import Dictionary, read_dictionaries
 from isogloss.training.loop import Settings, Training
 from isogloss.training.masked_lm import masked_lm
 from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
@@ -272,7 +272,7 @@ def _variant(spaces: str, anchors: str, separate: str) -> str:
     return " ".join(name for name, differs in differences.items() if differs)
 
 
-def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, LanguageDictionary]:
+def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
     if lexicon and anchors != "extra":
         raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     return read_dictionaries(lexicon)
