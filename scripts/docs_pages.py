@@ -145,7 +145,7 @@ def option_table(words: Sequence[str]) -> str:
     for parameter in command.params:
         names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
         if names and names != ["--help"]:
-            default = "" if parameter.default in (None, False, ()) else str(parameter.default)
+            default = "" if parameter.default is None or parameter.default is False else str(parameter.default)
             default = default if parameter.default is not True else names[0].removeprefix("--")
             cells = ", ".join(f"`{name}`" for name in names), default, (parameter.help or "").replace("|", "\\|")
             lines.append("| " + " | ".join(cells).replace("|  |", "| |") + " |")

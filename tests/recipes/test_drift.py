@@ -198,8 +198,11 @@ def test_stopping_says_where_and_why(tuning, tmp_path):
 
 def test_one_language_alone_can_be_watched(tuning, tmp_path):
     model, _, files = tuning
-    table = drift(model, out=tmp_path / "run", **given(files, others=None, plans="unfreeze:1/epoch"))
+    seldom = {"probe": None, "distance": None}  # before and after
+    table = drift(model, out=tmp_path / "run", **given(files, others=None, plans="unfreeze:1/epoch", **seldom))
     assert set(chosen(table, measure="perplexity").target) == {"qaa"}
+    for measure, steps in (("perplexity", {0, 6}), ("l2_drift", {0, 6}), ("loss", {6})):
+        assert set(chosen(table, measure=measure).step.dropna()) == steps
     assert not table.measure.isin(["crossing_step", "balance_step", "p@1"]).any()
     assert set(table.seed) == {0}
 

@@ -15,6 +15,7 @@ from isogloss.recipes.drift import Watch, drift, evaluate, read_corpora, tokenis
 from isogloss.recipes.kept_models import kept_models, over_steps, with_kept
 from isogloss.recipes.recipe import model_name
 from isogloss.runs import frame, read_facts, read_rows, row
+from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
 from isogloss.training import resumable
 from tiny_commands import command_line
@@ -119,20 +120,19 @@ def test_scores_of_kept_models_are_curves_over_the_steps_of_the_tuning(scored, t
     facts = read_facts(out)
     assert len(facts["jobs"]["finished"]) == 5  # the model itself once, and four that were kept
     assert set(table.model) == {"multi"} and set(table.step) == {0, 4} and set(table.seed) == {0, 1}
-    assert set(table.variant) == {
-        f"{plan} freeze:-1{end}" for plan in ("freeze:0", "last:1") for end in ("", " oracle")
-    }
-    assert not table.duplicated(["measure", "variant", "target", "data", "unit", "step", "seed"]).any()
+    assert set(table.plan) == {"freeze:-1"} and set(table.condition) == {"freeze:0", "last:1"}
+    assert set(table.selection) == {"", "oracle"}
+    assert not table.duplicated(list(KEY)).any()
     # Every value is the mean over the two trainings of the job on that very model.
-    own = table[(table.measure == "accuracy") & (table.target == "qab") & ~table.variant.str.contains("oracle")]
+    own = table[(table.measure == "accuracy") & (table.target == "qab") & (table.selection == "")]
     assert len(own) == 8 and (own.n == 2).all()
     for one in own.itertuples():
-        training = f"{one.variant.split()[0].replace(':', '-')}-seed-{one.seed}"
+        training = f"{one.condition.replace(':', '-')}-seed-{one.seed}"
         model = str(tuned / "models" / training / "step-4") if one.step else str(tuning[0])
         jobs = [path.parent for path in (out / "jobs").glob("*/run.json")]
         rows = read_rows(next(job for job in jobs if read_facts(job)["arguments"]["model"] == model))
         singles = rows[(rows.measure == "accuracy") & (rows.target == "qab") & rows.step.isna() & rows.seed.notna()]
-        singles = singles[singles.variant == "freeze:-1"]
+        singles = singles[(singles.plan == "freeze:-1") & (singles.selection == "")]
         np.testing.assert_allclose(one.value, singles.value.mean(), rtol=1e-12)
         assert len(singles) == 2 and one.low <= one.value <= one.high
 

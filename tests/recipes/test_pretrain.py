@@ -371,7 +371,9 @@ def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
     often = {"probe": 1, "checkpoint": 1, "report": 1}
     both = invented(LANGUAGES, sentences=8, seed=4)
     pretrain(files, both, out=tmp_path / "watched", **SMALL | often, dropout=0.2)
-    pretrain(files, out=tmp_path / "alone", **SMALL | dict.fromkeys(often, 99), dropout=0.2)
+    seldom = {"probe": None, "checkpoint": 99, "report": 99}
+    table = pretrain(files, out=tmp_path / "alone", **SMALL | seldom, dropout=0.2)
+    assert set(table[table.measure == "perplexity"].step) == {0, 4}
     assert weights_of(tmp_path / "watched" / "model") == weights_of(tmp_path / "alone" / "model")
     assert not (tmp_path / "alone" / "checkpoints").exists()
 

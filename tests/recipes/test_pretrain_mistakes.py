@@ -267,11 +267,11 @@ def test_a_resume_with_other_arguments(refused, files, tmp_path):
 
 
 def test_a_resume_with_other_parallel_text(tmp_path, files):
-    """From Python, where no path of it stands among the arguments."""
+    """From Python, where the arguments hold its languages and its hash."""
     first, second = (invented(LANGUAGES, sentences=12, seed=seed) for seed in (4, 5))
     changes = SMALL | {"steps": 0}
     pretrain(files, first, out=tmp_path / "run", **changes)
-    with pytest.raises(InputError, match="was begun differently .hashes bitext"):
+    with pytest.raises(InputError, match="was begun differently .arguments bitext"):
         pretrain(files, second, out=tmp_path / "run", resume=True, **changes)
 
 

@@ -60,11 +60,11 @@ from isogloss.papers.results import (
     published,
     seeds_note,
 )
-from isogloss.recipes.drift import START, curve_rows, split
+from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, records
+from isogloss.runs.table import START, Row, records
 from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus

@@ -37,6 +37,7 @@ from isogloss.papers.paper import (
 )
 from isogloss.papers.results import (
     LEAST,
+    OTHERS,
     Claim,
     Contrast,
     Curves,
@@ -68,10 +69,8 @@ from isogloss.papers.treebanks import (
     is_planned,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.task_scores import OTHERS
-from isogloss.recipes.transfer import START, UNTUNED
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, records, row
+from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_bitext
 from isogloss.text.sampling import hash_fraction
 

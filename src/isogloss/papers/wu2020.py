@@ -23,6 +23,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import correlation
+from isogloss.papers.jexus2020 import as_lines, pair_table
 from isogloss.papers.paper import (
     BYTES,
     Cost,
@@ -30,7 +31,7 @@ from isogloss.papers.paper import (
     Paper,
     Request,
     Texts,
-    drawn,
+    data_file,
     lowest,
     notes_of,
     refuse_mixtures,
@@ -59,6 +60,7 @@ from isogloss.papers.results import (
     needed,
     over_seeds,
     published,
+    share_cell,
 )
 from isogloss.papers.treebanks import (
     SEED,
@@ -594,20 +596,18 @@ def _contents(scale: Scale, folders: Folders, data: str | None) -> Iterator[tupl
     for target in scale.targets:
         pair = f"{source}-{target}"
         other = base / scale.learned[target] / f"{pair}.tsv" if target in scale.learned else None
-        learned = _existing(other or base / "xnli" / "xnli.15way.tsv", "parallel sentences")
+        learned = data_file(other or base / "xnli" / "xnli.15way.tsv", "parallel sentences")
         yield f"parallel.{pair}.tsv", _table(read_bitext(learned, languages=(source, target)), scale.compared)
         yield f"tatoeba.{pair}.tsv", _table(read_bitext(base / "tatoeba", languages=(source, target)), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", _lines(read_lines(find_lexicon(base, source, target, split=split)))
+            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(base, source, target, split=split)))
     most: dict[str, int | None] = {"train": scale.inferred, "dev": scale.tested}
     inference = {"train": base / "nli_en" / "mnli_train.tsv", "dev": base / "nli_en" / "mnli_val.tsv"}
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
     inference |= {language: base / "xnli" / f"test-{language}.tsv" for language in (source, *scale.tuned_targets)}
     for name, path in inference.items():
-        pairs = read_pairs(_existing(path, "pairs of sentences"))
         count = most.get(name, scale.tested and INFERRED * scale.tested)
-        chosen = [pairs[position] for position in drawn(range(len(pairs)), count)]
-        yield f"nli.{name}.tsv", _lines(f"{pair.first}\t{pair.second}\t{pair.label}" for pair in chosen)
+        yield f"nli.{name}.tsv", pair_table(read_pairs(data_file(path, "pairs of sentences")), count)
     for file in task_files(scale):
         yield file.name, cut_file(file, folders)
 
@@ -630,9 +630,9 @@ def _pretraining_text(scale: Scale, language: str, files: Sequence[Path]) -> Ite
     size = scale.text_bytes or 0
     lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
     first = cut(lines, size)
-    yield f"pretrain.{language}.txt.gz", _lines(first)
+    yield f"pretrain.{language}.txt.gz", as_lines(first)
     single = [sentence for line in first for sentence in sentences_of(line)]
-    yield f"words.{language}.txt.gz", _lines(cut(single, scale.words or 0))
+    yield f"words.{language}.txt.gz", as_lines(cut(single, scale.words or 0))
     if language == scale.source:
         again = cut(lines[len(first) :], size)
         if not again:
@@ -640,7 +640,7 @@ def _pretraining_text(scale: Scale, language: str, files: Sequence[Path]) -> Ite
                 f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text; "
                 "give more, or a smaller --text-bytes"
             )
-        yield f"pretrain.{scale.again}.txt.gz", _lines(again)
+        yield f"pretrain.{scale.again}.txt.gz", as_lines(again)
 
 
 def task_files(scale: Scale) -> Iterator[TaskFile]:
@@ -697,19 +697,19 @@ def _invented(scale: Scale) -> Iterator[tuple[str, str]]:
     bitext = whole.take(range(used, whole.rows))
     for corpus in bitext:
         for kind in ("pretrain", "words"):
-            yield f"{kind}.{corpus.language}.txt.gz", _lines(corpus.sentences[:KNOWN])
-    yield f"pretrain.{scale.again}.txt.gz", _lines(bitext[source].sentences[KNOWN : 2 * KNOWN])
+            yield f"{kind}.{corpus.language}.txt.gz", as_lines(corpus.sentences[:KNOWN])
+    yield f"pretrain.{scale.again}.txt.gz", as_lines(bitext[source].sentences[KNOWN : 2 * KNOWN])
     learned = bitext.take(range(2 * KNOWN, 2 * KNOWN + scale.compared))
     asked = bitext.take(range(2 * KNOWN + scale.compared, bitext.rows))
     turned = [(sentence, re.sub(r"^(\S+) (\S+)", r"\2 \1", sentence)) for sentence in learned[source].sentences]
-    yield f"parallel.{source}-{scale.again}.tsv", _lines(map("\t".join, [(source, scale.again), *turned]))
+    yield f"parallel.{source}-{scale.again}.tsv", as_lines(map("\t".join, [(source, scale.again), *turned]))
     for target in scale.targets:
         for name, text in (("parallel", learned), ("tatoeba", asked)):
             pairs = zip(text[source].sentences, text[target].sentences, strict=True)
-            yield f"{name}.{source}-{target}.tsv", _lines(map("\t".join, [(source, target), *pairs]))
+            yield f"{name}.{source}-{target}.tsv", as_lines(map("\t".join, [(source, target), *pairs]))
         words = [" ".join(pair) for pair in invented_lexicon(source, target, seed=SEED).pairs]
         for split, half in (("train", words[::2]), ("test", words[1::2])):
-            yield f"lexicon.{source}-{target}.{split}.txt", _lines(half)
+            yield f"lexicon.{source}-{target}.{split}.txt", as_lines(half)
     yield "nli.train.tsv", _inference(bitext[source].sentences[: scale.inferred])
     for name, language in (("dev", source), *zip(languages, languages, strict=True)):
         start = KNOWN if name == "dev" else scale.inferred
@@ -726,7 +726,7 @@ def _inference(sentences: Sequence[str]) -> str:
         others = {"entailment": sentence, "neutral": sentences[position - 1], "contradiction": backwards}
         label = NLI[position % len(NLI)]
         lines.append(f"{sentence}\t{others[label]}\t{label}")
-    return _lines(lines)
+    return as_lines(lines)
 
 
 def _table(bitext: Bitext, most: int | None) -> str:
@@ -734,17 +734,7 @@ def _table(bitext: Bitext, most: int | None) -> str:
     rows = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
     if most is not None and len(rows) > most:
         rows = [rows[position] for position in lowest([hash_fraction(first) for first, *_ in rows], most)]
-    return _lines("\t".join(cells) for cells in (bitext.languages, *rows))
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _existing(path: Path, what: str) -> Path:
-    if not path.is_file():
-        raise InputError(f"{path} is missing: {what}; docs/reproduce.md lists the files of the data folder")
-    return path
+    return as_lines("\t".join(cells) for cells in (bitext.languages, *rows))
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -1262,19 +1252,19 @@ def _cka_table(results: Results, target: str) -> Table:
 
 
 def _layer_table(
-    title: str, curves: Mapping[str, Curves | None], note: str, form: Callable[[float], str] = decimals
+    title: str, curves: Mapping[str, Curves | None], note: str, show: Callable[[Seeds], str] = share_cell
 ) -> Table:
-    """Shares of one by layer, a column for each curve."""
-    known = {label: curve for label, curve in curves.items() if curve is not None}
-    layers = sorted({int(step) for curve in known.values() for step in curve.steps})
+    """Shares by layer, a column for each curve."""
+    layers = sorted({int(step) for curve in curves.values() if curve is not None for step in curve.steps})
     lines = [
-        [str(layer), *(_share(curve.at(layer) if curve else {}, form) for curve in curves.values())] for layer in layers
+        [str(layer), *(show(curve.at(layer) if curve is not None else {}) for curve in curves.values())]
+        for layer in layers
     ]
     return Table(title, ["layer", *curves], lines, [note])
 
 
-def _share(values: Seeds, form: Callable[[float], str] = decimals) -> str:
-    return over_seeds(values).clipped().say(form) if values else NOTHING
+def _share(values: Seeds) -> str:
+    return over_seeds(values).clipped().share if values else NOTHING
 
 
 def _retrieval_tables(results: Results) -> list[Table]:
@@ -1292,7 +1282,7 @@ def _retrieval_tables(results: Results) -> list[Table]:
             lines.append([f"{mapping} {method}", *best])
     ways = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
     return [
-        _layer_table("Figure 6: sentences found after a rotation", curves, note),
+        _layer_table("Figure 6: sentences found after a rotation", curves, note, _share),
         Table("Figure 6, ways: P@1 at each way's best layer", ["", *targets], lines, [ways]),
     ]
 
@@ -1308,7 +1298,7 @@ def _stitching_table(results: Results, task: str) -> Table:
         f"as they are; mapped: the same with a rotation. Means over seeds of the task's layers. {GRAPHIC}"
     )
     curves = {label: curve for label, curve in every.items() if curve is not None}
-    return _layer_table(f"Figure 5, {NAMES[task]}: a task on layers of two models", curves, note, percent)
+    return _layer_table(f"Figure 5, {NAMES[task]}: a task on layers of two models", curves, note)
 
 
 def _word_table(results: Results) -> Table:
@@ -1347,7 +1337,7 @@ def _table_1(results: Results) -> Table:
             continue
         measured, paper = [variant], ["  published"]
         for task, some in targets.items():
-            measured += [_share(_transferred(results, task, variant, target), percent) for target in some]
+            measured += [share_cell(_transferred(results, task, variant, target)) for target in some]
             measured.append(cell(_losses(results, task, variant, some), signed))
             at = {"task": f"table-1 {task}", "condition": variant}
             paper += [_printed(".1f", 100, measure=TASKS[task], target=target, **at) for target in some]

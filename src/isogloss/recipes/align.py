@@ -29,6 +29,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import (
     OPTIMISER,
+    PRETRAINING_ADAM,
     RARE,
     CheckpointEvery,
     Compiled,
@@ -137,7 +138,7 @@ def align(
     micro_batch: MicroBatch = None,
     compiled: Compiled = "no",
     report: Annotated[int, "updates between readings of the losses"] = 50,
-    probe: Annotated[int | None, "updates between readings of retrieval, perplexity; None: first, last"] = 500,
+    probe: Annotated[int | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
     packed: Annotated[
         str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
@@ -179,19 +180,13 @@ def align(
     )
     _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch)
     longest = _longest(length, stack)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
-        steps=at_least("steps", steps, 0),
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        betas=(0.9, 0.98),
-        epsilon=1e-6,
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
     )
     settings = Settings(
         steps,
-        at_least("seed", seed, 0),
+        seed,
         schedule,
         report=at_least("report", report, 1),
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
@@ -208,11 +203,11 @@ def align(
     coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        packing = {"stack": stack, "longest": longest, "share": share, "measured": measured, "progress": progress}
+        packing: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "measured": measured}
         if packed is None:
-            pairs = pack_text(sources, run.scratch / "pairs", **packing)
+            pairs = pack_text(sources, run.scratch / "pairs", progress=progress, **packing)
         else:
-            pairs = pack_shared(sources, Path(packed), **packing)
+            pairs = pack_shared(sources, Path(packed), progress=progress, **packing)
         for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, _first_sentences(sources))):
             run.note(sentence)
         if not dropout:
@@ -512,7 +507,8 @@ def _perplexity_probes(
     if not corpora:
         return []
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-    how = {"every": every, "seed": seed, "device": stack.device, "dtype": torch.bfloat16 if half else None}
+    precision = torch.bfloat16 if half else None
+    how: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "dtype": precision}
     return [sentence_perplexity_probe(model, texts, target="", **how, **masking_of(stack.tokenizer))]
 
 

@@ -68,7 +68,7 @@ from isogloss.recipes.recipe import (
     share_of,
 )
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row, training_name
+from isogloss.runs.table import START, UNTUNED, Row, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
@@ -87,7 +87,6 @@ from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable, SavedModels
 from isogloss.training.stopping import Choice, Selection, Stopping, at_balance
 
-UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about the model before it is tuned
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
@@ -113,8 +112,8 @@ def drift(
     weight_decay: WeightDecay = 0.0,
     clip: Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
-    probe: Annotated[int | None, "updates between readings of loss and perplexity; None: first and last only"] = 50,
-    distance: Annotated[int | None, "updates between readings of distances and retrieval; None: first, last"] = 250,
+    probe: Annotated[int | None, "updates between readings of loss and perplexity"] = 50,
+    distance: Annotated[int | None, "updates between readings of distances and retrieval"] = 250,
     words: Annotated[int, "words that distances are measured on; the paper's 16 sentences are read besides"] = 2000,
     attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
     stop: Annotated[str, "never; early: perplexity no longer falls; balance: gain no longer outweighs loss"] = "never",
@@ -567,7 +566,7 @@ def tune(
     coordinates: its model, plan, condition and seed in the rows, by which its folder below `checkpoints` is called.
     """
     name, seed = training_name(coordinates), coordinates["seed"]
-    folder = f"{folder_name(name)}-seed-{seed}"
+    folder = training_folder(coordinates)
     cycle = Resumable(run.folder / "checkpoints" / folder, every=tuning.checkpoint)
     if cycle.finished():
         return
@@ -628,15 +627,6 @@ def _graphs(stack: Stack, tuning: Tuning, *, longest: int) -> Captured | None:
 def _tuning_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
     data = {"data": "train"} if reading["measure"] == "loss" else {}
     return row(**{**reading, **coordinates, **data})
-
-
-def folder_name(training: str) -> str:
-    """The name of a training as the name of a folder.
-
-    >>> folder_name("unfreeze:4/epoch")
-    'unfreeze-4-epoch'
-    """
-    return training.replace(":", "-").replace("/", "-").replace(",", "-").replace(" ", "-")
 
 
 # --- what the curves say at the end ----------------------------------------------------------------------------------

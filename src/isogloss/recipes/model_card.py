@@ -119,11 +119,10 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 def read_metadata(path: Path) -> dict[str, Any]:
     """The metadata of a card; none where there is no card, or one that cannot be read."""
     from huggingface_hub import metadata_load
-    from yaml import YAMLError
 
     try:
         return dict(metadata_load(path) or {}) if path.is_file() else {}
-    except (ValueError, YAMLError):
+    except Exception:  # a damaged card is no card; the parser of its YAML has errors of its own
         return {}
 
 

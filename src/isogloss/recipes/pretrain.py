@@ -24,6 +24,7 @@ from isogloss.recipes.packed_text import (
     word_starts,
 )
 from isogloss.recipes.recipe import (
+    PRETRAINING_ADAM,
     SCHEDULE,
     CheckpointEvery,
     Clip,
@@ -115,7 +116,7 @@ def pretrain(
     clip: Clip = 1.0,
     micro_batch: MicroBatch = None,
     report: Annotated[int, "updates between readings of the training loss"] = 50,
-    probe: Annotated[int | None, "updates between readings of perplexity, retrieval; None: first, last"] = 1000,
+    probe: Annotated[int | None, "updates between readings of perplexity and retrieval"] = 1000,
     checkpoint: CheckpointEvery = 1000,
     keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: Compiled = "auto",
@@ -149,28 +150,22 @@ def pretrain(
         seed=seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
-    shape = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
+    shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
     model = _architecture(architecture, shape, sharing, _variant(spaces, anchors, separate), vocabulary=vocabulary)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
-        steps=at_least("steps", steps, 0),
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        betas=(0.9, 0.98),
-        epsilon=1e-6,
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
     )
     settings = Settings(
         steps=steps,
-        seed=at_least("seed", seed, 0),
+        seed=seed,
         optimisation=schedule,
         report=at_least("report", report, 1),
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
         half=half_precision(dtype, hardware),
     )
-    feed = {
+    feed: dict[str, Any] = {
         "batch": at_least("batch", batch, 1),
         "length": at_least("length", length, 8),
         "exponent": at_least("exponent", exponent, 0),
@@ -189,10 +184,10 @@ def pretrain(
         masking = masking_ids(packed)
         ids = {language: stream.ids for language, stream in packed.train.items()}
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
-        how = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
+        how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
-        precision = torch.bfloat16 if settings.half else None
-        reading = {"length": length, "dtype": precision, "rows": min(micro_batch or 256, 256), **masking}
+        reading: dict[str, Any] = {"length": length, "rows": min(micro_batch or 256, 256), **masking}
+        reading["dtype"] = torch.bfloat16 if settings.half else None
         probes = make_probes(run, packed, models, parallel, every=every, seed=seed, **reading)
 
         def export(folder: Path) -> None:

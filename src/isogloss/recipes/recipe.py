@@ -333,6 +333,9 @@ def compiles(compiled: str, device: torch.device, *, auto: bool) -> bool:
     return choice == "yes" or (choice == "auto" and auto and device.type == "cuda")
 
 
+PRETRAINING_ADAM: dict[str, Any] = {"betas": (0.9, 0.98), "epsilon": 1e-6}  # as RoBERTa and InfoXLM are trained
+
+
 def optimisation(
     *,
     steps: int,

@@ -8,7 +8,6 @@ examples may join them, and code-switching mixes languages within an example (Pa
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -70,7 +69,16 @@ from isogloss.recipes.task_sets import (
     tokenise_set,
 )
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, mean_rows, row, settings_text, training_name
+from isogloss.runs.table import (
+    START,
+    UNTUNED,
+    Row,
+    mean_rows,
+    row,
+    settings_text,
+    training_folder,
+    training_name,
+)
 from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack, measuring
@@ -89,8 +97,6 @@ from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable, export_nothing
 from isogloss.training.stopping import Selection
 from isogloss.vectors.pool import mean_by_group
-
-UNTUNED, START = "untuned", "start"  # the plan and the other model of rows that compare languages
 
 # How the code behind Muller et al. (2021) compares languages otherwise than the paper says: a sentence on each defect,
 # and what it changes in `GaussianCka`.
@@ -242,7 +248,7 @@ def transfer(
                     coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
                     name = training_name(coordinates)
                     training = PlanTraining(
-                        plan, each_rate, coordinates, run.folder / "checkpoints" / folder_name(coordinates)
+                        plan, each_rate, coordinates, run.folder / "checkpoints" / training_folder(coordinates)
                     )
                     shown = named(progress, f"training {name}, seed {number} ({done} of {total})")
                     yield from train_plan(setup, text, training, comparison=comparison, progress=shown)
@@ -348,15 +354,6 @@ class PlanTraining:
     def seed(self) -> int:
         """The seed of the training."""
         return int(self.coordinates["seed"])
-
-
-def folder_name(coordinates: Mapping[str, Any]) -> str:
-    """What the folder of a training is called.
-
-    >>> folder_name({"plan": "reinit:1-2", "condition": "switch:0.5/any", "seed": 3})
-    'reinit-1-2-switch-0.5-any-seed-3'
-    """
-    return f"{re.sub('[:/, ]', '-', training_name(coordinates))}-seed-{coordinates['seed']}"
 
 
 def train_plan(

@@ -22,6 +22,7 @@ so a table read back equals the table written. Rows of schema 1 had `plan`, `met
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,7 @@ COORDINATES = (
 )
 COLUMNS = ANSWER + COORDINATES
 KEY = ("measure", *COORDINATES)
+UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
 
 Row = Mapping[str, Any]
 
@@ -107,6 +109,15 @@ def training_name(coordinates: Row) -> str:
     """
     own = (f"{name}:{value}" for name, value in settings_of(coordinates).items())
     return " ".join(filter(None, (coordinates.get("plan"), coordinates.get("condition"), *own)))
+
+
+def training_folder(coordinates: Row) -> str:
+    """The name of the folder of a training.
+
+    >>> training_folder({"plan": "reinit:1-2", "condition": "switch:0.5/any", "seed": 3})
+    'reinit-1-2-switch-0.5-any-seed-3'
+    """
+    return f"{re.sub('[:/, ]', '-', training_name(coordinates))}-seed-{coordinates['seed']}"
 
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
