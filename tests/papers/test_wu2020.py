@@ -334,14 +334,16 @@ def test_figures_have_a_panel_for_each_pair_and_circles_where_the_paper_has_numb
 
 
 def test_models_share_packed_text_where_their_pieces_are_the_same():
-    names = {variant: paper.Model(("en", "fr"), variant).packed for variant in paper.VARIANTS if variant != "Wiki-CC"}
+    names = {
+        variant: paper.PlannedModel(("en", "fr"), variant).packed for variant in paper.VARIANTS if variant != "Wiki-CC"
+    }
     assert names["Default"] == names["Sep L1-3"] == names["Sep L1-6"] == "en-fr"
     assert names["Sep Emb"] == names["Sep Emb + L1-3"] == names["Sep Emb + L1-6"]
     assert len(set(names.values())) == 5
-    frozen = {variant: paper.Model(("en", "fr"), variant).frozen for variant in paper.VARIANTS}
+    frozen = {variant: paper.PlannedModel(("en", "fr"), variant).frozen for variant in paper.VARIANTS}
     assert frozen["Default"] == frozen["No anchors"] == -1 and frozen["Sep Emb"] == 0
     assert frozen["Sep L1-3"] == frozen["Sep Emb + L1-3"] == 3 and frozen["Sep Emb + L1-6"] == 6
-    apart = {variant for variant in paper.VARIANTS if paper.Model(("en", "fr"), variant).apart}
+    apart = {variant for variant in paper.VARIANTS if paper.PlannedModel(("en", "fr"), variant).apart}
     assert apart == set(paper.VARIANTS) - {"Default", "Wiki-CC", "Extra anchors"}
 
 

@@ -358,7 +358,7 @@ def _updates(sentences: int, settings: Mapping[str, Any]) -> int:
 
 
 @dataclass(frozen=True)
-class Model:
+class PlannedModel:
     """A model to pretrain: its languages, the row of Table 1 that it is of, and which of several seeds it is."""
 
     languages: tuple[str, ...]
@@ -415,7 +415,7 @@ class Planner:
     texts: Texts
     folders: Folders
     crawl: str | None = None
-    models: dict[Model, None] = field(default_factory=dict)
+    models: dict[PlannedModel, None] = field(default_factory=dict)
 
     def jobs(self) -> list[Job]:
         """Packing, pretraining, and what reads the models, in the order of what the paper's argument needs most."""
@@ -425,13 +425,13 @@ class Planner:
             packs.setdefault(model.packed, self._packing(model))
         return [*packs.values(), *(self._pretraining(model, packs[model.packed]) for model in self.models), *reading]
 
-    def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0) -> Model:
+    def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0) -> PlannedModel:
         """A model that is read; the source with itself has separate embeddings."""
-        model = Model(languages, "Sep Emb" if self.scale.again in languages else variant, seed)
+        model = PlannedModel(languages, "Sep Emb" if self.scale.again in languages else variant, seed)
         self.models[model] = None
         return model
 
-    def _sides(self, kind: str, target: str, seed: int = 0) -> tuple[Model, Model]:
+    def _sides(self, kind: str, target: str, seed: int = 0) -> tuple[PlannedModel, PlannedModel]:
         """The models that read source and target."""
         source = self.scale.source
         if kind == BILINGUAL:
@@ -441,13 +441,18 @@ class Planner:
             return first, self._model(source, seed=(seed + 1) % max(2, self.request.seed_count))
         return first, self._model(target, seed=seed)
 
-    def _path(self, model: Model, language: str) -> str:
+    def _path(self, model: PlannedModel, language: str) -> str:
         """What is loaded to read a language."""
         folder = self.request.out / "models" / model.name / "model"
         return str(folder / language if model.apart else folder)
 
     def _read(
-        self, recipe: str, models: Sequence[Model], options: Mapping[str, Any], seed: int | None = None, **place: Any
+        self,
+        recipe: str,
+        models: Sequence[PlannedModel],
+        options: Mapping[str, Any],
+        seed: int | None = None,
+        **place: Any,
     ) -> Job:
         """A job that reads models: the first the source, the last the target."""
         target = place["target"] if place["target"] in models[-1].languages else self.scale.source
@@ -459,7 +464,7 @@ class Planner:
         settings = {**options, **second, **seeded}
         return self.request.job(recipe, name, first, settings, needs=needs, part=recipe, **place, **seeded)
 
-    def _packing(self, model: Model) -> Job:
+    def _packing(self, model: PlannedModel) -> Job:
         scale, pieces, pair = self.scale, model.piece_options, "-".join(model.languages)
         separate = (
             len(model.languages) < 2 or pieces.get("anchors") == "none" or {"vocabularies", "separate"} & {*pieces}
@@ -486,7 +491,7 @@ class Planner:
         known = folder is not None and folder.is_dir()
         return ",".join(map(str, text_files(self.scale, self.folders, language))) if known else f"{language}.txt"
 
-    def _pretraining(self, model: Model, pack: Job) -> Job:
+    def _pretraining(self, model: PlannedModel, pack: Job) -> Job:
         scale = self.scale
         training = {name: value for name, value in scale.training.items() if name != "held_out"}
         options = {"streams": pack.options["streams"], **scale.shape, "width": scale.width, "steps": scale.steps}
