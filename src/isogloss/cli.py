@@ -82,7 +82,7 @@ def recipe_command(name: str, recipe: Callable[..., Job]) -> Callable[..., None]
         if first:
             from isogloss.report import verdict
 
-            _tell(verdict(table), table, folder, page)
+            _tell(verdict(folder), table, folder, page)
 
     run.__signature__ = inspect.Signature(_parameters(recipe))  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in _parameters(recipe)}
@@ -158,10 +158,9 @@ def sweep_command(name: str) -> Callable[..., None]:
                 if not len(table):
                     raise
             page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        from isogloss.report import parts, sweep_verdict, verdict
+        from isogloss.report import verdict
 
-        single = [f"{one.name}: {verdict(rows_there(one))[0]}" for one in parts(folder) if one != folder]
-        _tell([*single, *sweep_verdict(table)] if single else verdict(table), table, folder, page)
+        _tell(verdict(folder), table, folder, page)
         if failed:
             raise failed
 
@@ -320,17 +319,9 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
 
 
 def _report(runs: list[Path], page: Path, bars: progress.Progress) -> Path:
-    from isogloss.recipes.steps.wordmap import draw_later
-    from isogloss.report import parts, write_figures, write_report
+    from isogloss.report import write_page
 
-    runs = [part for folder in runs for part in parts(folder)]
-    for folder in runs:
-        if find_spec("openTSNE") is not None:
-            draw_later(folder, progress=bars)
-    for number, folder in enumerate(runs):
-        write_figures(folder, folder / "figures")
-        bars("drawing figures", number + 1, len(runs))
-    return write_report(runs, page)
+    return write_page(runs, page, bars)
 
 
 def _can_draw() -> bool:
