@@ -155,17 +155,19 @@ def test_floors_of_published_batches_are_high(ran):
 
 
 def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
-    from isogloss.report import write_figures, write_report
+    from isogloss.report import write_figures, write_page
     from isogloss.report.folder import read_run
-    from isogloss.report.similarityfigure import _lines, compared_rows
+    from isogloss.report.task_views import compared_rows, similarity_lines
 
     _, out, table, _ = ran
     rows = compared_rows(read_run(out).rows)
-    lines = {line.label: line for line in _lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])}
+    lines = {
+        line.label: line for line in similarity_lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])
+    }
     assert list(lines) == ["untuned", *PLANS.split(",")]
     mine = of(table, measure="cka", variant="reinit:1-2", layer=1, other_layer=None)
     assert lines["reinit:1-2"].value[1] == pytest.approx(mine.value.mean()) and len(mine) == 2
     drawn = {path.name for path in write_figures(out, out / "figures")}
     assert "languages-pos.png" in drawn and not any(name.startswith("curve-cka") for name in drawn)
-    page = write_report([out], tmp_path / "page.html").read_text(encoding="utf-8")
+    page = write_page([out], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
     assert "languages-pos" in page

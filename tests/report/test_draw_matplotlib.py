@@ -14,7 +14,7 @@ from matplotlib.figure import Figure as Drawing
 import isogloss.report
 from isogloss.figure import Figure, Line, Panel
 from isogloss.report import draw_matplotlib
-from isogloss.report.draw_matplotlib import FEWEST_FACTORS, MOST_FACTORS, dress_factors, drawing, factor_ticks
+from isogloss.report.draw_matplotlib import FEWEST_FACTORS, MOST_FACTORS, drawing, dress_factors, factor_ticks
 from isogloss.report.style import COLOURS, DARK
 
 PAGE = Path(isogloss.report.__file__).parent

@@ -210,19 +210,19 @@ def test_the_page_and_figures_of_a_drift_run(tmp_path):
     page = write_page([folder], tmp_path / "report.html", figures=False).read_text(encoding="utf-8")
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
     figures = {figure["name"]: figure for figure in data["runs"][0]["figures"]}
-    titles = [figure["title"] for figure in figures.values() if figure["section"] == "training"]
+    titles = [figure["title"] for figure in figures.values() if figure.get("section") == "training"]
     assert titles[:4] == [
         "Training loss", "Held-out perplexity (Dutch, by plan)", "Held-out perplexity (other languages, by plan)",
         "Held-out perplexity (freeze:0)",
     ]  # fmt: skip
     assert "L2 distance (to start)" in titles and "CKA (to own)" in titles
-    assert figures["steps-cka-to-own"]["words"].startswith("Do the two models")
+    assert figures["steps-cka-to-own"]["explanation"].startswith("Do the two models")
     assert read_run(folder).languages == ["nl", "en", "fr"]
     moved = figures["steps-l2-drift-to-start"]
     assert moved["chosen"]["Layer"] == "3"
     best = next(panel for panel in moved["panels"] if panel["choice"] == moved["chosen"])
     assert best["note"].startswith("Bands: intervals over 3 seeds. n = 500 words")
-    assert not any(line.get("flat") for line in best["lines"])
+    assert all(line.get("band", True) for line in best["lines"])
     assert "12.00 → 5.979" in page and "perplexity of other languages" in page
     assert "Tuning on Dutch by freeze:0 lowered" in page
     rows = table.frame(drift_rows())

@@ -80,7 +80,8 @@ def test_the_correlation_with_cka_is_said_of_the_best_way():
     base = {**BASE, "task": "rotate", "other_model": "two"}
     found = [{**p(value, way, layer), "task": "rotate", "method": "cosine"} for way, value in
              (("raw", 0.1), ("procrustes", 0.6)) for layer in range(5)]  # fmt: skip
-    found += [row("cka_retrieval", value, low=low, high=0.9, n=5, condition=way, method="cosine", unit="sentence", **base)
+    about = {"high": 0.9, "n": 5, "method": "cosine", "unit": "sentence", **base}
+    found += [row("cka_retrieval", value, low=low, condition=way, **about)
               for way, value, low in (("raw", 0.4, 0.1), ("procrustes", 0.8, 0.7))]  # fmt: skip
     said = [line for line in verdict(frame(found)) if "correlation" in line]
     assert said == [

@@ -4,15 +4,17 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from report_runs import HOSTILE, Shape, rows, write_run
 
 from isogloss.errors import InputError
-from isogloss.report import write_page
+from isogloss.report import VIEWS, write_page
 from isogloss.report.folder import read_run
 from isogloss.report.page import script_safe_json, thin_rows
+from isogloss.report.views import view_of
 from isogloss.runs import table
 
 
@@ -145,3 +147,42 @@ def test_a_missing_package_is_named_with_its_remedy(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"pip install 'isogloss\[report\]'"):
         write_page([run], tmp_path, figures=False)
+
+
+def test_the_page_shows_the_rows_of_today_and_not_a_parquet_file_of_before(tmp_path):
+    """A reproduction with more seeds writes rows.csv anew; rows.parquet of the first time must not be shown."""
+    shape = Shape(languages=("en", "nl"), layers=3)
+    folder = write_run(tmp_path / "run", shape)
+    today = table.frame(rows(shape))
+    today["seed"] = 7
+    today.to_csv(folder / "rows.csv", index=False)
+    assert set(read_run(folder).rows["seed"]) == {7}
+    assert data_of(page_of(folder, tmp_path))["runs"][0]["table"]["total"] == len(today)
+
+
+def test_a_half_written_last_row_is_not_reported(tmp_path):
+    shape = Shape(languages=("en", "nl"), layers=3)
+    folder = write_run(tmp_path / "run", shape, csv=True)
+    whole = read_run(folder).rows
+    path = folder / "rows.csv"
+    path.write_text(path.read_text(encoding="utf-8") + "p@1,0.99,0.9", encoding="utf-8")
+    pd.testing.assert_frame_equal(read_run(folder).rows, whole)
+
+
+def test_rows_of_the_first_schema_open(tmp_path):
+    frame = table.frame(rows(Shape(languages=("en", "nl"), layers=3)))
+    old = frame.drop(columns=["plan", "method", "selection", "condition", "settings"]).assign(variant=frame["method"])
+    folder = write_run(tmp_path / "run", Shape(languages=("en", "nl"), layers=3))
+    old.to_parquet(folder / "rows.parquet")
+    pd.testing.assert_frame_equal(read_run(folder).rows, frame)
+    assert "centred P@1" in page_of(folder, tmp_path)
+
+
+def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run):
+    folder = read_run(run)
+    views = {
+        command: view_of(replace(folder, record={"command": command, "arguments": {"recipe": "align"}}))
+        for command in ("map", "pretrain", "sweep")
+    }
+    assert views == {"map": VIEWS["map"], "pretrain": VIEWS["pretrain"], "sweep": VIEWS["align"]}
+    assert set(VIEWS) == {"map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain"}

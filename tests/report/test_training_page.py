@@ -16,7 +16,6 @@ from isogloss.report.folder import read_run
 from isogloss.report.page import thin_rows
 from isogloss.runs import table
 
-
 FIGURES = {"loss": "steps-loss", "perplexity": "steps-perplexity", "p@1": "steps-retrieval"}
 
 

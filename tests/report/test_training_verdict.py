@@ -8,8 +8,8 @@ import pytest
 from training_runs import Course, training_rows, write_training
 
 from isogloss.report import verdict, write_figures
-from isogloss.report.folder import read_run
 from isogloss.report.curves import Curve, apart, average, thin
+from isogloss.report.folder import read_run
 from isogloss.report.training_view import best_panel, panels
 from isogloss.report.verdict import digits
 from isogloss.runs import table

@@ -6,23 +6,28 @@ const SIZES = {
   alone: { width: 860, height: 360, left: 60, right: 16, top: 12, bottom: 42 },
 };
 const DASHES = ["", "6 3", "2 2"];
+const FIGURE = { kind: "curves", section: "scores", xlabel: "step", ylabel: "", better: "neither", chosen: {} };
 const AXIS_STEPS = [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
 
 /* The figures of a section, each with its run; a line has its numbers beside its look. */
 function figuresOf(section) {
-  const expand = (run) => (line) => ({ n: 0, members: 1, ...run.curves[line.c], ...line, steps: run.steps[run.curves[line.c].steps], code: line.code || line.label });
-  return DATA.runs.flatMap((run, place) =>
-    run.figures
-      .filter((figure) => figure.section === section)
-      .map((figure) => ({
-        ...figure,
-        place,
-        run,
-        chosen: figure.chosen || {},
-        panels: figure.panels.map((panel) => ({ ...panel, lines: panel.lines.map(expand(run)) })),
-      })),
-  );
+  const expand = (run) => (line) => {
+    const curve = run.curves[line.c];
+    return { ...curve, ...line, steps: run.steps[curve.steps], code: line.code || line.label };
+  };
+  const whole = (run, place) => (figure) => ({
+    ...figure,
+    place,
+    run,
+    ticks: figure.ticks && Object.entries(figure.ticks).map(([at, text]) => [Number(at), text]),
+    panels: figure.panels.map((panel, index) => ({ ...panel, index, lines: panel.lines.map(expand(run)) })),
+  });
+  const own = (run) => run.figures.map((figure) => ({ ...FIGURE, ...figure })).filter((one) => one.section === section);
+  return DATA.runs.flatMap((run, place) => own(run).map(whole(run, place)));
 }
+
+const linesOf = (figure) => figure.panels.flatMap((panel) => panel.lines);
+const lastStep = (figures) => Math.max(1, ...figures.flatMap(linesOf).map((line) => line.steps.at(-1)));
 
 /* Every figure of a section as a card. Figures of several runs with one name share a card, with a line for each run;
    what belongs to one run alone (scores, and the figures of a paper) does not. */
@@ -39,31 +44,27 @@ function chartSection(root, section) {
     const key = own ? `${figure.place} ${figure.name}` : figure.name;
     groups.set(key, [...(groups.get(key) || []), figure]);
   }
-  const page = { section, own, several, cursors: [], choice: {}, relative: false };
-  page.last = Math.max(1, ...figures.flatMap((figure) => figure.panels.flatMap((panel) => panel.lines.map((line) => line.steps.at(-1)))));
+  const page = { section, own, several, cursors: [], choice: {}, relative: false, last: lastStep(figures) };
   const cards = [...groups.values()].map((group) => card(group, page));
-  const refresh = () => cards.forEach((one) => one.render());
-  const shown = section === "curves" ? [...new Set(figures.flatMap((figure) => figure.panels.map((panel) => panel.choice.Show)))] : [];
-  const pairs = menu("Show", shown.map((text) => [text, text]), (value) => {
-    page.choice.Show = value;
-    refresh();
-  });
-  const depth = html("input", {
-    type: "checkbox",
-    onchange: () => {
-      page.relative = depth.checked;
-      refresh();
-    },
-  });
-  const ends = figures.map((figure) => Math.max(...figure.panels.flatMap((panel) => panel.lines.map((line) => line.steps.at(-1)))));
-  const controls = [
-    shown.length > 1 ? pairs.node : null,
-    section === "curves" && new Set(ends).size > 1 ? html("label", { class: "menu" }, depth, html("span", {}, "layers as a share of the depth")) : null,
-    several && !own ? html("div", { class: "run-legend" }, ...DATA.runs.map((run, place) => legendSample(runColour(place), "", run.name, 3))) : null,
-  ].filter(Boolean);
+  const change = (name) => (value) => {
+    if (name === "relative") page.relative = value;
+    else page.choice[name] = value;
+    cards.forEach((one) => one.render());
+  };
+  const controls = [];
+  const layered = section === "curves";
+  const shown = new Set(layered ? figures.flatMap((figure) => figure.panels.map((panel) => panel.choice.Show)) : []);
+  if (shown.size > 1) controls.push(menu("Show", [...shown].map((text) => [text, text]), change("Show")).node);
+  if (layered && new Set(figures.map((figure) => lastStep([figure]))).size > 1) {
+    const depth = html("input", { type: "checkbox", onchange: () => change("relative")(depth.checked) });
+    controls.push(html("label", { class: "menu" }, depth, html("span", {}, "layers as a share of the depth")));
+  }
+  const samples = DATA.runs.map((run, place) => legendSample(runColour(place), "", run.name, 3));
+  if (several && !own) controls.push(html("div", { class: "run-legend" }, ...samples));
+  if (controls.length) root.append(html("div", { class: "controls" }, ...controls));
   const look = { curves: "panels", training: "panels large" }[section] || "panels wide-panels";
-  root.append(controls.length ? html("div", { class: "controls" }, ...controls) : "", html("div", { class: look }, ...cards.map((one) => one.node)));
-  refresh();
+  root.append(html("div", { class: look }, ...cards.map((one) => one.node)));
+  cards.forEach((one) => one.render());
 }
 
 /* One figure: its title, its menus, its legend, its panels and what they mean. */
@@ -73,80 +74,84 @@ function card(group, page) {
   const choice = { Line: "" };
   const body = html("div", { class: "card-body" });
   const cursors = [];
-  const change = (name) => (value) => {
-    choice[name] = value;
-    render();
-  };
   const controls = cardMenus(group, several, choice).map(([label, name, options, chosen]) => {
-    const made = menu(label, options, change(name), chosen);
+    const change = (value) => {
+      choice[name] = value;
+      render();
+    };
+    const made = menu(label, options, change, chosen);
     made.select.dataset.choice = name;
     return made.node;
   });
-  const name = page.own && page.several ? `${first.run.name}: ${first.title}` : first.title;
-  const node = html(
-    "figure",
-    { class: `panel${first.columns ? " whole" : ""}`, "data-figure": first.name },
-    html("h3", {}, name),
-    controls.length ? html("div", { class: "controls" }, ...controls) : null,
-    body,
-  );
+  const title = page.own && page.several ? `${first.run.name}: ${first.title}` : first.title;
+  const menus = controls.length ? html("div", { class: "controls" }, ...controls) : null;
+  const about = { class: first.columns ? "panel whole" : "panel", "data-figure": first.name };
+  const node = html("figure", about, html("h3", {}, title), menus, body);
 
   function render() {
     cursors.splice(0).forEach((cursor) => page.cursors.splice(page.cursors.indexOf(cursor), 1));
-    const panels = several ? mergedPanels(group, { ...page.choice, ...choice }) : chosenPanels(first, { ...page.choice, ...choice });
+    const chosen = { ...page.choice, ...choice };
+    const own = (several ? group : [first]).flatMap((figure) => chosenPanels(figure, chosen));
+    const panels = several ? mergedPanels(group, chosen) : own;
     node.hidden = !panels.length && Boolean(page.choice.Show);
     if (!panels.length) {
       body.replaceChildren(quiet("Not measured.", "p"));
       return;
     }
-    const notes = [...new Set((several ? group : [first]).flatMap((figure) => chosenPanels(figure, { ...page.choice, ...choice })).map((panel) => panel.note))];
-    const shared = several || first.shared ? panels : null;
-    const charts = panels.map((panel) => chart(first, panel, { page, cursors, peers: shared || [panel], alone: panels.length === 1 }));
-    const wide = panels.length > 1 ? html("div", { class: first.columns === 3 ? "sub-panels three" : "sub-panels" }, ...charts) : charts[0];
-    const words = [first.words, first.caption, ...notes].filter(Boolean).join(" ");
-    body.replaceChildren(legend(first, panels, several), wide, html("figcaption", {}, words));
+    const peers = (panel) => (several || first.shared ? panels : [panel]);
+    const alone = panels.length === 1;
+    const charts = panels.map((panel) => chart(first, panel, { page, cursors, peers: peers(panel), alone }));
+    const look = first.columns === 3 ? "sub-panels three" : "sub-panels";
+    const notes = new Set(own.map((panel) => panel.note));
+    const words = [first.explanation || first.caption, ...notes].filter(Boolean).join(" ");
+    const drawn = alone ? charts[0] : html("div", { class: look }, ...charts);
+    body.replaceChildren(legend(first, panels, several), drawn, html("figcaption", {}, words));
   }
   return { node, render };
 }
 
 /* The menus of a card: units, layers, and which line stands for a run where several are compared. */
 function cardMenus(group, several, choice) {
-  const values = (key) => [...new Set(group.flatMap((figure) => figure.panels.map((panel) => (panel.choice || {})[key])).filter(Boolean))];
+  const [first] = group;
+  const choices = group.flatMap((figure) => figure.panels.map((panel) => panel.choice || {}));
+  const values = (key) => [...new Set(choices.map((one) => one[key]).filter(Boolean))];
   const found = [];
   const units = values("Per");
-  choice.Per = group[0].chosen.Per;
+  choice.Per = first.chosen.Per;
   if (units.length > 1) found.push(["Per", "Per", units.map((unit) => [unit, unit]), choice.Per]);
   const layers = values("Layer").sort((a, b) => a - b);
   if (layers.length > 1) {
-    const which = group[0].better === "neither" ? "highest" : "best";
-    const top = several ? `the ${which} of each run` : `${group[0].chosen.Layer} (${which})`;
+    const which = first.better === "neither" ? "highest" : "best";
+    const top = several ? `the ${which} of each run` : `${first.chosen.Layer} (${which})`;
     found.push(["Layer", "Layer", [["", top], ...layers.map((layer) => [layer, layer])], ""]);
   }
-  const lines = group.flatMap((figure) => figure.panels.flatMap((panel) => panel.lines));
+  const lines = group.flatMap(linesOf);
   const codes = new Map(lines.map((line) => [line.code, line.label]));
-  if (several && codes.size > 1 && lines.some((line) => line.thick)) found.push(["Show", "Line", [["", "what stands for all"], ...codes], ""]);
+  if (several && codes.size > 1 && lines.some((line) => line.thick))
+    found.push(["Show", "Line", [["", "what stands for all"], ...codes], ""]);
   return found;
 }
 
 /* The panels that the menus choose; what no menu speaks of is as the figure begins. */
 function chosenPanels(figure, choice) {
-  return figure.panels.filter((panel) => Object.entries(panel.choice || {}).every(([key, value]) => value === (choice[key] || figure.chosen[key])));
+  const agrees = ([key, value]) => value === (choice[key] || figure.chosen[key]);
+  return figure.panels.filter((panel) => Object.entries(panel.choice || {}).every(agrees));
 }
 
 /* A line for each run: what stands for all in it, or the chosen one; where nothing does, a panel for each line. */
 function mergedPanels(group, choice) {
   const found = new Map();
+  const leads = group.flatMap(linesOf).some((line) => line.thick);
   for (const figure of group) {
     for (const panel of chosenPanels(figure, choice)) {
       const strong = panel.lines.filter((line) => !line.faint);
       const lead = strong.find((line) => (choice.Line ? line.code === choice.Line : line.thick));
-      const leads = group.some((one) => one.panels.some((other) => other.lines.some((line) => line.thick)));
+      const layer = panel.choice && panel.choice.Layer;
+      const label = layer ? `${figure.run.name}, layer ${layer}` : figure.run.name;
       for (const line of leads ? [lead].filter(Boolean) : strong) {
         const key = leads ? "" : line.code;
-        const layer = panel.choice && panel.choice.Layer;
-        const label = layer ? `${figure.run.name}, layer ${layer}` : figure.run.name;
         const made = found.get(key) || { ...panel, title: strong.length > 1 && !leads ? line.label : "", lines: [] };
-        made.lines.push({ ...line, colour: runColour(figure.place), label, thick: true, flat: false, dash: 0 });
+        made.lines.push({ ...line, colour: runColour(figure.place), label, thick: true, band: true, dash: 0 });
         found.set(key, made);
       }
     }
@@ -163,48 +168,57 @@ function legendSample(colour, dash, text, width) {
 function legend(figure, panels, several) {
   const lines = panels.flatMap((panel) => panel.lines);
   const strong = new Map(lines.filter((line) => !line.faint).map((line) => [line.label, line]));
-  const entries = [];
-  if (figure.better === "lower") entries.push(html("span", { class: "tag" }, "lower is better"));
-  if (strong.size > 1 && !(several && figure.section === "curves"))
-    for (const line of strong.values())
-      entries.push(line.dots ? html("span", {}, swatch(line.colour, true), " ", line.label) : legendSample(line.colour, DASHES[line.dash || 0], line.label, line.thick ? 3 : 1.8));
-  if (lines.some((line) => line.floor && !line.faint) || panels.some((panel) => isNumber(panel.floor))) entries.push(legendSample("#8a8577", "3 3", "chance", 1.4));
-  const references = new Set(panels.flatMap((panel) => (panel.references || []).map(([name]) => name)));
+  const sample = ({ colour, dash, label, thick, dots }) =>
+    dots
+      ? html("span", {}, swatch(colour, true), " ", label)
+      : legendSample(colour, DASHES[dash || 0], label, thick ? 3 : 1.8);
+  const entries = figure.better === "lower" ? [html("span", { class: "tag" }, "lower is better")] : [];
+  if (strong.size > 1 && !(several && figure.section === "curves")) entries.push(...[...strong.values()].map(sample));
+  const chance = lines.some((line) => line.floor && !line.faint) || panels.some((panel) => isNumber(panel.floor));
+  if (chance) entries.push(legendSample("#8a8577", "3 3", "chance", 1.4));
+  const references = new Set(panels.flatMap((panel) => Object.keys(panel.references || {})));
   for (const name of references) entries.push(legendSample("#CC79A7", "7 4", name, 1.6));
-  const faint = lines.filter((line) => line.faint);
-  if (faint.length) entries.push(quiet(`thin: ${faint[0].label.includes(" ") ? "single pairs" : "single languages"}`, "span"));
+  const faint = lines.find((line) => line.faint);
+  if (faint) entries.push(quiet(`thin: ${faint.label.includes(" ") ? "single pairs" : "single languages"}`, "span"));
   return html("div", { class: "panel-legend" }, ...entries);
+}
+
+/* The range of the vertical axis: that of lines, bands and levels, with some room, on the measure's own axis. */
+function rangeOf(figure, panel, peers, log) {
+  const column = (one) => one.index % (figure.columns || 1);
+  const beside = peers.filter((one) => column(one) === column(panel));
+  const band = (line) => (line.band === false ? [] : [...(line.low || []), ...(line.high || [])]);
+  const more = (line) => (line.faint ? [] : [...band(line), ...(line.floor || [])]);
+  const seen = beside
+    .flatMap((one) => one.lines.flatMap((line) => [...line.value, ...more(line)]))
+    .concat([panel.floor], Object.values(panel.references || {}))
+    .filter((value) => isNumber(value) && (!log || value > 0));
+  let [low, high] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [0, 1];
+  if (figure.reach) return [(low + high - figure.reach) / 2, (low + high + figure.reach) / 2];
+  if (log) {
+    const factor = Math.max((high / low) ** 0.06, 1.01);
+    return [low / factor, high * factor];
+  }
+  const { axis } = figure;
+  if (axis && axis[0] === 0 && low >= 0) low = 0;
+  if (axis && high > 0.8 * axis[1]) high = Math.max(axis[1], high);
+  const room = (high - low || Math.abs(high) || 1) * 0.06;
+  return [!axis || low < 0 ? low - room : low, !axis || high < axis[1] ? high + room : high];
 }
 
 /* The axes of a panel: where a step and a value lie. Panels whose heights are compared share their range. */
 function frameOf(figure, panel, { page, peers, size }) {
   const log = Boolean(figure.log || panel.log);
-  const xlabel = panel.xlabel || figure.xlabel || "";
-  const lines = peers.filter((one) => (one.xlabel || "") === (panel.xlabel || "")).filter((one, _, all) => !figure.shared || sameColumn(figure, panel, one, all)).flatMap((one) => one.lines);
-  const seen = lines
-    .flatMap((line) => [...line.value, ...(line.faint || line.flat ? [] : [...(line.low || []), ...(line.high || [])]), ...(line.faint ? [] : line.floor || [])])
-    .concat(isNumber(panel.floor) ? [panel.floor] : [], (panel.references || []).map(([, value]) => value))
-    .filter((value) => isNumber(value) && (!log || value > 0));
-  let [low, high] = seen.length ? [Math.min(...seen), Math.max(...seen)] : [0, 1];
-  if (figure.reach) [low, high] = [(low + high - figure.reach) / 2, (low + high + figure.reach) / 2];
-  else if (log) {
-    const room = Math.max((high / low) ** 0.06, 1.01);
-    [low, high] = [low / room, high * room];
-  } else {
-    const { axis } = figure;
-    if (axis && axis[0] === 0 && low >= 0) low = 0;
-    if (axis && high > 0.8 * axis[1]) high = Math.max(axis[1], high);
-    const room = (high - low || Math.abs(high) || 1) * 0.06;
-    if (!axis || low < 0) low -= room;
-    if (!axis || high < axis[1]) high += room;
-  }
-  const steps = panel.lines.flatMap((line) => line.steps);
+  const xlabel = panel.xlabel || figure.xlabel;
   const relative = page.relative && xlabel === "layer";
+  const [low, high] = rangeOf(figure, panel, peers, log);
+  const steps = panel.lines.flatMap((line) => line.steps);
   let [from, to] = [Math.min(0, ...steps), Math.max(...steps)];
   if (page.section === "training" && xlabel === "step") to = page.last;
   if (relative) [from, to] = [0, 1];
-  if (figure.ticks) [from, to] = [Math.min(...figure.ticks.map(([at]) => at)) - 0.4, Math.max(...figure.ticks.map(([at]) => at)) + 0.4];
-  const straight = linear(log ? [Math.log10(low), Math.log10(high)] : [low, high], [size.height - size.bottom, size.top]);
+  if (figure.ticks) [from, to] = [figure.ticks[0][0] - 0.4, figure.ticks.at(-1)[0] + 0.4];
+  const ends = [size.height - size.bottom, size.top];
+  const straight = linear(log ? [Math.log10(low), Math.log10(high)] : [low, high], ends);
   const across = linear([from, to], [size.left, size.width - size.right]);
   return {
     ...{ low, high, from, to, log, xlabel, relative, size },
@@ -214,30 +228,28 @@ function frameOf(figure, panel, { page, peers, size }) {
   };
 }
 
-function sameColumn(figure, panel, other) {
-  const column = (one) => figure.panels.findIndex((each) => each.title === one.title && each.lines[0].c === one.lines[0].c) % (figure.columns || 1);
-  return !figure.columns || column(panel) === column(other);
-}
-
 function axes(frame, figure) {
   const { size } = frame;
-  const bottom = size.height - size.bottom;
-  const right = size.width - size.right;
+  const [bottom, right] = [size.height - size.bottom, size.width - size.right];
   const rows = frame.log ? factorTicks(frame.low, frame.high) : ticks(frame.low, frame.high, size.width > 500 ? 5 : 4);
   const layers = frame.xlabel === "layer" && frame.from === 0;
-  let columns = layers ? layerTicks(frame.to, 13) : ticks(frame.from, frame.to, 6).filter((step) => step <= frame.to && (frame.to < 3 || Number.isInteger(step)));
-  columns = columns.map((step) => [step, layers ? String(step) : shortNumber(step)]);
-  if (frame.relative) columns = [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `${share * 100}%`]);
-  if (figure.ticks) columns = figure.ticks;
-  const slanted = size.slanted ? (x) => ({ transform: `translate(${x + 4},${bottom + 12}) rotate(-38)`, "text-anchor": "end" }) : (x) => ({ x, y: bottom + 17, "text-anchor": "middle" });
+  const whole = (step) => step <= frame.to && (frame.to < 3 || Number.isInteger(step));
+  const steps = layers ? layerTicks(frame.to, 13) : ticks(frame.from, frame.to, 6).filter(whole);
+  const shares = [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `${share * 100}%`]);
+  const columns = frame.relative ? shares : figure.ticks || steps.map((step) => [step, shortNumber(step)]);
+  const below = (x) =>
+    size.slanted
+      ? { transform: `translate(${x + 4},${bottom + 12}) rotate(-38)`, "text-anchor": "end" }
+      : { x, y: bottom + 17, "text-anchor": "middle" };
+  const middle = { x: (size.left + right) / 2, y: size.height - 5, "text-anchor": "middle" };
   return [
     ...rows.flatMap((value) => [
       svg("line", { class: "rule", x1: size.left, x2: right, y1: frame.y(value), y2: frame.y(value) }),
       svg("text", { class: "tick", x: size.left - 7, y: frame.y(value) + 4, "text-anchor": "end" }, shortNumber(value)),
     ]),
-    ...columns.map(([step, text]) => svg("text", { class: "tick", ...slanted(frame.x(step)) }, text)),
+    ...columns.map(([step, text]) => svg("text", { class: "tick", ...below(frame.x(step)) }, text)),
     size.top > 20 ? svg("text", { class: "axis-name", x: size.left - 7, y: 12 }, figure.ylabel) : null,
-    svg("text", { class: "axis-name", x: (size.left + right) / 2, y: size.height - 5, "text-anchor": "middle" }, frame.relative ? "depth" : frame.xlabel),
+    svg("text", { class: "axis-name", ...middle }, frame.relative ? "depth" : frame.xlabel),
   ];
 }
 
@@ -255,27 +267,34 @@ function factorTicks(low, high) {
 
 const pathThrough = (points) => `M${points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L")}`;
 
-function pathOf(line, frame) {
-  const points = line.value.map((value, at) => [frame.at(line, at), value]).filter(([, value]) => value !== null).map(([x, value]) => [x, frame.y(value)]);
-  const dot = ([cx, cy]) => svg("circle", line.dots ? { class: "published", cx, cy, r: 3.4, stroke: line.colour } : { class: "only", cx, cy, r: 3, fill: line.colour });
-  if (line.dots || points.length === 1) return points.map(dot); // a line of one point would not be seen
+function pathOf(line, frame, dotted) {
+  const known = line.value.map((value, at) => [value, at]).filter(([value]) => value !== null);
+  const points = known.map(([value, at]) => [frame.at(line, at), frame.y(value)]);
+  const open = { class: "published", r: 3.4, stroke: line.colour };
+  const full = { class: "only", r: 3, fill: line.colour };
+  const dots = points.map(([cx, cy]) => svg("circle", { ...(line.dots ? open : full), cx, cy }));
+  if (line.dots || points.length === 1) return dots; // a line of one point would not be seen
   const kind = line.faint ? "faint-line" : line.thick ? "line thick" : "line";
-  return [svg("path", { class: kind, d: pathThrough(points), stroke: line.colour, "stroke-dasharray": DASHES[line.dash || 0], "data-code": line.code })];
+  const look = { class: kind, stroke: line.colour, "stroke-dasharray": DASHES[line.dash || 0], "data-code": line.code };
+  return [svg("path", { ...look, d: pathThrough(points) }), ...(dotted ? dots : [])];
 }
 
 /* The interval of a line, and its chance as a dashed line. */
 function bandOf(line, frame) {
   const parts = [];
-  const known = line.value.map((_, at) => at).filter((at) => line.low && line.high && isNumber(line.low[at]) && isNumber(line.high[at]));
+  const places = line.value.map((_, at) => at);
   const spot = (values) => (at) => [frame.at(line, at), frame.y(values[at])];
-  if (known.length === 1 && !line.flat) {
-    const [[x, y1], [, y2]] = [spot(line.low)(known[0]), spot(line.high)(known[0])];
-    parts.push(svg("line", { class: "band-line", x1: x, x2: x, y1, y2, stroke: line.colour }));
-  } else if (known.length && !line.flat) {
-    const edge = [...known.map(spot(line.high)), ...[...known].reverse().map(spot(line.low))];
-    parts.push(svg("path", { class: "band", d: `${pathThrough(edge)}Z`, fill: line.colour }));
+  const { low, high, floor, colour } = line;
+  const known = places.filter((at) => line.band !== false && low && isNumber(low[at]) && isNumber(high[at]));
+  if (known.length === 1) {
+    const [[x, y1], [, y2]] = [spot(low)(known[0]), spot(high)(known[0])];
+    parts.push(svg("line", { class: "band-line", x1: x, x2: x, y1, y2, stroke: colour }));
+  } else if (known.length) {
+    const edge = [...known.map(spot(high)), ...[...known].reverse().map(spot(low))];
+    parts.push(svg("path", { class: "band", d: `${pathThrough(edge)}Z`, fill: colour }));
   }
-  if (line.floor) parts.push(svg("path", { class: "floor", d: pathThrough(line.floor.map((value, at) => [value, at]).filter(([value]) => value !== null).map(([value, at]) => [frame.at(line, at), frame.y(value)])) }));
+  const chance = floor ? places.filter((at) => isNumber(floor[at])).map(spot(floor)) : [];
+  if (chance.length) parts.push(svg("path", { class: "floor", d: pathThrough(chance) }));
   return parts;
 }
 
@@ -290,23 +309,31 @@ function chart(figure, panel, { page, cursors, peers, alone }) {
     size.height += size.bottom - 42;
   }
   const frame = frameOf(figure, panel, { page, peers, size });
-  const bottom = size.height - size.bottom;
-  const [strong, faint] = [panel.lines.filter((line) => !line.faint), panel.lines.filter((line) => line.faint)];
-  const level = (value, kind) => svg("line", { class: kind, x1: size.left, x2: size.width - size.right, y1: frame.y(value), y2: frame.y(value) });
-  const rings = strong.filter((line) => isNumber(line.best)).map((line) => [line, line.steps.indexOf(line.best)]);
-  const cursor = { node: svg("line", { class: "cursor", y1: size.top, y2: bottom, visibility: "hidden" }), frame };
+  const [top, bottom, left, right] = [size.top, size.height - size.bottom, size.left, size.width - size.right];
+  const strong = panel.lines.filter((line) => !line.faint);
+  const height = (line) => (line.thick ? 2 : line.faint ? 0 : 1);
+  const upwards = [...panel.lines].sort((a, b) => height(a) - height(b));
+  const level = (value, kind) => svg("line", { class: kind, x1: left, x2: right, y1: frame.y(value), y2: frame.y(value) });
+  const mark = (step) => svg("line", { class: "rule", x1: frame.x(step), x2: frame.x(step), y1: top, y2: bottom });
+  const ring = (line) => {
+    const at = line.steps.indexOf(line.best);
+    const where = { cx: frame.at(line, at), cy: frame.y(line.value[at]) };
+    return svg("circle", { class: "best", ...where, r: 4.5, stroke: line.colour });
+  };
+  const cursor = { node: svg("line", { class: "cursor", y1: top, y2: bottom, visibility: "hidden" }), frame };
   cursors.push(cursor);
   page.cursors.push(cursor);
+  const about = { role: "img", "aria-label": `${figure.title} ${panel.title || ""}` };
   const picture = svg(
     "svg",
-    { class: "panel-figure", viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": `${figure.title} ${panel.title || ""}` },
+    { class: "panel-figure", viewBox: `0 0 ${size.width} ${size.height}`, ...about },
     ...axes(frame, figure),
-    ...(panel.marks || []).map((step) => svg("line", { class: "rule", x1: frame.x(step), x2: frame.x(step), y1: size.top, y2: bottom })),
+    ...(panel.marks || []).map(mark),
     ...strong.flatMap((line) => bandOf(line, frame)),
     isNumber(panel.floor) ? level(panel.floor, "floor") : null,
-    ...[...faint, ...strong].sort((a, b) => Boolean(a.thick) - Boolean(b.thick)).flatMap((line) => pathOf(line, frame)),
-    ...rings.map(([line, at]) => svg("circle", { class: "best", cx: frame.at(line, at), cy: frame.y(line.value[at]), r: 4.5, stroke: line.colour })),
-    ...(panel.references || []).map(([, value]) => level(value, "reference")),
+    ...upwards.flatMap((line) => pathOf(line, frame, Boolean(figure.ticks))),
+    ...strong.filter((line) => isNumber(line.best)).map(ring),
+    ...Object.values(panel.references || {}).map((value) => level(value, "reference")),
     cursor.node,
   );
   picture.addEventListener("pointermove", (event) => pointAt(event, picture, { figure, panel, frame, page }));
@@ -314,16 +341,22 @@ function chart(figure, panel, { page, cursors, peers, alone }) {
     tooltip.hide();
     page.cursors.forEach((one) => one.node.setAttribute("visibility", "hidden"));
   });
-  return panel.title ? html("div", { class: "sub-panel" }, ...panel.title.split("\n").map((text, at) => (at || !panel.title.includes("\n") ? quiet(text) : html("strong", {}, text))), picture) : picture;
+  if (!panel.title) return picture;
+  const [head, ...rest] = panel.title.split("\n");
+  const lines = rest.length ? [html("strong", {}, head), ...rest.map((text) => quiet(text))] : [quiet(head)];
+  return html("div", { class: "sub-panel" }, ...lines, picture);
 }
 
-const nearest = (steps, wanted) => steps.reduce((found, step) => (Math.abs(step - wanted) < Math.abs(found - wanted) ? step : found), steps[0]);
+function nearest(steps, wanted) {
+  return steps.reduce((best, step) => (Math.abs(step - wanted) < Math.abs(best - wanted) ? step : best), steps[0]);
+}
 
 /* The step nearest to the pointer, marked in every chart with that axis at once; the tooltip reads this one's values. */
 function pointAt(event, picture, { figure, panel, frame, page }) {
   const box = picture.getBoundingClientRect();
-  const x = ((event.clientX - box.left) / box.width) * frame.size.width;
-  const share = Math.min(1, Math.max(0, (x - frame.size.left) / (frame.size.width - frame.size.left - frame.size.right)));
+  const { width, left, right } = frame.size;
+  const x = ((event.clientX - box.left) / box.width) * width;
+  const share = Math.min(1, Math.max(0, (x - left) / (width - left - right)));
   const wanted = frame.from + share * (frame.to - frame.from);
   const step = frame.relative ? wanted : nearest(panel.lines.flatMap((line) => line.steps), wanted);
   for (const { node, frame: other } of page.cursors) {
@@ -337,32 +370,36 @@ function pointAt(event, picture, { figure, panel, frame, page }) {
 
 function readings(figure, panel, frame, step) {
   const read = (line) => {
-    const place = frame.relative ? Math.round(step * (line.steps.length - 1)) : line.steps.indexOf(nearest(line.steps, step));
+    const nearby = line.steps.indexOf(nearest(line.steps, step));
+    const place = frame.relative ? Math.round(step * (line.steps.length - 1)) : nearby;
     return { line, place, step: line.steps[place], value: line.value[place] };
   };
-  const beyond = (line) => !frame.relative && (step > line.steps.at(-1) || (frame.xlabel !== "step" && !line.steps.includes(step)));
-  const found = panel.lines.filter((line) => !beyond(line)).map(read).filter(({ value }) => isNumber(value)).sort((a, b) => b.value - a.value);
-  const named = ({ line, step: own }) => (frame.relative ? `${line.label} (layer ${own})` : own === step ? line.label : `${line.label} (step ${whole(own)})`);
-  const row = (one) =>
-    html(
-      "div",
-      { class: "reading" },
-      swatch(one.line.colour),
-      html("span", {}, named(one)),
-      html("strong", {}, number(one.value)),
-      quiet(one.line.low && !one.line.faint ? interval(one.line.low[one.place], one.line.high[one.place]) : "", "span"),
-    );
+  const beyond = ({ steps }) => step > steps.at(-1) || (frame.xlabel !== "step" && !steps.includes(step));
+  const there = panel.lines.filter((line) => frame.relative || !beyond(line)).map(read);
+  const found = there.filter(({ value }) => isNumber(value)).sort((a, b) => b.value - a.value);
+  const named = ({ line, step: own }) => {
+    if (frame.relative) return `${line.label} (layer ${own})`;
+    return own === step ? line.label : `${line.label} (step ${whole(own)})`;
+  };
+  const row = (one) => {
+    const { low, high, colour, faint } = one.line;
+    const ends = quiet(low && !faint ? interval(low[one.place], high[one.place]) : "", "span");
+    const value = html("strong", {}, number(one.value));
+    return html("div", { class: "reading" }, swatch(colour), html("span", {}, named(one)), value, ends);
+  };
   const strong = found.filter(({ line }) => !line.faint);
-  const floor = strong.map(({ line, place }) => (line.floor ? line.floor[place] : null)).concat([panel.floor]).find(isNumber);
-  const counts = strong.map(({ line, place }) => (Array.isArray(line.n) ? line.n[place] : 0)).filter((count) => count > 0);
+  const floor = strong.map(({ line, place }) => line.floor && line.floor[place]).concat([panel.floor]).find(isNumber);
+  const counts = strong.map(({ line, place }) => (Array.isArray(line.n) ? line.n[place] : 0)).filter(Boolean);
   const [few, many] = [Math.min(...counts), Math.max(...counts)].map(whole);
   const word = (figure.ticks || []).find(([at]) => at === step);
-  const where = word ? word[1] : frame.relative ? `${Math.round(step * 100)}% of the depth` : `${frame.xlabel} ${whole(step)}`;
+  const share = `${Math.round(step * 100)}% of the depth`;
+  const where = word ? word[1] : frame.relative ? share : `${frame.xlabel} ${whole(step)}`;
+  const title = panel.title ? panel.title.split("\n").at(-1) : figure.title;
   return [
-    html("div", { class: "card-rule" }, `${panel.title ? `${panel.title.split("\n").at(-1)}` : figure.title}, ${where}`),
+    html("div", { class: "card-rule" }, `${title}, ${where}`),
     ...shortest(strong.map(row)),
     isNumber(floor) ? quiet(`chance ${number(floor)}`) : null,
-    ...(panel.references || []).map(([name, value]) => quiet(`${name} ${number(value)}`)),
+    ...Object.entries(panel.references || {}).map(([name, value]) => quiet(`${name} ${number(value)}`)),
     ...shortest(found.filter(({ line }) => line.faint).map(row)),
     counts.length ? quiet(few === many ? `n = ${few}` : `n = ${few} to ${many}`) : null,
   ].filter(Boolean);
@@ -373,8 +410,9 @@ function shortest(found) {
 }
 
 function swatch(colour, open = false) {
-  const square = open ? svg("circle", { cx: 5, cy: 5, r: 3.6, fill: "#fff", stroke: colour, "stroke-width": 1.6 }) : svg("rect", { width: 10, height: 10, rx: 2, fill: colour });
-  return svg("svg", { width: 10, height: 10, "aria-hidden": "true" }, square);
+  const ring = { cx: 5, cy: 5, r: 3.6, fill: "#fff", stroke: colour, "stroke-width": 1.6 };
+  const shape = open ? svg("circle", ring) : svg("rect", { width: 10, height: 10, rx: 2, fill: colour });
+  return svg("svg", { width: 10, height: 10, "aria-hidden": "true" }, shape);
 }
 
 /* One grid at a time, chosen by menus: the run, the measure, and for a matrix the layer. */
@@ -385,84 +423,94 @@ function gridSection(root, section) {
     return;
   }
   const runs = [...new Set(figures.map((figure) => figure.run))];
-  const stage = html("div", { class: "grid-stage" });
-  const state = { run: runs[0], figure: figures[0], layer: null };
-  const show = () => stage.replaceChildren(gridFigure(state.figure, state.layer));
-  const layers = menu("Layer", [], (layer) => {
-    state.layer = Number(layer);
-    show();
-  });
+  const [stage, heading] = [html("div", { class: "grid-stage" }), html("h3")];
+  let [own, shown] = [[], figures[0]];
+  const show = (layer) => stage.replaceChildren(gridFigure(shown, Number(layer)));
+  const layers = menu("Layer", [], show);
   layers.select.id = `${section}-layer`;
-  const measures = menu("Show", [], (name) => choose(figures.find((figure) => figure.run === state.run && figure.name === name)));
-  const heading = html("h3");
+  const measures = menu("Show", [], (name) => choose(own.find((figure) => figure.name === name)));
   const pick = runMenu(runs, (place) => {
-    state.run = runs[place];
-    const own = figures.filter((figure) => figure.run === state.run);
-    choose(own.find((figure) => figure.name === state.figure.name) || own[0]);
+    const mine = figures.filter((figure) => figure.run === runs[place]);
+    choose(mine.find((figure) => figure.name === shown.name) || mine[0]);
   });
 
   function choose(figure) {
-    state.figure = figure;
-    const own = figures.filter((one) => one.run === state.run);
-    measures.select.replaceChildren(...(own.length > 1 ? own : []).map((one) => html("option", { value: one.name, selected: one === figure }, one.title)));
-    measures.node.hidden = own.length < 2;
-    heading.textContent = own.length < 2 ? figure.title : "";
-    if (figure.kind === "matrix") {
-      const steps = [...new Set(figure.panels[0].lines.flatMap((line) => line.steps))].sort((a, b) => a - b);
-      state.layer = Number(figure.chosen.Layer);
-      const text = (step) => (step === state.layer && figure.better !== "neither" ? `${step} (best)` : String(step));
-      layers.select.replaceChildren(...steps.map((step) => html("option", { value: step, selected: step === state.layer }, text(step))));
-    }
-    show();
+    own = figures.filter((one) => one.run === figure.run);
+    shown = figure;
+    const single = own.length < 2;
+    const option = (one) => html("option", { value: one.name, selected: one === figure }, one.title);
+    measures.select.replaceChildren(...(single ? [] : own.map(option)));
+    measures.node.hidden = single;
+    heading.textContent = single ? figure.title : "";
+    const best = Number(figure.chosen.Layer);
+    const text = (step) => (step === best && figure.better !== "neither" ? `${step} (best)` : String(step));
+    const entry = (step) => html("option", { value: step, selected: step === best }, text(step));
+    if (figure.kind === "matrix") layers.select.replaceChildren(...stepsOf(figure).map(entry));
+    show(best);
   }
-  root.append(heading, html("div", { class: "controls" }, pick && pick.node, measures.node, section === "matrix" ? layers.node : null), stage);
-  choose(state.figure);
+  const controls = [pick && pick.node, measures.node, section === "matrix" ? layers.node : null];
+  root.append(heading, html("div", { class: "controls" }, ...controls), stage);
+  choose(shown);
+}
+
+const stepsOf = (figure) => [...new Set(linesOf(figure).flatMap((line) => line.steps))].sort((a, b) => a - b);
+
+/* The numbers of one cell; empty where nothing was measured. */
+function cellOf(line, step, same) {
+  const at = line ? line.steps.indexOf(step) : -1;
+  if (at < 0) return { value: null, same };
+  const [value, low, high, floor] = ["value", "low", "high", "floor"].map((name) => line[name] && line[name][at]);
+  return { value, low, high, floor, members: line.members, n: Array.isArray(line.n) ? line.n[at] : line.n };
 }
 
 /* A grid of shaded cells: labels, values where there is room, and the key to the shades. */
 function gridFigure(figure, layer) {
   const [panel] = figure.panels;
   const matrix = figure.kind === "matrix";
-  const read = (line, step) => {
-    const at = line ? line.steps.indexOf(step) : -1;
-    const cell = (name) => (at >= 0 && line[name] ? line[name][at] : null);
-    return { value: cell("value"), low: cell("low"), high: cell("high"), floor: cell("floor"), members: line ? line.members : 0, n: line && Array.isArray(line.n) ? cell("n") : line ? line.n : 0 };
-  };
-  const steps = [...new Set(panel.lines.flatMap((line) => line.steps))].sort((a, b) => a - b);
+  const steps = stepsOf(figure);
   const names = (figure.ticks || []).map(([, text]) => text);
-  const at = (row, column) => panel.lines.find((line) => line.cell[0] === row && line.cell[1] === column);
+  const byCell = new Map(panel.lines.map((line) => [String(line.cell), line]));
   const [rows, columns] = matrix ? [names, names] : [panel.lines.map((line) => line.label), steps.map(whole)];
   const cells = matrix
-    ? names.map((row) => names.map((column) => ({ ...read(at(row, column), layer), same: row === column })))
-    : panel.lines.map((line) => steps.map((step) => read(line, step)));
+    ? names.map((row) => names.map((column) => cellOf(byCell.get(String([row, column])), layer, row === column)))
+    : panel.lines.map((line) => steps.map((step) => cellOf(line, step)));
   const values = cells.flat().map((cell) => cell.value).filter(isNumber);
   const [low, high] = shadeRange(Math.min(...values), Math.max(...values), figure.axis);
   const share = linear([low, high], figure.better === "lower" ? [1, 0.04] : [0.04, 1]);
   LETTERS.font = "14px sans-serif";
   const longest = (labels) => Math.max(...labels.map((label) => LETTERS.measureText(label).width));
-  const left = longest(rows) + 22;
   const slanted = matrix && columns.some((label) => label.length > 4);
-  const top = slanted ? 26 + longest(columns) * 0.72 : 34;
+  const [left, top] = [longest(rows) + 22, slanted ? 26 + longest(columns) * 0.72 : 34];
   const width = Math.min(matrix ? 74 : 92, (1080 - left) / columns.length);
   const height = matrix ? Math.min(44, Math.max(26, width * 0.7)) : 30;
-  const every = layerTicks(columns.length - 1, Math.floor((width * columns.length) / (figure.xlabel === "step" ? 64 : 30)));
-  const title = (row, column) => (matrix ? `${row} ${figure.xlabel ? "to" : "and"} ${column}, layer ${layer}` : `${row}, ${figure.xlabel} ${column}`);
-  const parts = [
-    svg("text", { class: "axis-name", x: left, y: 13 }, figure.xlabel || ""),
-    svg("text", { class: "axis-name", x: left - 12, y: top - 8, "text-anchor": "end" }, figure.ylabel || ""),
-    ...columns.map((label, place) => {
-      const x = left + (place + 0.5) * width;
-      if (slanted) return svg("text", { class: "grid-label", transform: `translate(${x - 4},${top - 8}) rotate(-45)` }, label);
-      return matrix || every.includes(place) ? svg("text", { class: "grid-label", x, y: top - 8, "text-anchor": "middle" }, label) : null;
-    }),
-    ...rows.flatMap((label, row) => [
-      svg("text", { class: "grid-label", x: left - 12, y: top + (row + 0.5) * height + 5, "text-anchor": "end" }, label),
-      ...cells[row].flatMap((cell, column) => gridCell(cell, { x: left + column * width, y: top + row * height, width, height, share, title: title(label, columns[column]) })),
-    ]),
-  ];
+  const room = figure.xlabel === "step" ? 64 : 30;
+  const every = layerTicks(columns.length - 1, Math.floor((width * columns.length) / room));
+  const pair = (row, column) => `${row} ${figure.xlabel ? "to" : "and"} ${column}, layer ${layer}`;
+  const title = (row, column) => (matrix ? pair(row, column) : `${row}, ${figure.xlabel} ${column}`);
+  const label = (attributes, text) => svg("text", { class: "grid-label", ...attributes }, text);
+  const head = (text, place) => {
+    const x = left + (place + 0.5) * width;
+    if (slanted) return label({ transform: `translate(${x - 4},${top - 8}) rotate(-45)` }, text);
+    return matrix || every.includes(place) ? label({ x, y: top - 8, "text-anchor": "middle" }, text) : null;
+  };
+  const row = (text, at) => {
+    const y = top + at * height;
+    const box = (column) => ({ x: left + column * width, y, width, height, share, title: title(text, columns[column]) });
+    const name = label({ x: left - 12, y: y + height / 2 + 5, "text-anchor": "end" }, text);
+    return [name, ...cells[at].flatMap((cell, column) => gridCell(cell, box(column)))];
+  };
   const full = { width: left + width * columns.length + 80, height: top + height * rows.length + 8 };
-  const look = { class: "grid-figure", viewBox: `0 0 ${full.width} ${full.height}`, width: full.width, role: "img", "aria-label": figure.title };
-  return html("div", {}, html("div", { class: "grid-box" }, svg("svg", look, ...parts), shadeKey(low, high, figure.better)), quiet(panel.note || "", "p"));
+  const view = { viewBox: `0 0 ${full.width} ${full.height}`, width: full.width };
+  const picture = svg(
+    "svg",
+    { class: "grid-figure", ...view, role: "img", "aria-label": figure.title },
+    svg("text", { class: "axis-name", x: left, y: 13 }, figure.xlabel),
+    svg("text", { class: "axis-name", x: left - 12, y: top - 8, "text-anchor": "end" }, figure.ylabel),
+    ...columns.map(head),
+    ...rows.flatMap(row),
+  );
+  const box = html("div", { class: "grid-box" }, picture, shadeKey(low, high, figure.better));
+  return html("div", {}, box, quiet(panel.note || "", "p"));
 }
 
 /* A tenth of the measure's own range at least, so that a hair's breadth does not look like a gulf; nothing below it. */
@@ -484,16 +532,20 @@ function gridCell(cell, { x, y, width, height, share, title }) {
     cell.n ? quiet(counted) : "",
   ];
   const onpointermove = (event) => tooltip.show(card(), event.clientX, event.clientY);
-  const node = svg("rect", { ...box, class: "cell", fill: look.colour, onpointermove, onpointerleave: () => tooltip.hide() });
+  const acts = { onpointermove, onpointerleave: () => tooltip.hide() };
+  const node = svg("rect", { ...box, class: "cell", fill: look.colour, ...acts });
   if (width < 44) return [node];
-  const place = { x: x + width / 2, y: y + height / 2 + 4.5, "text-anchor": "middle", fill: look.dark ? "#ffffff" : "#1f2a33" };
-  return [node, svg("text", { class: "cell-text", ...place }, cell.value.toFixed(2))];
+  const middle = { x: x + width / 2, y: y + height / 2 + 4.5, "text-anchor": "middle" };
+  const fill = look.dark ? "#ffffff" : "#1f2a33";
+  return [node, svg("text", { class: "cell-text", ...middle, fill }, cell.value.toFixed(2))];
 }
 
 function shadeKey(low, high, better) {
-  const steps = Array.from({ length: 24 }, (_, at) => at / 23);
-  const colour = (share) => shade(better === "lower" ? 1 - share : share).colour;
-  const bar = svg("svg", { width: 192, height: 12, "aria-hidden": "true" }, ...steps.map((share, at) => svg("rect", { x: at * 8, width: 8.5, height: 12, fill: colour(share) })));
+  const block = (_, at) => {
+    const share = better === "lower" ? 1 - at / 23 : at / 23;
+    return svg("rect", { x: at * 8, width: 8.5, height: 12, fill: shade(share).colour });
+  };
+  const bar = svg("svg", { width: 192, height: 12, "aria-hidden": "true" }, ...Array.from({ length: 24 }, block));
   const words = better === "neither" ? null : quiet("darker is better", "span");
   return html("div", { class: "shade-key" }, html("span", {}, number(low)), bar, html("span", {}, number(high)), words);
 }

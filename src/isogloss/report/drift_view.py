@@ -75,7 +75,7 @@ def _is_legacy(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def verdict(run: RunFolder) -> list[str]:
-    """Sentences on a drift run: both perplexities by plan, crossing and balance, the test, layers, retrieval, defects."""
+    """Sentences on both perplexities by plan, crossing and balance, the test, layers, retrieval, and defects."""
     trainings = complete(with_trainings(run.rows))
     perplexity = trainings[(trainings["measure"] == "perplexity") & trainings["step"].notna()]
     tuned = perplexity[(perplexity["data"] == HELD) & (perplexity["unit"] == "token")]

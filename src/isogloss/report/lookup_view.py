@@ -310,8 +310,8 @@ def _alike_sentence(alike: Likeness, *, several: bool) -> Iterator[str]:
     head = f"{alike.title}: " if several else ""
     end = "" if last is best else f"; at layer {int(last['layer'])}, the last read, {value_of(last)}"
     yield (
-        f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA {value_of(best)}, where "
-        f"chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, {TEXTS[alike.text]})."
+        f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA {value_of(best)}, "
+        f"where chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, {TEXTS[alike.text]})."
     )
 
 
@@ -323,8 +323,8 @@ def _alike_table(alike: Likeness) -> Table:
         lines.append([f"layer {layer}", *(text for pair in shown for text in pair)])
     heads = [head for form in alike.forms for head in (FORM_TITLES[form], "chance")]
     note = (
-        f"{alike.models}; {alike.data}, n = {alike.n:,}. Brackets hold 95% intervals: one block of sentences is left out "
-        "at a time. Chance is what shuffled pairs give."
+        f"{alike.models}; {alike.data}, n = {alike.n:,}. Brackets hold 95% intervals: one block of sentences is left "
+        "out at a time. Chance is what shuffled pairs give."
     )
     return Table(f"CKA, {alike.title}, {TEXTS[alike.text]}", ["", *heads], lines, [note])
 

@@ -303,7 +303,7 @@ def _matrix(run: RunFolder, measure: str, method: str, parts: Sequence[Curve], *
             groups.setdefault((part.target, part.source), []).append(part)
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
     lines = [
-        line_of(average(group), _pair_name(group[0]), cell=(run.names[source], run.names[target]))
+        line_of(average(group), "", cell=(run.names[source], run.names[target]))
         for (source, target), group in groups.items()
     ]
     reading = "Row: the language searched from; column: the language searched in."

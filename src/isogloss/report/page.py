@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib import metadata
 from importlib.util import find_spec
 from math import isfinite
@@ -23,7 +23,7 @@ from isogloss.figure import Figure, Line, Panel
 from isogloss.progress import Progress, silent
 from isogloss.recipes.steps.wordmap import draw_later
 from isogloss.report import word_map
-from isogloss.report.curves import alike, best_layer, central_language
+from isogloss.report.curves import Curve, alike, best_layer, central_language
 from isogloss.report.draw_matplotlib import drawing, ink_of, write_figure
 from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.map_view import NOT_DRAWN, lead_curve
@@ -38,6 +38,7 @@ SCRIPTS = ("page", "charts", "word_map", "table")
 MOST_NAMED = 12
 LONG_VALUE = 40
 MOST_ROWS = 12_000
+NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 Numbers = dict[tuple[int, ...], int]
 """Which curve of the page holds the numbers of a line, by the identity of its sequences."""
@@ -73,10 +74,10 @@ SECTIONS = (
         "word-map",
         "Word map",
         "Words, layer by layer",
-        "Each point is a word; a thin line joins it to its translation. Move the slider (or press ← and →) and watch the "
-        "languages drift together and apart. Near means alike; the directions themselves mean nothing, and each layer "
-        "is turned and scaled, never bent, to lie as near as it can to the one before. Words far outside the rest are "
-        "drawn at the edge.",
+        "Each point is a word; a thin line joins it to its translation. Move the slider (or press ← and →) and watch "
+        "the languages drift together and apart. Near means alike; the directions themselves mean nothing, and each "
+        "layer is turned and scaled, never bent, to lie as near as it can to the one before. Words far outside the "
+        "rest are drawn at the edge.",
     ),
     Section(
         "curves",
@@ -327,15 +328,11 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     steps = list(dict.fromkeys(curve["steps"] for curve in curves))
     order = {positions: index for index, positions in enumerate(steps)}
     depth = {} if run.depth is None else {"depth": run.depth}
-    guide = None if lead is None or points is None else {
-        "name": measure_name(lead), "layers": lead.at, "value": _compact(lead.value), "high": _compact(lead.high),
-        "members": lead.members, "best": best_layer(lead), "alike": alike(lead),
-    }  # fmt: skip
     return {
         "name": run.name,
         **depth,
         "centre": run.centre,
-        "lead": guide,
+        "lead": None if lead is None else _guide(lead),
         "figures": drawn,
         "steps": steps,
         "curves": [{**curve, "steps": order[curve["steps"]]} for curve in curves],
@@ -344,78 +341,47 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     }
 
 
+def _guide(lead: Curve) -> dict[str, Any]:
+    """The curve above the slider of the word map."""
+    numbers = {"layers": lead.at, "value": _compact(lead.value), "high": _compact(lead.high), "members": lead.members}
+    return {"name": measure_name(lead), **numbers, "best": best_layer(lead), "alike": alike(lead)}
+
+
 def _figure_payload(figure: Figure, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
-    """A figure as the page draws it; what is empty is left out."""
-    about = {
-        "name": figure.name,
-        "title": figure.title,
-        "section": figure.section,
-        "kind": figure.kind,
-        "words": figure.explanation,
-        "caption": figure.caption if not figure.explanation and figure.kind == "curves" else "",
-        "better": figure.better,
-        "axis": figure.axis,
-        "log": figure.log,
-        "xlabel": figure.xlabel,
-        "ylabel": figure.ylabel,
-        "ticks": [[at, text] for at, text in figure.ticks.items()],
-        "chosen": dict(figure.chosen),
-        "columns": figure.columns,
-        "shared": figure.shared,
-        "reach": figure.reach,
-    }
-    panels = [_panel_payload(panel, numbers, curves) for panel in figure.panels]
-    return {**_filled(about), "panels": panels}
+    """A figure as the page draws it: what differs from the defaults of its record, and its panels."""
+    panels = []
+    for panel in figure.panels:
+        orders = {dots: [line for line in panel.lines if line.dots == dots] for dots in (True, False)}
+        inks = {id(line): ink_of(line, index) for group in orders.values() for index, line in enumerate(group)}
+        lines = [_line_payload(line, inks[id(line)], numbers, curves) for line in panel.lines]
+        panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
+    explained = figure.explanation or figure.kind != "curves"
+    return {**_differing(figure, leave=("panels", "page_only", "caption" if explained else "")), "panels": panels}
 
 
-def _panel_payload(panel: Panel, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
-    orders = {True: 0, False: 0}
-    lines = []
-    for line in panel.lines:
-        lines.append(_line_payload(line, orders[line.dots], numbers, curves))
-        orders[line.dots] += 1
-    about = {
-        "title": panel.title,
-        "marks": list(panel.marks),
-        "floor": panel.floor,
-        "references": [[name, float(f"{value:.5g}")] for name, value in panel.references.items()],
-        "choice": dict(panel.choice),
-        "note": panel.note,
-        "log": panel.log,
-        "xlabel": panel.xlabel,
-    }
-    return {**_filled(about), "lines": lines}
-
-
-def _line_payload(line: Line, order: int, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
+def _line_payload(line: Line, ink: str, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
     """The look of a line, and the index of its numbers, which lines of several panels may share."""
     key = tuple(id(values) for values in (line.steps, line.value, line.low, line.high, line.floor))
     if key not in numbers:
         numbers[key] = len(curves)
         lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
         known = {name: values for name, values in lists.items() if any(value is not None for value in values)}
-        counts = line.n if isinstance(line.n, int) else list(line.n) if any(line.n) else 0
         steps = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
-        more = _filled({"n": counts, "members": line.members if line.members > 1 else 0})
-        curves.append({"steps": steps, "value": _compact(line.value), **known, **more})
-    look = {
-        "label": line.label if line.cell is None else "",
-        "colour": ink_of(line, order) if line.cell is None else "",
-        "dash": line.dash,
-        "thick": line.thick,
-        "faint": line.faint,
-        "flat": not line.band,
-        "dots": line.dots,
-        "code": line.code,
-        "cell": line.cell,
-    }
-    best = {} if line.best is None else {"best": line.best}
-    return {"c": numbers[key], **_filled(look), **best}
+        about = {"n": line.n, "members": line.members}
+        curves.append({"steps": steps, "value": _compact(line.value), **known, **about})
+    look = _differing(line, leave=(*NUMERIC, "hue", "colour"))
+    return {"c": numbers[key], **look, **({"colour": ink} if line.cell is None else {})}
 
 
-def _filled(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries that say something: no empty texts, lists, records, no False, no None; a floor of 0 counts."""
-    return {name: value for name, value in values.items() if value or (name == "floor" and value is not None)}
+def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
+    """The fields of a record that differ from their defaults."""
+    said = {}
+    for entry in fields(record):
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        value = getattr(record, entry.name)
+        if entry.name not in leave and value != default and value != "":
+            said[entry.name] = value
+    return said
 
 
 def _compact(values: Sequence[float]) -> list[float | None]:

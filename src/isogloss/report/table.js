@@ -21,33 +21,17 @@ function rowTable(root) {
     state.layer = value;
     filter();
   });
-  const words = html("input", {
-    type: "search",
-    id: "row-filter",
-    placeholder: "filter, such as: nl csls",
-    "aria-label": "filter rows",
-    oninput: () => {
-      state.words = words.value.toLocaleLowerCase();
-      filter();
-    },
-  });
+  const search = () => {
+    state.words = words.value.toLocaleLowerCase();
+    filter();
+  };
+  const field = { type: "search", placeholder: "filter, such as: nl csls", "aria-label": "filter rows" };
+  const words = html("input", { id: "row-filter", ...field, oninput: search });
   const pager = html("div", { class: "pager" });
-  root.append(
-    html(
-      "div",
-      { class: "controls" },
-      runs && runs.node,
-      measures.node,
-      layers.node,
-      words,
-      html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV"),
-      count,
-    ),
-    same,
-    html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body)),
-    pager,
-    note,
-  );
+  const save = html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV");
+  const controls = [runs && runs.node, measures.node, layers.node, words, save, count];
+  const box = html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body));
+  root.append(html("div", { class: "controls" }, ...controls), same, box, pager, note);
 
   const table = () => DATA.runs[state.run].table;
   const cell = (column, row) => (column.numbers ? column.numbers[row] : column.texts[column.codes[row]]);
@@ -55,44 +39,26 @@ function rowTable(root) {
 
   function start() {
     Object.assign(state, { measure: "", layer: "", column: null, page: 0 });
-    const choices = (select, every, values) =>
-      select.replaceChildren(
-        html("option", { value: "" }, every),
-        ...values.map((value) => html("option", { value }, String(value))),
-      );
-    choices(measures.select, "all", named("measure") ? named("measure").texts : []);
-    const known = named("layer")
-      ? [...new Set(named("layer").numbers.filter((value) => value !== null))].sort((a, b) => a - b)
-      : [];
-    choices(layers.select, "all", known);
-    for (const column of table().columns)
-      column.whole =
-        Boolean(column.numbers) && column.numbers.every((value) => value === null || Number.isInteger(value));
-    const fixed = table().columns.filter((column) =>
-      table().length > 1 && column.texts ? column.texts.length === 1 : new Set(column.numbers).size === 1,
-    );
-    state.shown = table().columns.filter((column) => !fixed.includes(column));
-    same.replaceChildren(
-      fixed.length ? `In every row: ${fixed.map((column) => `${column.name} ${cell(column, 0)}`).join(", ")}.` : "",
-    );
-    head.replaceChildren(
-      ...state.shown.map((column) =>
-        html(
-          "th",
-          { scope: "col", class: column.numbers ? "numeric" : null },
-          html("button", { type: "button", "data-column": column.name, onclick: () => sortBy(column) }, column.name),
-        ),
-      ),
-    );
-    const { total, length, left_out: leftOut } = table();
-    note.replaceChildren(
-      length < total
-        ? `Here are ${length.toLocaleString("en")} of ${total.toLocaleString("en")} rows, to keep the page light; `
-        : "",
-      length < total ? `left out: ${leftOut.join(", ")}. ` : "",
-      "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.",
-    );
+    const { columns, total, length, left_out: leftOut } = table();
+    const options = (values) => ["", ...values].map((value) => html("option", { value }, value === "" ? "all" : String(value)));
+    const known = new Set(named("layer") ? named("layer").numbers.filter(isNumber) : []);
+    measures.select.replaceChildren(...options(named("measure") ? named("measure").texts : []));
+    layers.select.replaceChildren(...options([...known].sort((a, b) => a - b)));
+    for (const column of columns)
+      column.whole = Boolean(column.numbers) && column.numbers.every((value) => value === null || Number.isInteger(value));
+    const alike = (column) => (length > 1 && column.texts ? column.texts.length === 1 : new Set(column.numbers).size === 1);
+    const fixed = columns.filter(alike).map((column) => `${column.name} ${cell(column, 0)}`);
+    state.shown = columns.filter((column) => !alike(column));
+    same.replaceChildren(fixed.length ? `In every row: ${fixed.join(", ")}.` : "");
+    head.replaceChildren(...state.shown.map(heading));
+    const left = `Here are ${whole(length)} of ${whole(total)} rows, to keep the page light; left out: ${leftOut.join(", ")}. `;
+    note.replaceChildren(length < total ? left : "", "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.");
     filter();
+  }
+
+  function heading(column) {
+    const about = { type: "button", "data-column": column.name, onclick: () => sortBy(column) };
+    return html("th", { scope: "col", class: column.numbers ? "numeric" : null }, html("button", about, column.name));
   }
 
   function filter() {
@@ -137,23 +103,10 @@ function rowTable(root) {
       button.parentNode.setAttribute("aria-sort", turned);
     }
     const from = state.page * PAGE;
-    body.replaceChildren(
-      ...state.rows.slice(from, from + PAGE).map((row) =>
-        html(
-          "tr",
-          {},
-          ...state.shown.map((column) => {
-            const value = cell(column, row);
-            return html(
-              "td",
-              { class: column.numbers ? "numeric" : null },
-              value === null ? "" : column.numbers && !column.whole ? number(value) : String(value),
-            );
-          }),
-        ),
-      ),
-    );
-    count.textContent = `${state.rows.length.toLocaleString("en")} rows`;
+    const text = (column, value) => (value === null ? "" : column.numbers && !column.whole ? number(value) : String(value));
+    const shown = (row) => (column) => html("td", { class: column.numbers ? "numeric" : null }, text(column, cell(column, row)));
+    body.replaceChildren(...state.rows.slice(from, from + PAGE).map((row) => html("tr", {}, ...state.shown.map(shown(row)))));
+    count.textContent = `${whole(state.rows.length)} rows`;
     const pages = Math.max(1, Math.ceil(state.rows.length / PAGE));
     const turn = (by) => {
       state.page = Math.min(pages - 1, Math.max(0, state.page + by));
@@ -161,19 +114,17 @@ function rowTable(root) {
     };
     pager.replaceChildren(
       html("button", { type: "button", disabled: state.page === 0, onclick: () => turn(-1) }, "‹ back"),
-      html("span", {}, `page ${state.page + 1} of ${pages.toLocaleString("en")}`),
+      html("span", {}, `page ${state.page + 1} of ${whole(pages)}`),
       html("button", { type: "button", disabled: state.page >= pages - 1, onclick: () => turn(1) }, "on ›"),
     );
   }
 
   function csv() {
     const { columns } = table();
-    const quote = (value) =>
-      value === null ? "" : /[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
-    const lines = [
-      columns.map((column) => column.name),
-      ...state.rows.map((row) => columns.map((column) => cell(column, row))),
-    ];
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const quote = (value) => (value === null ? "" : quoted(String(value)));
+    const rows = state.rows.map((row) => columns.map((column) => cell(column, row)));
+    const lines = [columns.map((column) => column.name), ...rows];
     return `${lines.map((line) => line.map(quote).join(",")).join("\n")}\n`;
   }
 

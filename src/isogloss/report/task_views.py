@@ -30,8 +30,8 @@ FEW_SETS = 2  # test sets that have room for their intervals
 STITCHED, HOME = "stitched", "in the source language"
 SCORES_TITLE = "Scores, by plan and language"
 SCORES_LEDE = (
-    "Of the models that the source's development set chose. Every plan and seed, and what an oracle would choose, is in "
-    "the rows."
+    "Of the models that the source's development set chose. Every plan and seed, and what an oracle would choose, is "
+    "in the rows."
 )
 STITCH_TITLE = "Scores by layer, stitched"
 STITCH_LEDE = (
@@ -432,8 +432,8 @@ def _stitch_sentences(stitching: Stitching) -> list[str]:
     floor = float(stitching.curves[STITCHED][best]["floor"])
     chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
     first = (
-        f"{names[stitching.target]} ({stitching.data}), {stitching.task}: stitched, {score} is highest at layer {best}: "
-        f"{stitching.cell(STITCHED, best)}{chance}; in {names[stitching.source]} the same model has "
+        f"{names[stitching.target]} ({stitching.data}), {stitching.task}: stitched, {score} is highest at layer "
+        f"{best}: {stitching.cell(STITCHED, best)}{chance}; in {names[stitching.source]} the same model has "
         f"{stitching.cell(HOME, best)}."
     )
     others = [way for way in stitching.curves if way not in (HOME, STITCHED)]

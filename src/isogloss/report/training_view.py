@@ -300,7 +300,7 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
 
 
 def figures(run: RunFolder) -> list[Figure]:
-    """A chart for each measure and kind, grids of what is taken by layer, and a map's figures of rows without a step."""
+    """A chart for each measure and kind, grids of layer by step, and a map's figures of rows without a step."""
     return step_figures(run, panels(run.trained)) + map_view.figures(run)
 
 
@@ -342,17 +342,14 @@ def _charts(run: RunFolder, group: Sequence[StepPanel], name: str, *, flat: bool
     )
     rows = [(panel, own) for panel, own in zip(group, lines, strict=True) if panel.unit == first.unit and layered]
     rows.sort(key=lambda pair: -(pair[0].layer or 0))
-    codes = [""] if any(panel.lead for panel, _ in rows) else list(dict.fromkeys(
-        line.code for panel, _ in rows if panel.by_training for line in panel.lines
-    ))  # fmt: skip
+    trainings = dict.fromkeys(line.code for panel, _ in rows if panel.by_training for line in panel.lines)
+    codes = [""] if any(panel.lead for panel, _ in rows) else list(trainings)
     for code in codes if len(rows) > 1 else ():
-        cells = [
-            (panel, next((line for line in own if line.code == code or (not code and line.thick)), None))
-            for panel, own in rows
-        ]
-        shades = [replace(line, label=f"layer {panel.layer}") for panel, line in cells if line is not None]
-        count = shades[0].n[-1] if isinstance(shades[0].n, tuple) else 0
-        over = f"Average over {shades[0].members} curves, n = {count:,}." if count and shades[0].members > 1 else ""
+        cells = (
+            (panel.layer, line) for panel, own in rows for line in own if (line.code == code if code else line.thick)
+        )
+        shades = [replace(line, label=f"layer {layer}") for layer, line in cells]
+        over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
         yield Figure(
             f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
             f"{first.title}{f', {code}' if code else ''}",
