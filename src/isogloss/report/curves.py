@@ -10,12 +10,13 @@ curves of several seeds become one, their mean with a t interval over seeds; alo
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, isnan, nan
+from math import inf, isinf, isnan, nan
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from isogloss.figure import Line
 from isogloss.measures.curves import Band, band
 from isogloss.measures.registry import MEASURES
 from isogloss.report.meanings import describe
@@ -129,7 +130,8 @@ def curves(
 
 
 def _curve(identity: dict[str, Any], group: Readings, along: str) -> Curve:
-    measure, names = str(identity["measure"]), {name: str(identity[name]) for name in NAMES}
+    measure = str(identity["measure"])
+    names: dict[str, Any] = {name: str(identity[name]) for name in NAMES}
     seeds = sorted(seed for seed in group if seed is not None)
     if along == "step" and len(seeds) > 1:
         return _mean_over_seeds(group, measure, seeds, names)
@@ -141,7 +143,7 @@ def _curve(identity: dict[str, Any], group: Readings, along: str) -> Curve:
     return Curve(measure, tuple(at for at, _ in readings), n=counts, most=max(counts), **columns, **names)
 
 
-def _mean_over_seeds(group: Readings, measure: str, seeds: Sequence[int], names: dict[str, str]) -> Curve:
+def _mean_over_seeds(group: Readings, measure: str, seeds: Sequence[int], names: dict[str, Any]) -> Curve:
     """The mean over seeds at each step that all were read at, and its interval; `n` the fewest items of a seed.
 
     Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
@@ -180,7 +182,9 @@ def average(parts: Sequence[Curve]) -> Curve:
         name: tuple(np.mean([getattr(part, name) for part in whole], axis=0, dtype="float64").tolist())
         for name in BOUNDS
     }
-    names = {name: _shared([getattr(part, name) for part in whole]) for name in (*NAMES, "seed")}
+    for name in (*NAMES, "seed"):
+        shared = {getattr(part, name) for part in whole}
+        means[name] = shared.pop() if len(shared) == 1 else ""
     counted = [part.n for part in whole if any(part.n)]
     return Curve(
         whole[0].measure,
@@ -190,12 +194,7 @@ def average(parts: Sequence[Curve]) -> Curve:
         members=len(whole),
         seeds=max(part.seeds for part in whole),
         **means,
-        **names,
     )
-
-
-def _shared(names: Sequence[str]) -> str:
-    return names[0] if len(set(names)) == 1 else ""
 
 
 def overall(rows: pd.DataFrame, measure: str, method: str | None = None) -> Curve | None:
@@ -305,3 +304,14 @@ def thin(curve: Curve, *, most: int) -> Curve:
         name: tuple(getattr(curve, name)[place] for place in places) for name in ("at", "n", *BOUNDS)
     }
     return replace(curve, **lists)
+
+
+def line_of(curve: Curve, label: str, **look: Any) -> Line:
+    """A curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
+    lists = {name: getattr(curve, name) for name in BOUNDS}
+    finite = {
+        name: values if not any(map(isinf, values)) else tuple(nan if isinf(x) else x for x in values)
+        for name, values in lists.items()
+    }
+    known = {name: values for name, values in finite.items() if name == "value" or not all(map(isnan, values))}
+    return Line(label, curve.at, **{"n": min(curve.n, default=0), "members": curve.members, **known, **look})

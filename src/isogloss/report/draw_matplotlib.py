@@ -132,7 +132,8 @@ def write_figure(figure: Figure, out: Path) -> list[Path]:
     """
     sheet = _draw_curves(figure) if figure.kind == "curves" else _draw_grid(figure)
     layer = figure.chosen.get("Layer")
-    title = figure.title + (f" at layer {layer}" if layer else " by layer" if figure.xlabel == "layer" else "")
+    along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
+    title = f"{figure.title} at layer {layer}" if layer else f"{figure.title} {along}".strip()
     lower = " (lower is better)" if figure.better == "lower" else ""
     sheet.suptitle(printable(title + lower), x=0.01, ha="left", fontsize=13, fontweight="bold")
     caption(sheet, printable(figure.caption))
@@ -161,8 +162,7 @@ def _draw_curves(figure: Figure) -> "Drawing":
         for index in sorted(range(count), key=lambda index: -len(labels[index])):
             for mark, name in zip(*places[index].get_legend_handles_labels(), strict=True):
                 handles.setdefault(name, mark)
-        where = "outside upper left" if figure.shared else "outside right upper"
-        sheet.legend(handles.values(), handles.keys(), loc=where, fontsize=8.5, ncols=3 if figure.shared else 1)
+        sheet.legend(list(handles.values()), list(handles), loc="outside right upper", fontsize=8.5)
     for axes in places[count:]:
         axes.set_visible(False)
     for line in range(rows):

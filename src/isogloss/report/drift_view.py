@@ -17,7 +17,7 @@ from isogloss.figure import Figure, Line, Panel
 from isogloss.recipes.drift import drift_job
 from isogloss.recipes.steps.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import map_view, training_view
-from isogloss.report.curves import Curve, apart, average, curves, over_seeds
+from isogloss.report.curves import Curve, apart, average, curves, line_of, over_seeds
 from isogloss.report.folder import OTHERS, RunFolder
 from isogloss.report.style import DARK, file_name, language_name, printable
 from isogloss.report.training_view import HELD, TEST, complete, with_trainings
@@ -265,7 +265,7 @@ def unfinished(run: RunFolder) -> list[str]:
         (plan, seed): int(group["step"].max())
         for (plan, seed), group in perplexity.groupby(["training", "seed"], sort=False)
     }
-    planned = _planned(run) or list(begun)
+    planned = _planned(run) or [(str(plan), int(str(seed))) for plan, seed in begun]
     sentences = [f"This run is not finished: {len(done)} of {len(planned)} trainings are done."]
     for (plan, seed), step in begun.items():
         if (plan, seed) in done:
@@ -410,7 +410,7 @@ def _defect_lines(rows: pd.DataFrame, to: str, label: str, ink: str, dash: int) 
     for name, side in ((language, tuned), ("other languages", others)):
         if not side.empty:
             curve = curves(side, along="step")[0]
-            panels[f"perplexity per token, {name}"] = [_defect_line(curve.at, curve, label, ink, dash)]
+            panels[f"perplexity per token, {name}"] = [line_of(curve, label, colour=ink, dash=dash)]
     steps, values = (tuple(float(value) for value in tests[name]) for name in ("step", "value"))
     dots = Line("test of the model that is kept", steps, values, dots=True, colour=ink)
     panels[f"perplexity per token, {language}"] += [dots] if steps else []
@@ -422,7 +422,3 @@ def _defect_lines(rows: pd.DataFrame, to: str, label: str, ink: str, dash: int) 
         line = Line(label, tuple(layers), value, low, high, colour=ink, dash=dash)
         panels[f"L2 to {'the start' if to == START else printable(to)}, by layer"] = [line]
     return panels
-
-
-def _defect_line(at: Sequence[int], curve: Curve, label: str, ink: str, dash: int) -> Line:
-    return Line(label, at, curve.value, curve.low, curve.high, colour=ink, dash=dash)

@@ -126,8 +126,8 @@ def facts(run: RunFolder) -> list[Fact]:
         return []
     best = max(bests, key=lambda row: float(row["value"]))
     name = "CKA" if best["measure"] == "cka" else "P@1"
-    layer = [] if pd.isna(best["layer"]) else [("best layer", str(int(best["layer"])), "")]
-    return [*layer, (name, number(best["value"]), ""), ("by chance", number(best["floor"]), "")]
+    layers: list[Fact] = [] if pd.isna(best["layer"]) else [("best layer", str(int(best["layer"])), "")]
+    return [*layers, (name, number(best["value"]), ""), ("by chance", number(best["floor"]), "")]
 
 
 def heading(run: RunFolder) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isnan
-from typing import Any
 
 import pandas as pd
 
@@ -23,6 +22,7 @@ from isogloss.report.curves import (
     by_partner,
     curves,
     leading,
+    line_of,
     overall,
     pairs_repeat,
 )
@@ -174,7 +174,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     )
 
 
-def _pairs(groups: dict) -> list[tuple[str, str, str]]:
+def _pairs(groups: Groups) -> list[tuple[str, str, str]]:
     """Every direction that some curve has, once; CKA has none of its own."""
     parts = (part for (measure, _), pair in groups.items() if measure != "cka" for part in pair if part.target)
     return list(dict.fromkeys((part.source, part.target, part.data) for part in parts))
@@ -209,13 +209,6 @@ def _line(run: RunFolder, curve: Curve, methods: Sequence[str], *, single: bool)
         label, code, ink = run.names[curve.source], curve.source, member_colour(run.languages, curve.source)
     best = best_layer(curve) if about.better in ("higher", "lower") else None
     return line_of(curve, label, colour=ink, dash=dash, best=best, code=code)
-
-
-def line_of(curve: Curve, label: str, **look: Any) -> Line:
-    """A curve as a line of a figure."""
-    known = {name: getattr(curve, name) for name in ("low", "high", "floor")}
-    bounds = {name: values for name, values in known.items() if not all(map(isnan, values))}
-    return Line(label, curve.at, curve.value, n=min(curve.n, default=0), members=curve.members, **bounds, **look)
 
 
 def _faint_lines(run: RunFolder, parts: Sequence[Curve]) -> list[Line]:

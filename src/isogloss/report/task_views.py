@@ -243,7 +243,7 @@ def _cell(rows: pd.DataFrame, plan: str, target: str, data: str, *, interval: bo
     chosen = rows[(rows["training"] == plan) & (rows["target"] == target) & (rows["data"] == data)]
     if chosen.empty or isnan(chosen.iloc[0]["value"]):
         return NOTHING
-    row = chosen.iloc[0]
+    row = records(chosen)[0]
     return value_of(row) if interval else number(row["value"])
 
 
@@ -292,7 +292,7 @@ def _plan_line(
 ) -> Line:
     target, data = pair
     own = rows[(rows["target"] == target) & (rows["data"] == data)].drop_duplicates("training").set_index("training")
-    value, low, high = (own[name].reindex(plans).to_numpy(float).tolist() for name in ("value", "low", "high"))
+    value, low, high = (own[name].reindex(list(plans)).to_numpy(float).tolist() for name in ("value", "low", "high"))
     targets = [code for code, _ in sets]
     label = {OTHERS: "mean of the others", source: f"{run.names.get(source, source)}, trained in"}.get(target)
     label = (label or run.names.get(target, target)) + (f" ({data})" if targets.count(target) > 1 else "")

@@ -8,10 +8,9 @@ run (plans, conditions or settings), each is a line; their seeds are a band. Pre
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, isnan
+from math import isnan
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isogloss.figure import Figure, Line, Panel
@@ -27,6 +26,7 @@ from isogloss.report.curves import (
     central_language,
     curves,
     leading,
+    line_of,
     thin,
 )
 from isogloss.report.folder import OTHERS, POOLED, RunFolder
@@ -375,24 +375,17 @@ def _unit(panel: StepPanel) -> str:
 def _line(run: RunFolder, panel: StepPanel, line: StepLine) -> Line:
     curve = thin(line.curve, most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
     ink, dash = line_look(panel, line, run.languages)
-    lists = {
-        name: tuple(x if isfinite(x) else np.nan for x in getattr(curve, name)) for name in ("low", "high", "floor")
-    }
-    if not line.leads:
-        lists["floor"] = ()  # chance is drawn once, with the leading line
-    return Line(
+    drawn = line_of(
+        curve,
         line_name(line, run.names, pooled=pooled_name(panel)),
-        curve.at,
-        tuple(x if isfinite(x) else np.nan for x in curve.value),
-        **{name: values for name, values in lists.items() if not all(map(isnan, values))},
         n=curve.n,
-        members=curve.members,
         colour=ink,
         dash=dash,
         thick=line.leads,
         band=line.leads or panel.layer is None or panel.by_training,
         code=line.code,
     )
+    return drawn if line.leads else replace(drawn, floor=())  # chance is drawn once, with the leading line
 
 
 def line_name(line: StepLine, names: Mapping[str, str], *, pooled: str) -> str:
