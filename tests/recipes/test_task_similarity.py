@@ -165,7 +165,7 @@ def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
         line.label: line for line in similarity_lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])
     }
     assert list(lines) == ["untuned", *PLANS.split(",")]
-    mine = of(table, measure="cka", variant="reinit:1-2", layer=1, other_layer=None)
+    mine = of(table, measure="cka", plan="reinit:1-2", layer=1, other_layer=None)
     assert lines["reinit:1-2"].value[1] == pytest.approx(mine.value.mean()) and len(mine) == 2
     drawn = {path.name for path in write_figures(out, out / "figures")}
     assert "languages-pos.png" in drawn and not any(name.startswith("curve-cka") for name in drawn)

@@ -101,6 +101,7 @@ function card(group, page) {
     const peers = (panel) => (several || first.shared ? panels : [panel]);
     const alone = panels.length === 1;
     const charts = panels.map((panel) => chart(first, panel, { page, cursors, peers: peers(panel), alone }));
+    if (several && !alone) node.classList.add("whole");
     const look = first.columns === 3 ? "sub-panels three" : "sub-panels";
     const notes = new Set(own.map((panel) => panel.note));
     const words = [first.explanation || first.caption, ...notes].filter(Boolean).join(" ");
@@ -168,10 +169,10 @@ function legendSample(colour, dash, text, width) {
 function legend(figure, panels, several) {
   const lines = panels.flatMap((panel) => panel.lines);
   const strong = new Map(lines.filter((line) => !line.faint).map((line) => [line.label, line]));
-  const sample = ({ colour, dash, label, thick, dots }) =>
-    dots
-      ? html("span", {}, swatch(colour, true), " ", label)
-      : legendSample(colour, DASHES[dash || 0], label, thick ? 3 : 1.8);
+  const sample = ({ colour, dash, label, thick, dots }) => {
+    if (dots) return html("span", {}, swatch(colour, true), " ", label);
+    return legendSample(colour, DASHES[dash || 0], label, thick ? 3 : 1.8);
+  };
   const entries = figure.better === "lower" ? [html("span", { class: "tag" }, "lower is better")] : [];
   if (strong.size > 1 && !(several && figure.section === "curves")) entries.push(...[...strong.values()].map(sample));
   const chance = lines.some((line) => line.floor && !line.faint) || panels.some((panel) => isNumber(panel.floor));

@@ -379,7 +379,7 @@ def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[s
     for entry in fields(record):
         default = entry.default if entry.default_factory is MISSING else entry.default_factory()
         value = getattr(record, entry.name)
-        if entry.name not in leave and value != default and value != "":
+        if entry.name not in leave and value not in (default, "" if default is MISSING else default):
             said[entry.name] = value
     return said
 
