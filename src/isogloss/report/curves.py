@@ -116,7 +116,7 @@ def curves(
         wanted &= rows["measure"] == measure
     if method is not None:
         wanted &= rows["method"] == method
-    rows = rows[wanted]
+    rows = rows if wanted.all() else rows[wanted]
     names = [*IDENTITY, *(("step", "seed") if along == "layer" else ("layer", "other_layer"))]
     # Plain dictionaries: a page asks for thousands of small groups, and each of them costs pandas milliseconds.
     columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, *NUMBERS)]

@@ -123,16 +123,17 @@ def write_page(
     if not folders:
         raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")
     single = [part for folder in folders for part in parts(Path(folder))]
-    for index, folder in enumerate(single if figures else ()):
-        if find_spec("openTSNE") is not None:
-            draw_later(folder, progress=progress)
-        write_figures(folder, folder / "figures")
-        progress("drawing figures", index + 1, len(single))
+    for folder in single if figures and find_spec("openTSNE") is not None else ():
+        draw_later(folder, progress=progress)
     runs = _tell_apart([read_run(folder) for folder in single])
+    drawn = [view_of(run).figures(run) for run in runs]
+    for index, (run, own) in enumerate(zip(runs, drawn, strict=True) if figures else ()):
+        _write_files(run, own, run.path / "figures")
+        progress("drawing figures", index + 1, len(runs))
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
-    return write_file(page, render(runs).encode("utf-8", "replace"))
+    return write_file(page, render(runs, drawn).encode("utf-8", "replace"))
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
@@ -144,16 +145,25 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
     """
     run = read_run(Path(folder))
+    return _write_files(run, view_of(run).figures(run), Path(out))
+
+
+def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
     with drawing():
         families = choose_fonts([run.model, *run.data, *run.names.values()]).families
     with drawing(families):
-        drawn = [figure for figure in view_of(run).figures(run) if not figure.page_only]
-        written = [path for figure in drawn for path in write_figure(figure, Path(out))]
-    return written + word_map.write_word_maps(run, Path(out))
+        written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
+    return written + word_map.write_word_maps(run, out)
 
 
-def render(runs: Sequence[RunFolder]) -> str:
-    """The page as text."""
+def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None = None) -> str:
+    """The page as text.
+
+    Args:
+        runs: the runs, each with a name of its own.
+        drawn: the figures of each, where they were made already.
+
+    """
     try:
         from jinja2 import Environment
         from markupsafe import Markup
@@ -162,7 +172,7 @@ def render(runs: Sequence[RunFolder]) -> str:
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = _script()
     views = [view_of(run) for run in runs]
-    figures = [view.figures(run) for run, view in zip(runs, views, strict=True)]
+    figures = drawn or [view.figures(run) for run, view in zip(runs, views, strict=True)]
     texts = [_run_text(run, view, own) for run, view, own in zip(runs, views, figures, strict=True)]
     filled = {figure.section for group in figures for figure in group} | {
         "word-map" for run in runs if run.points is not None
@@ -173,7 +183,7 @@ def render(runs: Sequence[RunFolder]) -> str:
     methods = _method_sentences(runs)
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
-        title=_title(runs, views),
+        title=_title([text["title"] for text in texts]),
         subject=_subject(runs, text="Parallel text" if all(view.parallel for view in views) and not mapped else "Text"),
         mark=_mark([view.mark for view in views]),
         sections=[replace(one, lede=f"{one.lede} {methods}") if one.id == explained else one for one in sections],
@@ -227,8 +237,7 @@ def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     return named
 
 
-def _title(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
-    titles = [(paper_part(run) or {}).get("title") or _models(run, view) for run, view in zip(runs, views, strict=True)]
+def _title(titles: Sequence[str]) -> str:
     names = list(dict.fromkeys(titles))
     return " · ".join(names[:4]) + ("" if len(names) < 5 else f" and {len(names) - 4} more")
 
@@ -268,6 +277,7 @@ def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str
     figured = any(figure.section == "scores" for figure in figures)
     return {
         "name": run.name,
+        "title": paper["title"] if paper else _models(run, view),
         "paper": paper,
         "tables": tables,
         "heading": view.heading(run) if tables or figured else None,

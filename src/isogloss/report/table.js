@@ -1,6 +1,7 @@
 /* The rows themselves: filter, sort, page, and take them along as CSV. */
 
 const PAGE = 25;
+const IN_FULL = "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.";
 
 function rowTable(root) {
   const state = { run: 0, measure: "", layer: "", words: "", column: null, down: false, page: 0, rows: [] };
@@ -9,22 +10,16 @@ function rowTable(root) {
   const count = html("span", { class: "quiet", id: "row-count" });
   const note = html("p", { class: "quiet" });
   const same = html("p", { class: "quiet same" });
+  const change = (name) => (value) => {
+    state[name] = value;
+    filter();
+  };
   const runs = runMenu(DATA.runs, (place) => {
     state.run = place;
     start();
   });
-  const measures = menu("Measure", [], (value) => {
-    state.measure = value;
-    filter();
-  });
-  const layers = menu("Layer", [], (value) => {
-    state.layer = value;
-    filter();
-  });
-  const search = () => {
-    state.words = words.value.toLocaleLowerCase();
-    filter();
-  };
+  const [measures, layers] = [menu("Measure", [], change("measure")), menu("Layer", [], change("layer"))];
+  const search = () => change("words")(words.value.toLocaleLowerCase());
   const field = { type: "search", placeholder: "filter, such as: nl csls", "aria-label": "filter rows" };
   const words = html("input", { id: "row-filter", ...field, oninput: search });
   const pager = html("div", { class: "pager" });
@@ -40,19 +35,20 @@ function rowTable(root) {
   function start() {
     Object.assign(state, { measure: "", layer: "", column: null, page: 0 });
     const { columns, total, length, left_out: leftOut } = table();
-    const options = (values) => ["", ...values].map((value) => html("option", { value }, value === "" ? "all" : String(value)));
+    const option = (value) => html("option", { value }, value === "" ? "all" : String(value));
+    const options = (values) => ["", ...values].map(option);
     const known = new Set(named("layer") ? named("layer").numbers.filter(isNumber) : []);
     measures.select.replaceChildren(...options(named("measure") ? named("measure").texts : []));
     layers.select.replaceChildren(...options([...known].sort((a, b) => a - b)));
-    for (const column of columns)
-      column.whole = Boolean(column.numbers) && column.numbers.every((value) => value === null || Number.isInteger(value));
-    const alike = (column) => (length > 1 && column.texts ? column.texts.length === 1 : new Set(column.numbers).size === 1);
+    const isWhole = (value) => value === null || Number.isInteger(value);
+    for (const column of columns) column.whole = Boolean(column.numbers) && column.numbers.every(isWhole);
+    const alike = ({ texts, numbers }) => (length > 1 && texts ? texts.length === 1 : new Set(numbers).size === 1);
     const fixed = columns.filter(alike).map((column) => `${column.name} ${cell(column, 0)}`);
     state.shown = columns.filter((column) => !alike(column));
     same.replaceChildren(fixed.length ? `In every row: ${fixed.join(", ")}.` : "");
     head.replaceChildren(...state.shown.map(heading));
-    const left = `Here are ${whole(length)} of ${whole(total)} rows, to keep the page light; left out: ${leftOut.join(", ")}. `;
-    note.replaceChildren(length < total ? left : "", "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.");
+    const some = `Here are ${whole(length)} of ${whole(total)} rows, to keep the page light; `;
+    note.replaceChildren(length < total ? `${some}left out: ${leftOut.join(", ")}. ` : "", IN_FULL);
     filter();
   }
 
@@ -103,9 +99,13 @@ function rowTable(root) {
       button.parentNode.setAttribute("aria-sort", turned);
     }
     const from = state.page * PAGE;
-    const text = (column, value) => (value === null ? "" : column.numbers && !column.whole ? number(value) : String(value));
-    const shown = (row) => (column) => html("td", { class: column.numbers ? "numeric" : null }, text(column, cell(column, row)));
-    body.replaceChildren(...state.rows.slice(from, from + PAGE).map((row) => html("tr", {}, ...state.shown.map(shown(row)))));
+    const shown = (row) => (column) => {
+      const value = cell(column, row);
+      const text = value === null ? "" : column.numbers && !column.whole ? number(value) : String(value);
+      return html("td", { class: column.numbers ? "numeric" : null }, text);
+    };
+    const lines = state.rows.slice(from, from + PAGE);
+    body.replaceChildren(...lines.map((row) => html("tr", {}, ...state.shown.map(shown(row)))));
     count.textContent = `${whole(state.rows.length)} rows`;
     const pages = Math.max(1, Math.ceil(state.rows.length / PAGE));
     const turn = (by) => {

@@ -444,7 +444,8 @@ function mapTransport(state, act) {
     if (state.playing) act.replay();
     act.goTo(Number(slider.value));
   });
-  const node = html("div", { class: "transport" }, play, html("div", { class: "track" }, curve, slider, names, caption), readout);
+  const track = html("div", { class: "track" }, curve, slider, names, caption);
+  const node = html("div", { class: "transport" }, play, track, readout);
 
   function build() {
     const { layers } = state.run.map;
@@ -471,8 +472,9 @@ function mapTransport(state, act) {
     const half = x(0.5) - x(0);
     const best = lead.alike.map((layer) => layers.indexOf(layer)).filter((place) => place >= 0);
     const ends = best.map((place) => [Math.max(0, x(place) - half), Math.min(width, x(place) + half)]);
+    const area = [[points[0][0], height], ...points, [points.at(-1)[0], height]];
     return [
-      svg("path", { class: "guide-area", d: `${pathThrough([[points[0][0], height], ...points, [points.at(-1)[0], height]])}Z` }),
+      svg("path", { class: "guide-area", d: `${pathThrough(area)}Z` }),
       ...ends.map(([from, to]) => svg("rect", { class: "best-band", x: from, width: to - from, y: 0, height })),
       svg("path", { class: "guide-line", d: pathThrough(points) }),
     ];
