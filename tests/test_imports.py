@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
 ORDER = [
-    {"errors", "progress", "files", "seeds"},
+    {"errors", "progress", "files", "figure", "seeds"},
     {"measures"},
     {"mappings"},
     {"text"},
