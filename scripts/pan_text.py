@@ -9,11 +9,12 @@ mapped and measured by, and the tasks, with a hash of every file in `texts.json`
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.papers.pan2021.scales import SCALES
-from isogloss.papers.pan2021.texts import Texts
+from isogloss.papers.pan2021 import SCALES, texts_in
+from isogloss.progress import silent
 
 
 def main(given: list[str]) -> int:
@@ -24,9 +25,9 @@ def main(given: list[str]) -> int:
     parser.add_argument("--scale", choices=("mini", "paper"), default="mini")
     parser.add_argument("--limit", type=int, help="rows of every data set, at most, for a rehearsal")
     asked = parser.parse_args(given)
-    texts = Texts(asked.out, SCALES[asked.scale], data=asked.data, limit=asked.limit)
+    texts = texts_in(asked.out, replace(SCALES[asked.scale], limit=asked.limit), data=asked.data)
     try:
-        texts.write()
+        texts.write(silent)
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

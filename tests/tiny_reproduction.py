@@ -2,15 +2,19 @@
 
 from dataclasses import replace
 
-from isogloss.papers import hussain2020
-from isogloss.papers.jexus2020 import settings as jexus
-from isogloss.papers.pan2021 import scales as pan
+from isogloss.papers import hussain2020, jexus2020, pan2021
 
-PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 1}
+PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 0.5}
 SMALL = replace(
-    hussain2020.SCALES["smoke"], sentences=30, watched=4, every=3, distance=3, words=12, pretraining=PRETRAINING,
+    hussain2020.SCALES["smoke"],
+    sentences=30,
+    watched=4,
+    every=3,
+    distance=3,
+    words=12,
+    pretraining=PRETRAINING,
     native_steps=2,
-)  # fmt: skip
+)
 
 
 def make_small(monkeypatch):
@@ -18,26 +22,40 @@ def make_small(monkeypatch):
     monkeypatch.setitem(hussain2020.SCALES, "smoke", SMALL)
 
 
-TINY = {**jexus.TINY, "depth": 3, "width": 16, "batch": 4, "warm_up": 1, "steps": 2}
+TINY = {**jexus2020.TINY_ENCODER, "depth": 3, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
 SMALL_JEXUS = replace(
-    jexus.SCALES["smoke"], depth=3, train=9, test=9, known=60, epochs=1, pretraining=TINY,
-    map={"pool": 12, "words": 20, "points": 8},
-)  # fmt: skip
+    jexus2020.SCALES["smoke"],
+    depth=3,
+    train=9,
+    test=9,
+    known=60,
+    epochs=1,
+    pretraining=TINY,
+    map={"sample": 12, "words": 20, "points": 8},
+)
 
 
 def make_small_jexus(monkeypatch):
     """The same for jexus2020, whose model has three blocks here."""
-    monkeypatch.setitem(jexus.SCALES, "smoke", SMALL_JEXUS)
+    monkeypatch.setitem(jexus2020.SCALES, "smoke", SMALL_JEXUS)
 
 
-PAN = {**pan.PRETRAINING, "depth": 2, "width": 16, "batch": 4, "warm_up": 1, "steps": 2}
+PAN = {**pan2021.SCALES["smoke"].pretraining, "depth": 2, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
 SMALL_PAN = replace(
-    pan.SCALES["smoke"], amounts={"10%": 0.1}, answering=("before", "both"), known=60, pairs=60, train=12, compared=12,
-    evaluated=8, pretraining=PAN, align={**pan.SCALES["smoke"].align, "batch": 4, "queue": 8, "steps": 2, "warm_up": 1},
+    pan2021.SCALES["smoke"],
+    amounts={"10%": 0.1},
+    answering=("before", "both"),
+    known=60,
+    pairs=60,
+    train=12,
+    compared=12,
+    evaluated=8,
+    pretraining=PAN,
+    align={**pan2021.SCALES["smoke"].align, "batch": 4, "queue": 8, "steps": 2, "warm_up": 0.5},
     longer={"steps": 3},
-)  # fmt: skip
+)
 
 
 def make_small_pan(monkeypatch):
     """The same for pan2021, with one amount of text."""
-    monkeypatch.setitem(pan.SCALES, "smoke", SMALL_PAN)
+    monkeypatch.setitem(pan2021.SCALES, "smoke", SMALL_PAN)

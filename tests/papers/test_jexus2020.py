@@ -1,20 +1,24 @@
-"""Claims, tables, figures and data of jexus2020, on rows and files made by hand."""
+"""jexus2020: claims, tables, figures and data on rows and files made by hand, and a run from end to end in seconds."""
 
+import json
 import math
+from dataclasses import replace
 
-import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import isogloss as ig
-from isogloss.papers import Request, find, outline_lines, selected
-from isogloss.papers.jexus2020 import published as paper
-from isogloss.papers.jexus2020.reading import ALIGNMENT, Results
-from isogloss.papers.jexus2020.rows import _correlations, _others
-from isogloss.papers.jexus2020.texts import invented_texts, read_texts, write_texts
-from isogloss.papers.samples import drawn
+from isogloss import cli
+from isogloss.papers import Request, Results, find, jexus2020, outline_lines, selected
+from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs, means_of_targets
+from isogloss.papers.paper import drawn
+from isogloss.progress import silent
+from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.inference import read_pairs
+from tiny_commands import command_line, parse
+from tiny_reproduction import make_small_jexus
 
 PAPER = find("jexus2020")
 POINTS = range(-1, 12)
@@ -36,35 +40,43 @@ def made(seeds=3, others=hump, home=lambda point, seed: 0.75, aligned=hump, nois
             there = others(point, seed)
             values = {"en": home(point, seed) + off, "de": there + 0.02 + off, "zh": there - 0.02 - off}
             values |= {"nl": 0.5 + off} if extra else {}
-            for plan, more in ((f"freeze:{point}", 0), (f"freeze:{point} oracle", 0.01)):
-                at = {**where, "variant": plan, "seed": seed}
+            for selection, more in ({}, 0), ({"selection": "oracle"}, 0.01):
+                at = {**where, "plan": f"freeze:{point}", **selection, "seed": seed}
                 scores = [
                     row("accuracy", value + more, target=one, data="x", floor=1 / 3, **at)
                     for one, value in values.items()
                 ]
-                rows += scores + list(_others(scores))
+                rows += scores + means_of_targets(scores)
     for layer in range(13):
-        for name, (measure, variant) in ALIGNMENT.items():
+        for name, (measure, method) in ALIGNMENT.items():
             for number, target in enumerate((*TARGETS, *(["nl"] if extra else []))):
                 value = aligned(layer) + 0.1 * number + 0.001 * len(name)
-                at = {"model": "m", "layer": layer, "variant": variant, "data": "t"}
+                at = {"model": "m", "layer": layer, "method": method, "data": "t"}
                 rows.append(row(measure, value - 0.01, source="en", target=target, **at))
                 if measure != "cka":
                     rows.append(row(measure, value + 0.01, source=target, target="en", **at))
-    rows += list(_correlations(Results(frame(rows))))
+    rows += list(correlations(Results(frame(rows))))
     return frame(rows)
 
 
+def reading(**changes):
+    return Results(made(**changes))
+
+
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(rows)}
+    return {one.name: one.held for one in PAPER.findings(Results(rows))}
 
 
 ALL_HELD = dict.fromkeys(["above chance", "best near 8", "flat at home", "goes with alignment"], True)
 
 
 def test_anchors_are_those_of_their_source():
-    assert paper.ANCHORS == {"en": 0.814, "zh": 0.638, "es": 0.743, "de": 0.705, "ar": 0.621, "ur": 0.583}
-    assert (paper.BEST, paper.DEPTH) == (8, 12)
+    values = {line["target"]: float(line["value"]) for line in PUBLISHED.where(plan="freeze:-1", measure="accuracy")}
+    assert values == {"en": 0.814, "zh": 0.638, "es": 0.743, "de": 0.705, "ar": 0.621, "ur": 0.583}
+    assert {line["reference"].partition(":")[0] for line in PUBLISHED.where()} == {
+        "google-research/bert, multilingual.md"
+    }
+    assert (jexus2020.BEST, jexus2020.DEPTH) == (8, 12)
 
 
 def test_rows_as_the_post_says_hold_every_claim():
@@ -103,13 +115,13 @@ def test_each_claim_fails_where_rows_say_otherwise(changed, fails):
     ],
 )
 def test_another_summit_refutes_only_where_it_is_told_apart(others, verdict):
-    found = {one.name: one for one in PAPER.findings(made(others=others))}
+    found = {one.name: one for one in PAPER.findings(reading(others=others))}
     assert [bool(one.judged) for one in found["best near 8"].contrasts] == [True, True, False]
     assert found["best near 8"].verdict == verdict
 
 
 def test_nothing_is_judged_on_two_seeds_or_on_half_of_the_points():
-    found = PAPER.findings(made(seeds=2))
+    found = PAPER.findings(reading(seeds=2))
     assert {one.held for one in found} == {None}
     assert all("intervals are not available from 2 seeds" in one.measured for one in found)
     part = judged(made(points=(-1, 8)))
@@ -120,14 +132,16 @@ def test_maps_alone_and_trainings_alone_make_what_they_can():
     rows = made()
     maps, trained = rows[rows.layer.notna()], rows[rows.task.ne("") & ~rows.measure.str.contains("spearman|pearson")]
     assert judged(maps) == dict.fromkeys(ALL_HELD)
-    assert [one.name for one in PAPER.pictures(maps)] == ["alignment-by-layer"] and PAPER.tables(maps) == []
-    assert [one.name for one in PAPER.pictures(trained)] == ["accuracy-by-frozen-layers"]
-    assert len(PAPER.tables(trained)) == 2
-    assert len(PAPER.pictures(made(points=(4, 8)))[0].panels) == 1  # nothing to compare with
+    assert [one.name for one in PAPER.figures(Results(maps))] == ["alignment-by-layer"] and PAPER.tables(
+        Results(maps)
+    ) == []
+    assert [one.name for one in PAPER.figures(Results(trained))] == ["accuracy-by-frozen-layers"]
+    assert len(PAPER.tables(Results(trained))) == 2
+    assert len(PAPER.figures(reading(points=(4, 8)))[0].panels) == 1  # nothing to compare with
 
 
 def test_words_say_where_it_is_highest_and_how_far_home_moves():
-    told = {one.name: one.measured for one in PAPER.findings(made())}
+    told = {one.name: one.measured for one in PAPER.findings(reading())}
     assert "highest at N = 8, 8, 8 in the 3 seeds, and at 8 on average (60.0)" in told["best near 8"]
     assert "8 (German), 8 (Chinese)" in told["best near 8"]
     assert "English between 75.0 and 75.0" in told["flat at home"] and "N = 0 to 11" in told["flat at home"]
@@ -140,8 +154,11 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
     for kind, reference in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
         for name in ALIGNMENT:
             for target in (*TARGETS, "nl"):
-                x = [found.alignment(name, target)[point] for point in range(12)]
-                y = [np.mean(list(found.accuracy(point, target).values())) for point in range(12)]
+                measure, method = ALIGNMENT[name]
+                ends = {"source": ("en", target), "target": ("en", target)}
+                x = [found.value(measure=measure, method=method, layer=point, **ends) for point in range(12)]
+                score = {"measure": "accuracy", "selection": None, "target": target}
+                y = [found.value(**score, plan=f"freeze:{point}") for point in range(12)]
                 one = rows[(rows.measure == kind) & (rows.unit == name) & (rows.target == target)]
                 assert math.isclose(one.value.item(), reference(x, y).statistic, abs_tol=1e-9)
                 assert one.n.item() == 12 and one.low.item() <= one.value.item() <= one.high.item()
@@ -149,7 +166,7 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
 
 
 def test_the_table_is_points_by_languages_with_dutch_apart():
-    first, oracle, spearman, _ = PAPER.tables(made())
+    first, oracle, spearman, _ = PAPER.tables(reading())
     assert list(first.columns) == ["N", "English", "German", "Chinese", "mean of targets", "Dutch (SICK)"]
     assert first.rows[0] == ["-1, published", "81.4", "70.5", "63.8", "–", "–"]
     assert [line[0] for line in first.rows[1:]] == [str(point) for point in POINTS]
@@ -160,11 +177,15 @@ def test_the_table_is_points_by_languages_with_dutch_apart():
     assert spearman.rows[-1][1].startswith("0.99 [")  # layers as far from 8 on either side are equals
 
 
-def test_pictures_have_a_line_for_each_language_and_a_circle_for_each_point():
-    by_point, by_layer, against = PAPER.pictures(made())
+def test_figures_have_a_line_for_each_language_and_a_circle_for_each_point():
+    by_point, by_layer, against = PAPER.figures(reading())
     assert [line.label for line in by_point.panels[0].lines] == [
-        "English, trained in", "German", "Chinese", "Dutch", "mean of targets",
-    ]  # fmt: skip
+        "English, trained in",
+        "German",
+        "Chinese",
+        "Dutch",
+        "mean of targets",
+    ]
     assert list(by_point.panels[0].lines[0].steps) == list(POINTS)
     assert by_point.panels[0].floor == pytest.approx(1 / 3) and by_point.panels[1].floor is None
     change = by_point.panels[1].lines[-1]
@@ -191,8 +212,15 @@ def data_folder(folder):
             (folder / "xnli" / f"{part}-{language}.tsv").write_text(lines)
     rows = "".join(f"der Satz {one}\tsentence {one}\n" for one in range(12))
     (folder / "xnli" / "xnli.15way.tsv").write_text("de\ten\n" + rows)
-    columns = ("pair_ID", "sentence_A", "sentence_B", "entailment_label", "sentence_A_original", "sentence_B_original",
-               "SemEval_set")  # fmt: skip
+    columns = (
+        "pair_ID",
+        "sentence_A",
+        "sentence_B",
+        "entailment_label",
+        "sentence_A_original",
+        "sentence_B_original",
+        "SemEval_set",
+    )
     sick = [
         [str(one), f"zin {one}", f"zin {one + 1}", labels[one % 3].upper(), f"line {one}", f"line {one + 1}", part]
         for one, part in enumerate(("TRAIN", "TEST", "TEST", "TEST", "TEST", "TEST", "TRIAL"))
@@ -201,28 +229,51 @@ def data_folder(folder):
     return folder
 
 
+def texts_of(folder, *, train=None, limit=None, dutch=True, **request):
+    """The texts that the mini scale makes of a small data folder, of nine pairs to train on."""
+    small = replace(SCALES["mini"], targets=("de",), train=9, dutch=dutch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCALES, "mini", small)
+        out = folder / "run"
+        return PAPER.plan(Request("mini", out, data=str(folder), **request), train=train, limit=limit).texts
+
+
+def rows_of(texts):
+    """The cells of every file."""
+    return {name: [line.split("\t") for line in text.splitlines()] for name, text in texts.contents.items()}
+
+
 def test_texts_are_the_parts_that_are_wanted(tmp_path):
     folder = data_folder(tmp_path)
-    found = read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+    texts = texts_of(folder)
+    found = rows_of(texts)
     assert {name: len(rows) for name, rows in found.items()} == {
-        "mnli-train": 9, "mnli-dev": 6, "xnli-test-en": 6, "xnli-dev-de": 6, "xnli-test-de": 6, "xnli": 13,
-        "sick-test-nl": 3, "sick": 9,
-    }  # fmt: skip
-    assert found["xnli"][:2] == [["en", "de"], ["sentence 0", "der Satz 0"]]
-    assert found["sick"][:2] == [["en", "nl"], ["line 0", "zin 0"]]
-    labels = [line[2] for line in found["sick-test-nl"]]  # of the test part, as many of each
+        "mnli-train.tsv": 9,
+        "mnli-dev.tsv": 6,
+        "xnli-test-en.tsv": 6,
+        "xnli-dev-de.tsv": 6,
+        "xnli-test-de.tsv": 6,
+        "xnli.tsv": 13,
+        "sick-test-nl.tsv": 3,
+        "sick.tsv": 9,
+    }
+    assert found["xnli.tsv"][:2] == [["en", "de"], ["sentence 0", "der Satz 0"]]
+    assert found["sick.tsv"][:2] == [["en", "nl"], ["line 0", "zin 0"]]
+    labels = [line[2] for line in found["sick-test-nl.tsv"]]  # of the test part, as many of each
     assert sorted(labels) == ["contradiction", "entailment", "neutral"]
-    assert {line[0] for line in found["sick-test-nl"]} <= {f"zin {one}" for one in range(1, 6)}
-    write_texts(tmp_path / "text", found)
-    assert [one.label for one in read_pairs(tmp_path / "text" / "sick-test-nl.tsv")] == labels
-    cut = read_texts(str(folder), "en", ["de"], train=None, count=9, limit=4, dutch=True)
-    assert [len(cut[name]) for name in ("mnli-train", "xnli-test-de", "xnli")] == [4, 4, 5]
-    assert [a[0][3:] for a in cut["xnli-test-en"]] == [a[0][3:] for a in cut["xnli-test-de"]]  # the same rows
+    assert {line[0] for line in found["sick-test-nl.tsv"]} <= {f"zin {one}" for one in range(1, 6)}
+    assert texts.notes() == []
+    texts.write(silent)
+    assert [one.label for one in read_pairs(texts.path("sick-test-nl.tsv"))] == labels
+    cut = rows_of(texts_of(folder, limit=8))
+    assert [len(cut[name]) for name in ("mnli-train.tsv", "xnli-test-de.tsv", "xnli.tsv")] == [8, 6, 9]
+    assert texts_of(folder, limit=8).notes() == ["a rehearsal: every data set was cut to 8 rows"]
+    assert [a[0][3:] for a in cut["xnli-test-en.tsv"]] == [a[0][3:] for a in cut["xnli-test-de.tsv"]]  # the same rows
     other = tmp_path / "other.tsv"
     other.write_text("a\tb\tneutral\n")
-    assert read_texts(str(folder), "en", ["de"], train=str(other), count=9, limit=None, dutch=False)["mnli-train"] == [
-        ["a", "b", "neutral"]
-    ]
+    texts = texts_of(folder, train=str(other), dutch=False)
+    assert rows_of(texts)["mnli-train.tsv"] == [["a", "b", "neutral"]] and "sick.tsv" not in texts.contents
+    assert texts.notes() == ["1 pairs were trained on, where this scale takes 9"]
 
 
 @pytest.mark.parametrize("name", ["nli_en/mnli_val.tsv", "xnli/dev-de.tsv", "nli_nl_sick/SICK_NL.txt"])
@@ -230,26 +281,33 @@ def test_a_file_that_is_missing_is_named(name, tmp_path):
     folder = data_folder(tmp_path)
     (folder / name).unlink()
     with pytest.raises(ig.InputError, match=f"{name} is missing"):
-        read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+        texts_of(folder).hashes()
 
 
 def test_sick_without_its_columns_is_refused(tmp_path):
     folder = data_folder(tmp_path)
     path = folder / "nli_nl_sick" / "SICK_NL.txt"
     path.write_text(path.read_text().replace("_original", "_first"))
-    with pytest.raises(ig.InputError, match="SICK_NL.txt:1: the columns sentence_A"):
-        read_texts(str(folder), "en", ["de"], train=None, count=9, limit=None, dutch=True)
+    with pytest.raises(ig.InputError, match="SICK_NL.txt:1: the column sentence_A_original of SICK-NL"):
+        texts_of(folder).hashes()
 
 
 def test_invented_pairs_have_three_labels_alike_in_every_language():
-    found = invented_texts("qaa", ["qab"], pairs=9, known=4)
+    files = invented_pairs("qaa", ["qab"], pairs=9, known=4)
+    found = {name: [line.split("\t") for line in text.splitlines()] for name, text in files.items()}
     assert {name: len(rows) for name, rows in found.items()} == {
-        "known.qaa": 4, "mnli-train": 9, "mnli-dev": 9, "xnli-test-qaa": 9, "known.qab": 4, "xnli-dev-qab": 9,
-        "xnli-test-qab": 9, "xnli": 28,
-    }  # fmt: skip
+        "known.qaa.txt": 4,
+        "mnli-train.tsv": 9,
+        "mnli-dev.tsv": 9,
+        "xnli-test-qaa.tsv": 9,
+        "known.qab.txt": 4,
+        "xnli-dev-qab.tsv": 9,
+        "xnli-test-qab.tsv": 9,
+        "xnli.tsv": 28,
+    }
     assert all(all(line) for rows in found.values() for line in rows)
-    labels = [line[2] for line in found["xnli-test-qaa"]]
-    assert labels == [line[2] for line in found["xnli-test-qab"]]
+    labels = [line[2] for line in found["xnli-test-qaa.tsv"]]
+    assert labels == [line[2] for line in found["xnli-test-qab.tsv"]]
     assert {one: labels.count(one) for one in labels} == {"entailment": 3, "neutral": 3, "contradiction": 3}
     assert drawn(range(10), 3) == sorted(drawn(range(10), 3)) and drawn(range(3), 5) == [0, 1, 2]
 
@@ -279,3 +337,120 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
         PAPER.plan(Request(scale, tmp_path / "run"), **options)
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A reproduction with two seeds, made by three commands; the rows after each, and its folder."""
+    folder = tmp_path_factory.mktemp("jexus") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        make_small_jexus(patch)
+        maps = ig.reproduce("jexus2020", out=folder, seeds=2, only="part=map", device="cpu")
+        part = ig.reproduce("jexus2020", out=folder, seeds=2, only="freeze:1", device="cpu", resume=True)
+        whole = ig.reproduce("jexus2020", out=folder, seeds=2, device="cpu", resume=True)
+    return folder, maps, part, whole
+
+
+def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
+    folder, maps, part, whole = reproduced
+    assert set(maps.task) == {""} and set(maps.layer.dropna()) == {0, 1, 2, 3}
+    assert set(part[part.plan.ne("")].plan) == {"freeze:1"}
+    scores = whole[whole.measure == "accuracy"]
+    assert set(zip(scores.plan, scores.selection, strict=True)) == {
+        (f"freeze:{point}", selection) for point in range(-1, 3) for selection in ("", "oracle")
+    }
+    facts = read_facts(folder)
+    assert facts["status"] == "finished" and set(facts["jobs"]["hashes"]) == {"transfer", "map"}
+    pd.testing.assert_frame_equal(read_rows(folder), whole)
+    assert {path.name for path in (folder / "jobs").iterdir()} == {
+        "freeze-nothing",
+        "freeze-0",
+        "freeze-1",
+        "freeze-2",
+        "map-xnli",
+        "map-qaa-qab",
+    }
+
+
+def test_results_are_those_of_the_jobs_and_means_are_over_xnli(reproduced):
+    folder, _, _, whole = reproduced
+    job = read_rows(folder / "jobs" / "freeze-2")
+    wanted = job[job.step.isna() & job.seed.notna() & (job.target != "others")]
+    here = whole[(whole.plan == "freeze:2") & whole.seed.notna() & (whole.target != "others")]
+    columns = [name for name in whole.columns if name != "published"]
+    pd.testing.assert_frame_equal(here[columns].reset_index(drop=True), wanted[columns].reset_index(drop=True))
+    scores = whole[
+        (whole.measure == "accuracy") & (whole.plan == "freeze:2") & (whole.selection == "") & (whole.seed == 1)
+    ]
+    by_target = scores.set_index("target").value
+    assert by_target["others"] == pytest.approx((by_target["qab"] + by_target["qac"]) / 2)
+    floors = scores.set_index("target").floor
+    assert floors["others"] == pytest.approx((floors["qab"] + floors["qac"]) / 2)
+    mean = whole[
+        (whole.measure == "accuracy") & (whole.plan == "freeze:2") & (whole.selection == "") & whole.seed.isna()
+    ]
+    assert mean[mean.target == "qab"].n.item() == 2
+    assert whole.step.isna().all()  # scores by epoch are in the jobs' own tables
+
+
+def test_alignment_is_of_every_pair_with_the_source_and_correlated_from_0_on(reproduced):
+    whole = reproduced[3]
+    cka = whole[whole.measure == "cka"]
+    assert set(zip(cka.source, cka.target, strict=True)) == {("qaa", "qab"), ("qaa", "qac")}
+    assert len(cka) == 2 * 4  # each layer once, although a second map reads the same text
+    found = whole[whole.measure.isin(["spearman", "pearson"])]
+    assert set(found.n) <= {3} and set(found.target) <= {"qab", "qac", "others"}
+
+
+def test_the_word_map_of_two_languages_is_the_runs_own(reproduced):
+    folder = reproduced[0]
+    name = "points.parquet" if (folder / "points.parquet").is_file() else "words.safetensors"
+    assert (folder / name).read_bytes() == (folder / "jobs" / "map-qaa-qab" / name).read_bytes()
+
+
+def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, monkeypatch, capsys):
+    folder = reproduced[0]
+    make_small_jexus(monkeypatch)
+    run = command_line(monkeypatch, capsys)
+    monkeypatch.setattr(cli, "_can_draw", lambda: True)
+    for drawing in ("write_transfer_figures", "_write_curves", "write_grids", "_write_word_maps"):
+        monkeypatch.setattr(f"isogloss.report.figures.{drawing}", lambda *_, **__: [])  # tested elsewhere
+    code, shown, told = run("reproduce", "jexus2020", "--out", folder, "--seeds", 2, "--device", "cpu", "--resume")
+    assert code == 0, told
+    for part in ("Table 1: accuracy (%)", "mean of targets", "Table 2", "Findings", "from 2 seeds: 3 are the fewest"):
+        assert part in shown
+    drawn = {path.stem for path in (folder / "figures").glob("*.png")}
+    assert {"accuracy-by-frozen-layers", "alignment-by-layer", "accuracy-against-alignment"} <= drawn
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count('class="judged not-judged"') == 4
+    assert page.count("data:image/png;base64,") == 3
+
+
+def test_seeds_and_options_are_those_the_folder_was_begun_with(reproduced, monkeypatch):
+    make_small_jexus(monkeypatch)
+    with pytest.raises(ig.InputError, match="begun differently .arguments seeds"):
+        ig.reproduce("jexus2020", out=reproduced[0], seeds=3, resume=True)
+    with pytest.raises(ig.InputError, match="--native is no option of jexus2020, whose own are: --train, --languages"):
+        ig.reproduce("jexus2020", out=reproduced[0], native="x")
+
+
+def test_trainings_on_different_texts_are_not_put_into_one_table(reproduced, monkeypatch):
+    make_small_jexus(monkeypatch)
+    folder = reproduced[0]
+    outline = find("jexus2020").plan(Request("smoke", folder, seeds=2))
+    facts = folder / "jobs" / "freeze-2" / "run.json"
+    before = facts.read_text(encoding="utf-8")
+    changed = json.loads(before)
+    changed["hashes"]["model"] = "another"
+    facts.write_text(json.dumps(changed), encoding="utf-8")
+    try:
+        with pytest.raises(ig.InputError, match="freeze-2 were run on a different model"):
+            find("jexus2020").collect(None, outline.jobs)
+    finally:
+        facts.write_text(before, encoding="utf-8")
+
+
+def test_commands_of_a_dry_run_parse(tmp_path):
+    outline = find("jexus2020").plan(Request("smoke", tmp_path))
+    for job in (*outline.before, outline.jobs[0], outline.jobs[-1]):
+        parse(" ".join(job.words).split()[1:])

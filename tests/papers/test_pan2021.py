@@ -1,43 +1,150 @@
-"""Findings, tables, figures and jobs of pan2021, on rows made by hand."""
+"""pan2021: findings, tables, figures, jobs and texts on rows and files made by hand, and a run in seconds."""
 
+import importlib.util
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import isogloss as ig
-from isogloss.papers import Request, find, outline_lines, selected
-from isogloss.papers.pan2021 import published as paper
-from isogloss.papers.pan2021.reading import Results, less
-from isogloss.papers.pan2021.rows import _others, change_rows
+from isogloss.papers import Request, Results, find, outline_lines, selected
+from isogloss.papers import pan2021 as paper
+from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, pair_sources, texts_in
+from isogloss.papers.results import OTHERS, changes, less, mean_over
+from isogloss.progress import silent
+from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
+from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.questions import read_questions
+from isogloss.text.sampling import hash_fraction
+from tiny_commands import command_line, parse
+from tiny_reproduction import make_small_pan
+
+
+def write_table(path, head, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [*([head] if head else []), *rows]
+    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def data_folder(folder):
+    """The least data folder for English with Dutch and German."""
+    labels = ("entailment", "neutral", "contradiction")
+    for name, count in (("mnli_train", 30), ("mnli_val", 12)):
+        rows = [[f"first {one}", f"second {one}", labels[one % 3]] for one in range(count)]
+        write_table(folder / "nli_en" / f"{name}.tsv", ["sentence1", "sentence2", "label"], rows)
+    for language in ("en", "de"):
+        for part in ("dev", "test"):
+            rows = [[f"{language} {part} premise {one}", f"{language} h {one}", labels[one % 3]] for one in range(12)]
+            write_table(folder / "xnli" / f"{part}-{language}.tsv", None, rows)
+    rows = [[f"der Satz {one}", f"sentence {one}"] for one in range(20)]
+    write_table(folder / "xnli" / "xnli.15way.tsv", ["de", "en"], rows)
+    head = [
+        "pair_ID",
+        "sentence_A",
+        "sentence_B",
+        "entailment_label",
+        "sentence_A_original",
+        "sentence_B_original",
+        "SemEval_set",
+    ]
+    sick = [
+        [str(one), f"zin {one}", f"zin {one + 1}", labels[one % 3].upper(), f"line {one}", f"line {one + 1}", part]
+        for one, part in enumerate(["TRAIN"] * 9 + ["TRIAL"] * 3 + ["TEST"] * 10)
+    ]
+    write_table(folder / "nli_nl_sick" / "SICK_NL.txt", head, sick)
+    for code in ("nld", "deu"):
+        for side in ("eng", code):
+            path = folder / "tatoeba" / f"tatoeba.{code}-eng.{side}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("".join(f"{side} tatoeba sentence {one}.\n" for one in range(12)), encoding="utf-8")
+    for language, code in (("nl", "nld"), ("de", "deu")):
+        own = [[f"An English sentence, number {one}", f"{language} zin nummer {one}"] for one in range(40)]
+        tested = [
+            ["Sentence 3!", "x"],
+            ["fine", f"{code.upper()} Tatoeba, sentence 7"],
+            ["y", "EN dev premise 4"],
+            ["z", "der Satz 5 ..."],
+            ["q", "Zin 2"],
+            ["", "no English"],
+        ]
+        write_table(folder / "tatoeba_train" / f"en-{language}.tsv", None, own + tested)
+    rows = [[f"A manual says {one}", f"das Handbuch {one}", f"het boek {one}"] for one in range(30)]
+    write_table(folder / "libreoffice_help" / "lohelp.7way.tsv", ["en", "de", "nl"], rows)
+    squad = [{"title": f"t{one}", "paragraphs": [_paragraph(f"s{one}")]} for one in range(60)]
+    for path, content in {
+        "squad/train-v1.1.json": squad,
+        "xquad/xquad.en.json": [{"title": "", "paragraphs": [_paragraph("x")]}],
+        "xquad/xquad.de.json": [{"title": "", "paragraphs": [_paragraph("y")]}],
+        "mlqa/dev-context-en-question-en.json": [{"title": "", "paragraphs": [_paragraph("z")]}],
+        "mlqa/dev-context-de-question-de.json": [{"title": "", "paragraphs": [_paragraph("w")]}],
+    }.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(json.dumps({"data": content}), encoding="utf-8")
+    return folder
+
+
+def _paragraph(name):
+    asked = [
+        {"id": f"{name}-{one}", "question": f"what is {name} {one}?", "answers": [{"text": "it", "answer_start": 0}]}
+        for one in range(2)
+    ]
+    return {"context": f"it is {name}", "qas": asked}
+
+
+def small_scale():
+    tested = {"tested": ("de",), "asked": ("de",), "asked_too": ("de",), "aligned": ("nl", "de")}
+    return replace(SCALES["mini"], **tested, train=9, questions=20, compared=16, evaluated=10, pairs=20, chosen=2)
+
 
 PAPER = find("pan2021")
 LANGUAGES = ("de", "zh")
 TATOEBA = ("de", "fr", "nl", "es", "ru", "zh")
-ACCURACY = {"before": 0.50, "both": 0.55, "tlm": 0.52, "contrastive": 0.53, "unshuffled": 0.54, "10%": 0.51,
-            "30%": 0.52, "search": 0.5}  # fmt: skip
+ACCURACY = {
+    "before": 0.50,
+    "both": 0.55,
+    "tlm": 0.52,
+    "contrastive": 0.53,
+    "unshuffled": 0.54,
+    "10%": 0.51,
+    "30%": 0.52,
+    "search": 0.5,
+}
 RETRIEVAL = {**{name: 0.6 for name in ACCURACY}, "before": 0.3, "search": 0.95}
-NAMES = ["above chance", "zero-shot rises", "both losses", "shuffling", "code-switching", "questions", "amount of text",
-         "search", "perplexity"]  # fmt: skip
+NAMES = [
+    "above chance",
+    "zero-shot rises",
+    "both losses",
+    "shuffling",
+    "code-switching",
+    "questions",
+    "amount of text",
+    "search",
+    "perplexity",
+]
 
 
-def made(seeds=3, noise=0.001, **changes):
+def made(seeds=3, noise=0.001, **changed):
     """Rows in which everything is as the paper and the aims say, unless told otherwise: names of values to change."""
     value = {f"xnli {name}": one for name, one in ACCURACY.items()}
     value |= {f"tatoeba {name}": one for name, one in RETRIEVAL.items()}
     value |= {"both translated": 0.6, "both switched": 0.62, "before translated": 0.58, "before switched": 0.58}
     value |= {"sick translated": 0.6, "sick switched": 0.63, "qa before": 0.3, "qa both": 0.35, "factor": 0.9}
-    value |= {name.replace("_", " "): one for name, one in changes.items()}
+    value |= {name.replace("_", " "): one for name, one in changed.items()}
     rows = []
 
-    def scores(measure, task, data, variant, levels):
+    def scores(measure, task, data, plan, levels, **condition):
         for seed in range(seeds):
-            at = {"model": "m", "task": task, "source": "en", "data": data, "variant": variant, "seed": seed}
-            off = noise * math.sin(1 + 3 * seed + 7 * len(variant) + len(data))
+            at = {"model": "m", "task": task, "source": "en", "data": data, "plan": plan, **condition, "seed": seed}
+            off = noise * math.sin(1 + 3 * seed + 7 * len(" ".join((plan, *condition.values()))) + len(data))
             each = [row(measure, one + off, target=target, floor=1 / 3, **at) for target, one in levels.items()]
-            rows.extend([*each, *_others(each)])
+            others = [one for one in each if one["target"] != "en"]
+            rows.extend([*each, *mean_over(others, "target", target=OTHERS)])
 
     for name in ACCURACY:
         there = value[f"xnli {name}"]
@@ -46,8 +153,8 @@ def made(seeds=3, noise=0.001, **changes):
     for way in ("translated", "switched"):
         for name in ("before", "both"):
             there = value[f"{name} {way}"]
-            scores("accuracy", "nli", "xnli", f"{name} {way}", {"en": 0.7, "de": there, "zh": there})
-            scores("accuracy", "nli", "sick", f"{name} {way}", {"en": 0.6, "nl": value[f"sick {way}"]})
+            scores("accuracy", "nli", "xnli", name, {"en": 0.7, "de": there, "zh": there}, condition=way)
+            scores("accuracy", "nli", "sick", name, {"en": 0.6, "nl": value[f"sick {way}"]}, condition=way)
     for name in ("before", "both"):
         for data in ("xquad", "mlqa"):
             scores("answer_f1", "qa", data, name, {"en": 0.5, "de": value[f"qa {name}"], "zh": value[f"qa {name}"]})
@@ -55,34 +162,44 @@ def made(seeds=3, noise=0.001, **changes):
         for seed in range(seeds):
             for language, level in (("en", 10.0), ("nl", 30.0)):
                 factor = 1.0 if name == "before" else value["factor"] if name == "both" else 1.1
-                at = {"model": "m", "data": "evaluate", "unit": "token", "variant": name, "seed": seed}
+                at = {"model": "m", "data": "evaluate", "unit": "token", "plan": name, "seed": seed}
                 rows.append(row("perplexity", level * factor * (1 + noise * math.sin(seed)), target=language, **at))
     for name in ACCURACY:
         for seed in [None] if name == "before" else range(seeds):
             own = {} if seed is None else {"seed": seed}
             for layer in range(4):
                 for target in TATOEBA:
-                    at = {"model": "m", "layer": layer, "unit": "sentence", "variant": name, **own}
+                    at = {"model": "m", "layer": layer, "unit": "sentence", "plan": name, **own}
                     p = value[f"tatoeba {name}"] - 0.05 * abs(layer - 2) + noise * math.sin(len(own) and 2 + seed)
                     rows.append(row("p@1", p - 0.01, source="en", target=target, data="tatoeba", **at))
                     rows.append(row("p@1", p + 0.01, source=target, target="en", data="tatoeba", **at))
                     rows.append(row("cka", p, source="en", target=target, data="xnli", **at))
-    return frame([*rows, *change_rows([one for one in rows if "layer" not in one])])
+    spoken = [one for one in rows if one["measure"] == "perplexity"]
+    scored = [one for one in rows if "layer" not in one and one not in spoken]
+    return frame([*rows, *changes(scored, plan="before"), *changes(spoken, measure="factor", log=True, plan="before")])
+
+
+def reading(**changed):
+    return Results(made(**changed))
 
 
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(rows)}
+    return {one.name: one.held for one in PAPER.findings(Results(rows))}
 
 
 def test_published_numbers_are_those_of_their_sources():
     assert paper.RISE == 0.047
-    assert paper.OTHERS_XNLI["XLM (MLM+TLM)"] == {
-        "en": 0.850, "es": 0.789, "de": 0.778, "ar": 0.731, "zh": 0.765, "ur": 0.673,
-    }  # fmt: skip
-    assert paper.OTHERS_XNLI["XLM (MLM)"] == {
-        "en": 0.832, "es": 0.763, "de": 0.742, "ar": 0.685, "zh": 0.719, "ur": 0.634,
-    }  # fmt: skip
-    assert paper.OTHERS_MLQA == {"XLM-R Base": (0.651, 0.472)}
+
+    def values(system, column):
+        return {line[column]: float(line["value"]) for line in PUBLISHED.where(system=system)}
+
+    xlm = {"en": 0.832, "es": 0.763, "de": 0.742, "ar": 0.685, "zh": 0.719, "ur": 0.634}
+    assert values("XLM (MLM)", "target") == xlm
+    tlm = {"en": 0.850, "es": 0.789, "de": 0.778, "ar": 0.731, "zh": 0.765, "ur": 0.673}
+    assert values("XLM (MLM+TLM)", "target") == tlm
+    mbert = {"en": 0.814, "es": 0.743, "de": 0.705, "ar": 0.621, "zh": 0.638, "ur": 0.583}
+    assert values("mBERT", "target") == mbert
+    assert values("XLM-R Base", "measure") == {"answer_f1": 0.651, "exact_match": 0.472}
     assert paper.AIMS == {("de", "fr", "nl", "es"): 0.9, ("ru", "zh"): 0.82}
 
 
@@ -93,8 +210,17 @@ def test_rows_as_the_paper_says_hold_every_finding():
 @pytest.mark.parametrize(
     ("changed", "fails"),
     [
-        ({"xnli_both": 0.5, "xnli_tlm": 0.4, "xnli_contrastive": 0.4, "xnli_unshuffled": 0.4, "xnli_10%": 0.4,
-          "xnli_30%": 0.4}, {"zero-shot rises"}),
+        (
+            {
+                "xnli_both": 0.5,
+                "xnli_tlm": 0.4,
+                "xnli_contrastive": 0.4,
+                "xnli_unshuffled": 0.4,
+                "xnli_10%": 0.4,
+                "xnli_30%": 0.4,
+            },
+            {"zero-shot rises"},
+        ),
         ({"xnli_contrastive": 0.55}, {"both losses"}),
         ({"xnli_tlm": 0.56}, {"both losses"}),
         ({"xnli_unshuffled": 0.55}, {"shuffling"}),
@@ -107,7 +233,7 @@ def test_rows_as_the_paper_says_hold_every_finding():
         ({"tatoeba_search": 0.89}, {"search"}),
         ({"factor": 1.01}, {"perplexity"}),
     ],
-)  # fmt: skip
+)
 def test_each_finding_fails_where_rows_say_otherwise(changed, fails):
     found = judged(made(**changed))
     assert {name for name, held in found.items() if held is False} == fails
@@ -115,61 +241,88 @@ def test_each_finding_fails_where_rows_say_otherwise(changed, fails):
 
 
 def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():
-    found = PAPER.findings(made(seeds=2))
+    found = PAPER.findings(reading(seeds=2))
     assert {one.held for one in found} == {None}
     assert all("intervals are not available from 2 seeds" in one.measured for one in found)
     rows = made()
     maps = rows[rows.layer.notna()]
     assert {name for name, held in judged(maps).items() if held} == {"search"}
-    assert [one.name for one in PAPER.pictures(maps)] == ["tatoeba-by-layer", "xnli-by-layer", "by-amount-of-text"]
+    assert [one.name for one in PAPER.figures(Results(maps))] == [
+        "tatoeba-by-layer",
+        "xnli-by-layer",
+        "by-amount-of-text",
+    ]
     spoken = rows[rows.measure.isin(("perplexity", "factor"))]  # what there is when alignments alone are done
     assert {name for name, held in judged(spoken).items() if held} == {"perplexity"}
-    assert [one.title[:7] for one in PAPER.tables(spoken)] == ["Table 1", "Table 6"] and PAPER.pictures(spoken) == []
+    assert [one.title[:7] for one in PAPER.tables(Results(spoken))] == ["Table 1", "Table 6"] and PAPER.figures(
+        Results(spoken)
+    ) == []
     questions = rows[rows.task == "qa"]
     assert {name for name, held in judged(questions).items() if held} == {"questions"}
-    assert PAPER.pictures(questions) == [] and [one.title[:8] for one in PAPER.tables(questions)] == [
-        "Table 1:", "Table 4a", "Table 4b"
-    ]  # fmt: skip
+    assert PAPER.figures(Results(questions)) == [] and [one.title[:8] for one in PAPER.tables(Results(questions))] == [
+        "Table 1:",
+        "Table 4a",
+        "Table 4b",
+    ]
 
 
 def test_words_have_the_numbers_and_intervals_are_those_of_scipy():
     rows = made(noise=0.01)
-    told = {one.name: one.measured for one in PAPER.findings(rows)}
+    told = {one.name: one.measured for one in PAPER.findings(Results(rows))}
     found = Results(rows)
-    change = np.array(
-        list(less(found.score("accuracy", "xnli", "both"), found.score("accuracy", "xnli", "before")).values())
-    )
+    score = {"measure": "accuracy", "data": "xnli", "target": "others", "condition": None}
+    change = np.array(list(less(*(found.values(**score, plan=plan) for plan in ("both", "before"))).values()))
     low, high = stats.t.interval(0.95, 2, change.mean(), stats.sem(change))
     assert f"{100 * change.mean():+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]" in told["zero-shot rises"]
     here = rows[
         (rows.measure == "change") & (rows.unit == "accuracy") & (rows.data == "xnli") & (rows.target == "others")
     ]
-    one = here[here.variant == "both"]
+    one = here[(here.plan == "both") & (here.condition == "")]
     assert one.value.item() == pytest.approx(change.mean()) and one.published.isna().all()  # rows made by hand
     assert (one.low.item(), one.high.item()) == pytest.approx((low, high))
     assert "at layer 2, both losses 6" in told["search"] and "before 3" in told["search"]
-    logs = np.log([found.perplexity("both", "nl")[seed] / found.perplexity("before", "nl")[seed] for seed in range(3)])
+    after, before = (found.values(measure="perplexity", target="nl", plan=plan) for plan in ("both", "before"))
+    logs = np.log([after[seed] / before[seed] for seed in range(3)])
     assert f"Dutch {np.exp(logs.mean()):.3f}" in told["perplexity"]
 
 
 def test_tables_set_before_beside_after_with_published_numbers_of_others():
-    first, inference, translated, questions, other, retrieval, perplexity = PAPER.tables(made(noise=0.0))
+    first, inference, translated, questions, other, retrieval, perplexity = PAPER.tables(reading(noise=0.0))
     assert list(first.columns) == [
-        "", "XNLI English", "XNLI others", "SICK others", "XQuAD English", "XQuAD others", "MLQA others",
-        "Tatoeba de, fr, nl, es", "Tatoeba ru, zh", "layer", "CKA", "perplexity",
-    ]  # fmt: skip
+        "",
+        "XNLI English",
+        "XNLI others",
+        "SICK others",
+        "XQuAD English",
+        "XQuAD others",
+        "MLQA others",
+        "Tatoeba de, fr, nl, es",
+        "Tatoeba ru, zh",
+        "layer",
+        "CKA",
+        "perplexity",
+    ]
     assert [line[0] for line in first.rows] == [
-        "before", "both losses", "TLM only", "contrastive only", "both, no shuffling", "both, 10% of the text",
-        "both, 30% of the text", "for search",
-    ]  # fmt: skip
+        "before",
+        "both losses",
+        "TLM only",
+        "contrastive only",
+        "both, no shuffling",
+        "both, 10% of the text",
+        "both, 30% of the text",
+        "for search",
+    ]
     assert first.rows[0][1:] == ["70.0", "50.0", "50.0", "50.0", "30.0", "30.0", "30.0", "30.0", "2", "0.30", "–"]
     assert first.rows[1][2] == "55.0 (+5.0)" and first.rows[1][-1] == "×0.90" and first.rows[7][7] == "95.0 (+65.0)"
     assert inference.rows[2][:4] == ["XLM (MLM+TLM), published", "85.0", "77.8", "76.5"]
     assert inference.rows[4][0] == "both losses" and inference.rows[4][4] == "55.0 [55.0, 55.0]"
     assert inference.columns[-1] == "Dutch (SICK)" and "+4.7 points" in inference.notes[0]
     assert [line[0] for line in translated.rows] == [
-        "before, translations", "before, and switched", "both losses, translations", "both losses, and switched",
-    ]  # fmt: skip
+        "before, translations",
+        "before, and switched",
+        "both losses, translations",
+        "both losses, and switched",
+    ]
     assert translated.rows[3][4] == "62.0 [62.0, 62.0]" and translated.rows[3][-1] == "63.0 [63.0, 63.0]"
     assert questions.rows[1][0] == "both losses, F1" and questions.rows[1][2] == "35.0 [35.0, 35.0]"
     assert other.rows[1][:3] == ["both losses, F1", "50.0 [50.0, 50.0]", "35.0 [35.0, 35.0]"]
@@ -178,13 +331,18 @@ def test_tables_set_before_beside_after_with_published_numbers_of_others():
     assert perplexity.rows[0] == ["before", "10.0", "30.0"] and perplexity.rows[1][1] == "×0.90 [0.90, 0.90]"
 
 
-def test_pictures_have_a_line_for_each_alignment_and_a_point_for_each_amount():
-    by_layer, similar, amounts = PAPER.pictures(made())
+def test_figures_have_a_line_for_each_alignment_and_a_point_for_each_amount():
+    by_layer, similar, amounts = PAPER.figures(reading())
     assert [panel.title for panel in by_layer.panels] == ["de, fr, nl, es", "ru, zh"]
     lines = by_layer.panels[0].lines
     assert [line.label for line in lines] == [
-        "before", "both losses", "TLM only", "contrastive only", "both, no shuffling", "for search",
-    ]  # fmt: skip
+        "before",
+        "both losses",
+        "TLM only",
+        "contrastive only",
+        "both, no shuffling",
+        "for search",
+    ]
     assert lines[0].thick and not lines[0].low and list(lines[0].steps) == [0, 1, 2, 3]  # mapped once: no band
     assert len(lines[1].low) == 4 and lines[-1].value[2] == pytest.approx(0.95, abs=0.01)
     assert [panel.title for panel in similar.panels] == ["CKA", "P@1"]
@@ -207,8 +365,13 @@ def test_a_dry_run_needs_neither_data_nor_model(tmp_path):
     mini = PAPER.plan(Request("mini", tmp_path / "run"))
     kinds = [job.place["part"] for job in mini.jobs]
     assert {kind: kinds.count(kind) for kind in kinds} == {
-        "align": 21, "qa": 9, "nli": 24, "translate": 12, "sick": 12, "map": 22,
-    }  # fmt: skip
+        "align": 21,
+        "qa": 9,
+        "nli": 24,
+        "translate": 12,
+        "sick": 12,
+        "map": 22,
+    }
     aligns = sum(job.options["steps"] for job in mini.jobs if job.recipe == "align")
     assert aligns == 3 * (6 * 1000 + 2000)
     trained = 24 * 3 * 625 + 12 * 3 * 467 + 12 * 3 * 278 + 9 * 2 * 750
@@ -228,8 +391,8 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
     assert by_name["nli-before-seed-1"].first == "mini" and not by_name["nli-before-seed-1"].needs
     chosen = [job.name for job in selected(jobs, "qa,search,seed=1")]
     assert chosen == ["align-search-seed-1", "qa-search-seed-1"]
-    train = by_name["align-10-seed-0"].options["train"]
-    assert train == by_name["align-both-seed-0"].options["train"][:1]
+    train = by_name["align-10-seed-0"].options["train_bitext"]
+    assert train == by_name["align-both-seed-0"].options["train_bitext"][:1]
 
 
 @pytest.mark.parametrize(
@@ -246,3 +409,255 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
         PAPER.plan(Request(scale, tmp_path / "run"), **options)
+
+
+def test_letters_are_what_copies_are_known_by():
+    assert letters("It's 5 o'clock -- NOW!") == "its5oclocknow" == letters("its 5 oclock now")
+    assert letters("Ёлка, да.") == letters("ёлка да") and letters("你好。") == letters("你好") and letters("...") == ""
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    found = texts_in(folder / "text", small_scale(), data=str(data_folder(folder)))
+    found.write(silent)
+    return found
+
+
+def test_no_sentence_of_a_test_is_in_the_parallel_text_however_it_is_written(texts):
+    folder, tests = texts.folder, set()
+    for path in [
+        *folder.glob("compared/*"),
+        *folder.glob("evaluate/*"),
+        *folder.glob("nli/xnli*"),
+        *folder.glob("nli/sick*"),
+    ]:
+        tests |= {letters(cell) for line in path.read_text().split("\n") for cell in line.split("\t")[:2]}
+    trained = [
+        cell
+        for path in folder.glob("pairs/*/*.tsv")
+        for line in path.read_text().split("\n")[1:]
+        for cell in line.split("\t")
+        if cell
+    ]
+    assert len(trained) == 2 * 2 * (40 + 20) and not {letters(one) for one in trained} & tests
+    assert (
+        "en-nl: 40 of tatoeba_train, 20 of libreoffice_help; 5 pairs left out that have a sentence" in texts.notes()[0]
+    )
+
+
+def test_parts_are_shares_of_every_source_and_amounts_are_their_beginnings(texts):
+    assert small_scale().shares == [0.1, 0.3, 1.0]
+    jobs = {job.name: job for job in PAPER.plan(Request("mini", texts.folder)).jobs}
+    parts = {name: jobs[f"align-{name}-seed-0"].options["train_bitext"] for name in ("30", "both")}
+    assert [one.rsplit("/", 1)[1] for one in parts["30"]] == ["0", "1"] and len(parts["both"]) == 3
+    counts = [len((texts.folder / "pairs" / part / "en-nl.tsv").read_text().split("\n")) - 2 for part in "012"]
+    assert counts == [6, 12, 42]
+    first = (texts.folder / "pairs" / "0" / "en-nl.tsv").read_text()
+    assert first.startswith("en\tnl\n") and first.count("number") == 4 and first.count("manual") == 2
+
+
+def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_over(tmp_path):
+    folder = data_folder(tmp_path)
+    parts, counts, left_out = choose_pairs(pair_sources(folder), ("en", "de"), tests=(), shares=(1.0,), most=5)
+    manuals = [(f"A manual says {one}", f"das Handbuch {one}") for one in range(30)]
+    wanted = sorted(manuals, key=lambda pair: hash_fraction("\t".join(pair)))[:5]
+    assert [pair for pair in parts[0] if "manual" in pair[0]] == wanted and counts["libreoffice_help"] == 5
+    assert left_out == 0 and counts["tatoeba_train"] == 45
+    with pytest.raises(ig.InputError, match="no parallel text of en and ru to align with"):
+        choose_pairs(pair_sources(folder), ("en", "ru"), tests=(), shares=(1.0,), most=5)
+    with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
+        pair_sources(tmp_path / "xnli")
+
+
+def test_tasks_are_what_transfer_reads(texts):
+    path = texts.folder
+    assert len(read_pairs(path / "nli" / "mnli-train.tsv")) == 9
+    both = [read_pairs(path / "nli" / f"sick-train-{one}.tsv") for one in ("nl", "en")]
+    assert [one.label for one in both[0]] == [one.label for one in both[1]] and len(both[0]) == 9
+    assert (both[0][2].first, both[1][2].first) == ("zin 2", "line 2")
+    test = [one.label for one in read_pairs(path / "nli" / "sick-test-nl.tsv")]
+    assert {one: test.count(one) for one in test} == {"entailment": 3, "neutral": 3, "contradiction": 3}
+    assert [one.label for one in read_pairs(path / "nli" / "xnli-train-de.tsv")] == [
+        one.label for one in read_pairs(path / "nli" / "xnli-train-en.tsv")
+    ]
+    train, dev = (read_questions(path / "qa" / f"squad-{part}.json") for part in ("train", "dev"))
+    assert len(train) == 20 and len(dev) == 2 and not {one.context for one in train} & {one.context for one in dev}
+    assert (path / "evaluate" / "nl.txt").read_text().startswith("zin ")
+
+
+def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
+    def prepared(folder, **changes):
+        return texts_in(folder, replace(small_scale(), **changes), prepared=True)
+
+    again = prepared(texts.folder)
+    assert again.hashes() == texts.hashes() and again.notes() == texts.notes()
+    times = {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")}
+    again.write(silent)
+    assert {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")} == times
+    with pytest.raises(ig.InputError, match="were prepared otherwise: their limit is None, and 9 is asked for"):
+        prepared(texts.folder, limit=9).hashes()
+    with pytest.raises(ig.InputError, match=r"nli holds no prepared texts: it has no texts.json"):
+        prepared(texts.folder / "nli").hashes()
+    file = texts.folder / "nli" / "mnli-dev.tsv"
+    before = file.read_bytes()
+    try:
+        file.write_bytes(before + b"a\tb\tneutral\n")
+        with pytest.raises(ig.InputError, match=r"mnli-dev.tsv is not what it was, of texts that were prepared"):
+            prepared(texts.folder).hashes()
+    finally:
+        file.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    "name", ["nli_en/mnli_val.tsv", "xnli/dev-de.tsv", "nli_nl_sick/SICK_NL.txt", "xquad/xquad.de.json"]
+)
+def test_a_file_that_is_missing_is_named(name, tmp_path):
+    folder = data_folder(tmp_path)
+    (folder / name).unlink()
+    with pytest.raises(ig.InputError, match=f"{name} is missing"):
+        texts_in(tmp_path / "text", small_scale(), data=str(folder)).write(silent)
+
+
+ALIGNMENTS = {"before", "both", "tlm", "contrastive", "unshuffled", "10%", "search"}
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A reproduction with one seed, made by two commands; the rows after each, and its folder."""
+    folder = tmp_path_factory.mktemp("pan") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        make_small_pan(patch)
+        part = ig.reproduce("pan2021", out=folder, seeds=1, only="part=qa,both", device="cpu")
+        whole = ig.reproduce("pan2021", out=folder, seeds=1, device="cpu", resume=True)
+    return folder, part, whole
+
+
+def test_a_part_brings_the_alignment_it_needs_and_each_command_collects(reproduced):
+    folder, part, whole = reproduced
+    assert set(part.plan) == {"before", "both"} and set(part[part.task != ""].task) == {"qa"}
+    assert set(part[part.measure == "perplexity"].plan) == {"before", "both"}
+    assert set(whole.plan) == ALIGNMENTS and set(whole.condition) == {"", "translated", "switched"}
+    assert read_facts(folder)["status"] == "finished"
+    pd.testing.assert_frame_equal(read_rows(folder), whole)
+    assert {path.name for path in folder.iterdir()} >= {"text", "jobs", "packed", "multilingual", "summary.txt"}
+    packed = [path for path in (folder / "packed").iterdir() if path.is_dir()]
+    assert len(packed) == 2  # all the text, and a tenth of it: six alignments share them
+
+
+def test_scores_are_those_of_the_jobs_and_changes_are_their_differences(reproduced):
+    folder, _, whole = reproduced
+    for name, plan, condition, data in (
+        ("nli-tlm", "tlm", "", "xnli"),
+        ("translate-both", "both", "translated", "xnli"),
+        ("translate-switched-before", "before", "switched", "xnli"),
+        ("qa-both", "both", "", "mlqa"),
+    ):
+        job = read_rows(folder / "jobs" / f"{name}-seed-0")
+        measure = "answer_f1" if "qa" in name else "accuracy"
+        mine = job[(job.measure == measure) & job.step.isna() & job.seed.notna() & (job.target != "others")]
+        mine = mine[mine.data.str.startswith(data)].set_index("target").value
+        ours = whole[(whole.measure == measure) & whole.seed.notna() & (whole.data == data)]
+        ours = ours[(ours.plan == plan) & (ours.condition == condition)]
+        ours = ours.set_index("target").value
+        assert len(mine) > 1 and (ours[mine.index] == mine).all()
+        assert ours["others"] == pytest.approx(mine.drop("qaa").mean())
+    changes = whole[(whole.measure == "change") & (whole.unit == "accuracy") & (whole.target == "others")]
+    scores = whole[(whole.measure == "accuracy") & (whole.target == "others")]
+    scores = scores.set_index(["plan", "condition"]).value
+    for one in changes.itertuples():
+        before = scores["before", one.condition]
+        assert one.value == pytest.approx(scores[one.plan, one.condition] - before) and one.n == 1
+    zero_shot = changes[changes.condition == ""]
+    assert set(zero_shot.plan) == ALIGNMENTS - {"before"}
+    assert set(changes[changes.condition != ""].plan) == {"both"} and len(changes) == len(zero_shot) + 2
+    assert zero_shot[zero_shot.plan == "both"].published.item() == RISE
+    assert changes.published.notna().sum() == 1
+
+
+def test_perplexity_is_that_of_the_first_and_the_last_update(reproduced):
+    folder, _, whole = reproduced
+    spoken = whole[(whole.measure == "perplexity") & (whole.unit == "token") & (whole.target == "qab")]
+    spoken = spoken.set_index("plan").value
+    for name in ("tlm", "search"):
+        job = read_rows(folder / "jobs" / f"align-{name}-seed-0")
+        curve = (
+            job[(job.measure == "perplexity") & (job.unit == "token") & (job.target == "qab")].set_index("step").value
+        )
+        assert (spoken["before"], spoken[name]) == (curve[0], curve[curve.index.max()])
+        factor = whole[(whole.measure == "factor") & (whole.plan == name) & (whole.unit == "token")]
+        assert factor.set_index("target").value["qab"] == pytest.approx(spoken[name] / spoken["before"])
+
+
+def test_maps_are_of_the_aligned_models_and_centred(reproduced):
+    folder, _, whole = reproduced
+    job = read_rows(folder / "jobs" / "map-search-seed-0")
+    mine = job[(job.measure == "p@1") & (job.method == "centred") & (job.data == "tatoeba.qaa-qac.tsv")]
+    ours = whole[(whole.measure == "p@1") & (whole.plan == "search") & (whole.data == "tatoeba")]
+    ours = ours[ours.source.isin(("qaa", "qac")) & ours.target.isin(("qaa", "qac"))]
+    assert sorted(ours.value) == sorted(mine.value) and len(mine) == 2 * 3
+    before = whole[whole.layer.notna() & (whole.plan == "before")]
+    assert before.seed.isna().all() and set(before.data) == {"xnli", "tatoeba"}
+    hashes = read_facts(folder / "jobs" / "map-search-seed-0")["hashes"]["model"]
+    assert hashes != read_facts(folder / "jobs" / "map-before")["hashes"]["model"]
+
+
+def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatch, capsys):
+    from isogloss.report import write_figures, write_report
+
+    folder = reproduced[0]
+    make_small_pan(monkeypatch)
+    run = command_line(monkeypatch, capsys)
+    code, shown, told = run(
+        "reproduce", "pan2021", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume", "--no-report"
+    )
+    assert code == 0, told
+    for part in ("Table 1: before and after", "both, 10% of the text", "Table 6", "Findings", "from 1 seed: 3 are"):
+        assert part in shown
+    assert shown.count("not judged:") == 9
+    drawn = {path.stem for path in write_figures(folder, folder / "figures")}
+    assert drawn == {"tatoeba-by-layer", "xnli-by-layer", "by-amount-of-text"}
+    page = write_report([folder], folder / "page.html").read_text(encoding="utf-8")
+    assert page.count('class="judged not-judged"') == 9 and page.count("data:image/png;base64,") == 3
+
+
+def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):
+    make_small_pan(monkeypatch)
+    folder = reproduced[0]
+    outline = find("pan2021").plan(Request("smoke", folder, seeds=1))
+    for name, key in (("nli-tlm-seed-0", "data"), ("translate-both-seed-0", "model")):
+        facts = folder / "jobs" / name / "run.json"
+        before = facts.read_text(encoding="utf-8")
+        changed = json.loads(before)
+        changed["hashes"][key] = "another"
+        facts.write_text(json.dumps(changed), encoding="utf-8")
+        try:
+            with pytest.raises(ig.InputError, match=f"run on a different {'text' if key == 'data' else key}"):
+                find("pan2021").collect(None, outline.jobs)
+        finally:
+            facts.write_text(before, encoding="utf-8")
+
+
+def test_commands_of_a_dry_run_parse(tmp_path):
+    outline = find("pan2021").plan(Request("mini", tmp_path))
+    first = {(job.recipe, job.place["part"], job.place.get("training")): job for job in reversed(outline.jobs)}
+    assert len(first) == 8
+    for job in (*first.values(), *find("pan2021").plan(Request("smoke", tmp_path)).before):
+        parse(" ".join(job.words).split()[1:])
+
+
+def test_the_script_prepares_what_a_run_would_write(tmp_path, monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("pan_text", Path(__file__).parents[2] / "scripts" / "pan_text.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setitem(script.SCALES, "mini", small_scale())
+    folder = data_folder(tmp_path / "data")
+    assert script.main([str(folder), str(tmp_path / "out")]) == 0
+    assert "en-nl: 40 of tatoeba_train" in capsys.readouterr().out
+    made = find("pan2021").plan(Request("mini", tmp_path / "run", data=str(folder)))
+    taken = find("pan2021").plan(Request("mini", tmp_path / "run"), texts=str(tmp_path / "out"))
+    assert made.texts.hashes() == taken.texts.hashes()
+    words = next(job.words for job in taken.jobs if job.name == "nli-both-seed-2")
+    assert f"--train en={tmp_path / 'out' / 'nli' / 'mnli-train.tsv'}" in words
+    assert script.main([str(tmp_path / "nothing"), str(tmp_path / "other")]) == 2
+    assert "nothing" in capsys.readouterr().err

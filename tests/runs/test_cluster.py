@@ -116,9 +116,7 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
     given = {"model": model, "task": "pos", **plain, **SMALL, "epochs": 3}  # six updates, a checkpoint after three
     (folder / "victim").write_text(str(victim.all_processes["raylet"][0].process.pid))
     monkeypatch.setattr(cluster_module, "COMMAND", ("-c", COUNTING.format(folder=str(folder))))
-    monkeypatch.setattr(
-        sys.modules["isogloss.recipes.sweep"], "on_cluster", functools.partial(on_cluster, lease=2 * LEASE)
-    )
+    monkeypatch.setattr("isogloss.recipes.sweep.on_cluster", functools.partial(on_cluster, lease=2 * LEASE))
     told, grid = [], {"seed": [0, 1]}
 
     def kill():

@@ -146,7 +146,7 @@ SCALES = {
         speed=Speed(33.7e6, 36, 8 / 240, 28_900, f"{H200}; mini is as deep and smaller, so this is more than it takes"),
         model="mini",
         checkpoint=1250,
-        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 300, "probe": 1000},
+        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000},
         native_steps=3000,
     ),
     "paper": Scale(

@@ -39,7 +39,7 @@ PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
 TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16} | {
     "rate": 1e-2,
-    "warm_up": 10,
+    "warm_up": 1 / 6,
     "report": 20,
     "probe": 1000,
     "checkpoint": 1000,
@@ -224,7 +224,7 @@ def scale_of(
     own_data: Sequence[Any] = (),
     least: Mapping[str, float] | None = None,
 ) -> S:
-    """The settings of the scale that was asked for, with the options that the user gave in hash_fraction of its fields.
+    """The settings of the scale that was asked for, with the options that the user gave in place of its fields.
 
     Args:
         scales: a record of settings for each of smoke, mini and paper.
@@ -349,6 +349,21 @@ def _content(path: Path) -> bytes:
 
 def _digest(content: str | bytes) -> str:
     return sha256(content.encode("utf-8") if isinstance(content, str) else content).hexdigest()
+
+
+def data_file(path: Path, purpose: str, *alternatives: str) -> Path:
+    """A file of the data folder, or the first alternative name beside it that exists; an error where there is none.
+
+    Args:
+        path: where the file is looked for first.
+        purpose: what it is, for the error.
+        alternatives: other names of the file in the same folder.
+
+    """
+    for candidate in (path, *(path.with_name(name) for name in alternatives)):
+        if candidate.is_file():
+            return candidate
+    raise InputError(f"{path} is missing: {purpose}; docs/reproduce.md lists the files of the data folder")
 
 
 def lowest(numbers: Sequence[float], count: int) -> list[int]:

@@ -22,11 +22,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from isogloss.figure import NOTHING, Line, number
+from isogloss.figure import NOTHING, Line, Table, number, percent
 from isogloss.measures.statistics import band
 from isogloss.runs.table import KEY, Row, is_given, row
+from isogloss.text.languages import short_name
 
 LEAST = 3  # seeds for an interval
+OTHERS = "others"  # the target of a mean over the languages besides the source
 ALONE = -1  # the seed of what has none, such as a model before training
 
 Floats = NDArray[np.float64]
@@ -108,6 +110,25 @@ def cell(values: Mapping[int, float] | ArrayLike, form: Callable[[float], str] =
     return interval.say(form) if interval.seeds else NOTHING
 
 
+def share_cell(values: Mapping[int, float] | ArrayLike) -> str:
+    """A share over seeds in percent, with its interval clipped to 0 to 100; a dash where there is no value.
+
+    >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
+    ('50.0 [50.0, 50.0]', '–')
+    """
+    interval = over_seeds(values).clipped()
+    return interval.say(percent) if interval.seeds else NOTHING
+
+
+def target_title(target: str) -> str:
+    """The name of a target language; an invented language is named by its code.
+
+    >>> target_title("de"), target_title("qaa"), target_title("others")
+    ('German', 'qaa', 'mean of targets')
+    """
+    return "mean of targets" if target == OTHERS else short_name(target)
+
+
 def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     """The sentence under a table on the seeds of its measured values.
 
@@ -123,6 +144,32 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     few = no_interval(fewest) or "brackets hold t intervals over them"
     return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
+
+
+def seeds_table(
+    title: str,
+    heads: Sequence[str],
+    lines: Iterable[tuple[str, Sequence[Seeds]]],
+    notes: Sequence[str] = (),
+    *,
+    first: Iterable[tuple[str, Sequence[str]]] = (),
+    show: Callable[[Seeds], str] = share_cell,
+) -> Table | None:
+    """A table of values over seeds, with a note on how many seeds they have; None where no line has a value.
+
+    Args:
+        title: of the table.
+        heads: of all columns, the first that of the labels.
+        lines: label and values of each line; those without any value are left out.
+        notes: below the table.
+        first: label and cells of lines above, such as published numbers.
+        show: how values are written; shares in percent by default.
+
+    """
+    given = [(label, values) for label, values in lines if any(values)]
+    counts = [len(seeds) for _, values in given for seeds in values if seeds and ALONE not in seeds]
+    rows = [[label, *cells] for label, cells in first] + [[label, *map(show, values)] for label, values in given]
+    return Table(title, heads, rows, [*notes, *([seeds_note(counts)] if counts else [])]) if given else None
 
 
 def bands(seeds: int) -> str:
@@ -160,19 +207,21 @@ class Curves:
         means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
         return dict(zip(self.seeds, means.tolist(), strict=True))
 
-    def line(self, label: str, *, until: float = math.inf, log: bool = False, **look: Any) -> Line:
+    def line(self, label: str, *, until: float = math.inf, log: bool = False, share: bool = False, **look: Any) -> Line:
         """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
 
         Args:
             label: name of the curve.
             until: the last step that is shown.
             log: geometric means.
+            share: clip the band to 0 to 1.
             look: further fields of `Line`.
 
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
-        ends = (mean.low.tolist(), mean.high.tolist()) if len(self.seeds) >= LEAST else ()
+        low, high = np.clip((mean.low, mean.high), *((0.0, 1.0) if share else (-math.inf, math.inf)))
+        ends = (low.tolist(), high.tolist()) if len(self.seeds) >= LEAST else ()
         return Line(label, self.steps[shown].tolist(), mean.mean.tolist(), *ends, **look)
 
 

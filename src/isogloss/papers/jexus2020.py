@@ -1,0 +1,808 @@
+"""Jexus (2020): XNLI by the number of frozen layers, and where English and Chinese meet.
+
+The post gives its table and its chart as images whose numbers are not available, and names neither the variant of the
+model nor learning rate, batch, epochs, seeds or languages. So it has no published number here, only three claims:
+accuracy in other languages is best when the representation of layer 8 is kept fixed; accuracy in English hardly depends
+on N; and accuracy goes with how well the languages of layer N are aligned, judged by eye on t-SNE maps of WMT-17
+(English and Chinese), where layers 7 and 8 look best, 1 to 4 and 11 and 12 poor. The published values in
+`published/jexus2020.csv` are of another source: zero-shot XNLI of a multilingual BERT with nothing frozen.
+
+The settings are ours: batch 32 and a rate of 5e-5, as the authors of multilingual BERT have them for XNLI; three epochs
+with 10% warm-up, linear decay and the model chosen on English development data, as Wu & Dredze (2019) have them, who
+freeze layers in the same way. `mini`, being smaller, takes 1e-4. Freezing changes which rate is best, so `rates` may be
+several, of which English development data chooses for each N and seed.
+
+Accuracies are compared seed by seed, since a seed draws the same order of pairs and the same head for each N.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
+from isogloss.measures.statistics import correlation
+from isogloss.papers.paper import (
+    TINY,
+    Cost,
+    Outline,
+    Paper,
+    Request,
+    Speed,
+    Texts,
+    config_of,
+    data_file,
+    drawn,
+    estimate,
+    notes_of,
+    refuse_mixtures,
+    scale_of,
+)
+from isogloss.papers.results import (
+    LEAST,
+    OTHERS,
+    Claim,
+    Contrast,
+    Curves,
+    Floats,
+    Interval,
+    Results,
+    Side,
+    above,
+    all_of,
+    contrast,
+    less,
+    mean_over,
+    needed,
+    over_seeds,
+    published,
+    seeds_table,
+    share_cell,
+    target_title,
+    within,
+)
+from isogloss.recipes.jobs import Job
+from isogloss.runs.table import mean_rows
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import Row, frame, records, row
+from isogloss.text import read_bitext
+from isogloss.text.catalog import data_dir
+from isogloss.text.corpora import Corpus
+from isogloss.text.invented import invented
+from isogloss.text.readers.inference import NLI, SentencePair, read_pairs
+from isogloss.text.readers.lines import read_lines
+
+ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
+PUBLISHED = published("jexus2020")
+NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
+MARGIN = 0.02  # within which English accuracy counts as the same
+MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
+DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
+TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
+XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
+FEWEST = 8  # rows that a rehearsal may be cut to
+INVENTED_SEED = 2
+# How well the languages of a layer are aligned: measures of `map`, and their method.
+ALIGNMENT = {
+    "centred P@1": ("p@1", "centred"),
+    "CSLS P@1": ("p@1", "csls"),
+    "CKA": ("cka", "debiased"),
+    "word agreement": ("word_agreement", "centred"),
+}
+CORRELATIONS: tuple[tuple[Literal["spearman", "pearson"], str], ...] = (
+    ("spearman", "Table 3: rank correlation (Spearman)"),
+    ("pearson", "Table 4: correlation (Pearson)"),
+)
+FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
+WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
+
+
+# ------------------------------------------------------------------------------------------------ the jobs
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Settings of one scale.
+
+    targets: languages of XNLI besides the source. train, test: pairs. dutch: whether SICK-NL is tested, too. pair: the
+    language that is on the word map with the source. known: sentences of each language to pretrain on. map: options of
+    the maps. limit: rows of every data set in a rehearsal.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    train: int
+    test: int
+    speed: Speed
+    model: str | None = None
+    dutch: bool = False
+    pair: str = "zh"
+    depth: int = DEPTH
+    batch: int = 32
+    epochs: int = 3
+    rates: str = "5e-05"
+    known: int = 0
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
+    map: Mapping[str, Any] = field(default_factory=lambda: {"points": 300})
+    limit: int | None = None
+
+
+TINY_ENCODER = {**TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
+H200 = "an mBERT-shaped model on one H200, with nothing frozen"
+_SPEED = Speed(178e6, tokens=45, update=64 / 1749, read=28_900, measured=H200)
+SCALES = {
+    "smoke": Scale(
+        "qaa",
+        ("qab", "qac"),
+        train=60,
+        test=60,
+        speed=Speed(0.17e6, tokens=20, update=0.03, read=500, measured="one core of an AMD EPYC"),
+        pair="qab",
+        batch=8,
+        rates="1e-2",
+        known=400,
+        pretraining=TINY_ENCODER,
+        map={"sample": 100, "words": 60, "points": 40},
+    ),
+    "mini": Scale(
+        "en",
+        ("de", "fr", "es", "ru", "zh"),
+        train=20_000,
+        test=5_010,
+        speed=replace(
+            _SPEED, weights=33.7e6, measured=f"{H200}; mini is as deep and smaller, so this is more than it takes"
+        ),
+        model="mini",
+        dutch=True,
+        rates="1e-4",
+    ),
+    "paper": Scale("en", XNLI, train=392_702, test=5_010, speed=_SPEED, model="bert-base-multilingual-cased"),
+}
+
+
+def plan(
+    request: Request,
+    *,
+    train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
+    languages: Annotated[str | None, "languages of XNLI besides English, with commas; default: by --scale"] = None,
+    rates: Annotated[
+        str | None, "learning rates, with commas; English development data chooses; default: by --scale"
+    ] = None,
+    epochs: Annotated[int | None, "times the training pairs are seen; default 3"] = None,
+    limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
+) -> Outline:
+    """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the untrained model.
+
+    A job has all seeds of one N, since the states of the frozen layers are computed once for them.
+    """
+    given, own_data = {"epochs": epochs, "limit": limit}, (train, languages, limit)
+    scale = scale_of(SCALES, request, given, own_data=own_data, least={"limit": FEWEST})
+    targets = tuple(code.strip() for code in languages.split(",")) if languages else scale.targets
+    scale = replace(scale, targets=targets, rates=rates or scale.rates)
+    if scale.source in targets or DUTCH in targets:
+        raise InputError(
+            f"--languages are those of XNLI besides {scale.source}; {DUTCH} is tested on other data anyway"
+        )
+    texts = Texts(request.out / "text", partial(_contents, request, scale, train), notes=partial(_notes, scale))
+    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    purpose = "it is not known how many layers it has"
+    depth = int(config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
+    seeds, tested = request.seed_count, (scale.source, *targets)
+    options = {
+        "task": "nli",
+        "train": {scale.source: texts.path(TRAIN)},
+        "dev": {scale.source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}},
+        "test": {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
+        | ({DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}),
+        "seeds": seeds,
+        "epochs": scale.epochs,
+        "batch": scale.batch,
+        "rate": scale.rates,
+        "checkpoint": 5000,
+    }
+    jobs = []
+    for point in range(NOTHING_FROZEN, depth):
+        name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
+        jobs.append(request.job("transfer", name, model, {**options, "plans": frozen}, part="transfer", plan=frozen))
+    other = scale.pair if scale.pair in targets else targets[0]
+    maps = [("xnli", PARALLEL, tested, 0), (f"{scale.source}-{other}", PARALLEL, (scale.source, other), None)]
+    maps += [("sick", SICK, (scale.source, DUTCH), 0)] if scale.dutch else []
+    for name, text, codes, points in maps:
+        own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first"}
+        own |= {} if points is None else {"points": points}
+        jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
+    before = []
+    if scale.model is None:
+        files = {code: texts.path(f"known.{code}.txt") for code in tested}
+        before.append(
+            request.job("pretrain", MULTILINGUAL, files, scale.pretraining, folder=request.out / MULTILINGUAL)
+        )
+    arguments = {"paper": "jexus2020", "scale": request.scale, "model": called, "languages": ",".join(targets)}
+    arguments |= {"seeds": seeds, "rates": scale.rates, "epochs": scale.epochs, "limit": scale.limit}
+    conditions = (
+        f"{ABOUT}; at {request.scale} scale: {called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
+        f"{depth - 1}, {seeds} seeds, tested on XNLI in {', '.join(tested)}"
+        f"{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
+    )
+    cost = _cost(scale, (depth + 1) * seeds * len(scale.rates.split(",")))
+    return Outline(conditions, arguments, texts, before, jobs, cost, depth, texts.notes)
+
+
+def _cost(scale: Scale, trainings: int) -> Cost:
+    train, test = (min(pairs, scale.limit or pairs) for pairs in (scale.train, scale.test))
+    scored = round(test * (len(scale.targets) + 1 + scale.dutch) + test / 2 * (len(scale.targets) + 2))
+    return estimate(
+        scale.speed,
+        updates=trainings * scale.epochs * ceil(train / scale.batch),
+        trained=trainings * scale.epochs * train,
+        read=trainings * scale.epochs * scored,
+        work=f"{train:,} pairs to train on in batches of {scale.batch} for {scale.epochs} epochs, after each about "
+        f"{scored:,} pairs to score",
+        uncounted="what frozen layers save, the maps and loading",
+        items="pairs",
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the texts
+
+
+def _contents(request: Request, scale: Scale, train: str | None) -> dict[str, str]:
+    """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
+
+    The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
+    in every language.
+    """
+    if scale.model is None:
+        return invented_pairs(scale.source, scale.targets, pairs=scale.train, known=scale.known)
+    folder, limit, languages = data_dir(request.data), scale.limit, (scale.source, *scale.targets)
+    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    del files[f"xnli-dev-{scale.source}.tsv"]  # MultiNLI chooses
+    bitext = read_bitext(data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences"), languages=languages)
+    files[PARALLEL] = bitext_table(bitext, drawn(range(bitext.rows), limit))
+    if scale.dutch:
+        sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
+        test = balanced([(dutch, english) for part, dutch, english in sick if part == "TEST"])
+        files[SICK_TEST] = pair_table([dutch for dutch, _ in test], limit)
+        sentences = {
+            sides
+            for _, dutch, english in sick
+            for sides in ((english.first, dutch.first), (english.second, dutch.second))
+        }
+        whole = sorted(sentences)
+        files[SICK] = as_lines(
+            map("\t".join, [(scale.source, DUTCH), *(whole[n] for n in drawn(range(len(whole)), limit))])
+        )
+    return files
+
+
+def _notes(scale: Scale, contents: Mapping[str, str]) -> list[str]:
+    """What is less than the scale wants."""
+    count = contents[TRAIN].count("\n")
+    if scale.limit:
+        return [f"a rehearsal: every data set was cut to {scale.limit:,} rows"]
+    return [f"{count:,} pairs were trained on, where this scale takes {scale.train:,}"] * (count < scale.train)
+
+
+def inference_files(
+    folder: Path, languages: Sequence[str], train: str | None, *, count: int, limit: int | None
+) -> dict[str, str]:
+    """MultiNLI, or pairs of `train`, to train on (at most `count`) and choose by, and both sets of XNLI."""
+    english = data_file(Path(train) if train else folder / "nli_en" / "mnli_train.tsv", "pairs to train on")
+    chosen_by = data_file(folder / "nli_en" / "mnli_val.tsv", "English pairs to choose by")
+    files = {TRAIN: pair_table(read_pairs(english), min(count, limit or count))}
+    files[DEV] = pair_table(read_pairs(chosen_by), limit)
+    for language in languages:
+        for part in ("dev", "test"):
+            path = data_file(folder / "xnli" / f"{part}-{language}.tsv", "a set of XNLI")
+            files[f"xnli-{part}-{language}.tsv"] = pair_table(read_pairs(path), limit)
+    return files
+
+
+def invented_pairs(source: str, targets: Sequence[str], *, pairs: int, known: int) -> dict[str, str]:
+    """The same files of invented languages, and `known.LANG.txt` to pretrain on.
+
+    A sentence entails its last word, is neutral to another sentence, and contradicts three at once: something that a
+    tiny model can learn, and that means nothing.
+    """
+    files = {}
+    bitext = invented([source, *targets], known + 3 * pairs, seed=INVENTED_SEED)
+    for corpus in bitext:
+        sentences, language = corpus.sentences, corpus.language
+        files[f"known.{language}.txt"] = as_lines(sentences[:known])
+        train, dev, test = (_invented_table(sentences[known + part * pairs :][:pairs]) for part in range(3))
+        files |= {TRAIN: train, DEV: dev} if language == source else {f"xnli-dev-{language}.tsv": dev}
+        files[f"xnli-test-{language}.tsv"] = test
+    return {**files, PARALLEL: bitext_table(bitext, range(known, known + 3 * pairs))}
+
+
+def _invented_table(sentences: Sequence[str]) -> str:
+    pairs = []
+    for number, sentence in enumerate(sentences):
+        three = " ".join(sentences[number - 3 : number]) or sentence
+        second = {"entailment": sentence.split()[-1], "neutral": sentences[number - 1], "contradiction": three}
+        label = NLI[number % len(NLI)]
+        pairs.append(SentencePair(sentence, second[label], label))
+    return pair_table(pairs)
+
+
+def pair_table(pairs: Sequence[SentencePair], count: int | None = None) -> str:
+    """Labelled pairs as a table, at most `count` of them."""
+    chosen = (pairs[number] for number in drawn(range(len(pairs)), count))
+    return as_lines(f"{pair.first}\t{pair.second}\t{pair.label}" for pair in chosen)
+
+
+def bitext_table(corpora: Iterable[Corpus], rows: Iterable[int]) -> str:
+    """These rows of parallel sentences as a table, the languages in its head."""
+    sides = list(corpora)
+    cells = ([side.sentences[number] for side in sides] for number in rows)
+    return as_lines(map("\t".join, [[side.language for side in sides], *cells]))
+
+
+def as_lines(lines: Iterable[str]) -> str:
+    """Lines as the content of a file."""
+    return "".join(f"{line}\n" for line in lines)
+
+
+def read_sick(path: Path) -> list[tuple[str, SentencePair, SentencePair]]:
+    """The rows of SICK-NL: part (TRAIN, TRIAL or TEST), the Dutch pair and its English original."""
+    head, *lines = (line.split("\t") for line in read_lines(path))
+    names = ["SemEval_set", "entailment_label"]
+    names += [f"sentence_{side}{suffix}" for suffix in ("", "_original") for side in "AB"]
+    if missing := [name for name in names if name not in head]:
+        raise InputError(f"{path}:1: the column {missing[0]} of SICK-NL is missing")
+    rows = []
+    for cells in lines:
+        part, label, *sentences = (" ".join(cells[head.index(name)].split()) for name in names)
+        label = label.lower()
+        if all(sentences) and label in NLI:
+            first, second, *original = sentences
+            rows.append((part, SentencePair(first, second, label), SentencePair(original[0], original[1], label)))
+    return rows
+
+
+def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[SentencePair, SentencePair]]:
+    """As many pairs of each label: 57% of SICK are neutral, so that always saying so would look like knowledge."""
+    rows = {label: [number for number, (pair, _) in enumerate(pairs) if pair.label == label] for label in NLI}
+    fewest = min(map(len, rows.values()))
+    return [
+        pairs[number] for number in sorted(number for numbers in rows.values() for number in drawn(numbers, fewest))
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ the rows
+
+
+def collect(run: Run, jobs: Sequence[Job]) -> None:
+    """Fill the run's table with the rows of these finished jobs, and correlations of accuracy with alignment.
+
+    Scores by epoch stay in the tables of the jobs. The mean over other languages is taken anew without Dutch, which is
+    of other data. The word map of two languages is copied; its values are those of the map of all languages.
+    """
+    trained = [job for job in jobs if job.recipe == "transfer"]
+    refuse_mixtures(trained)
+    for sentence in notes_of(jobs):
+        if "word map" not in sentence:
+            run.note(sentence)
+    for job in trained:
+        table = read_rows(job.folder)
+        final = table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)
+        scores = [PUBLISHED.beside(entry) for entry in records(table[final])]
+        scores += means_of_targets(scores)
+        run.append([*scores, *mean_rows(scores)])
+    for job in jobs:
+        if job.recipe == "map" and job.options["points"]:
+            _copy_word_map(run, job)
+        elif job.recipe == "map":
+            table = read_rows(job.folder)
+            run.append(records(table[table["measure"].isin(FROM_MAPS)]))
+    if trained:
+        run.append(correlations(Results(frame(run.rows))))
+
+
+def means_of_targets(scores: Sequence[Row]) -> list[dict[str, Any]]:
+    """Means of scores and gaps over the other languages of XNLI, for each plan, selection and seed."""
+    targets = [
+        {name: value for name, value in entry.items() if name != "data"}
+        for entry in scores
+        if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in ("accuracy", "gap", "relative_gap")
+    ]
+    return list(mean_over(targets, "target", target=OTHERS))
+
+
+def correlations(results: Results) -> Iterator[Row]:
+    """Accuracy at N with alignment at layer N, over N from 0 on: for each language, and pooled within those of XNLI.
+
+    `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
+    layers agree as well.
+    """
+    coordinates = {"model": _model(results), "task": "nli", "source": _source(results), "condition": "accuracy"}
+    for name in ALIGNMENT:
+        curves = {code: _both(results, name, code) for code in _languages(results)[1:]}
+        whole = {code: (x, y) for code, (x, y) in curves.items() if len(x) == _depth(results)}
+        pooled = [sides for code, sides in whole.items() if code != DUTCH]
+        if len(pooled) > 1:
+            x, y = (np.stack(side) for side in zip(*pooled, strict=True))
+            whole[OTHERS] = (x, y)
+        for target, (x, y) in whole.items():
+            for kind, _ in CORRELATIONS:
+                value = correlation(x, y, kind=kind)
+                at = {**coordinates, "target": target, "unit": name, "n": value.n}
+                if value.value == value.value:
+                    yield row(kind, value.value, low=value.low, high=value.high, **at)
+                    yield row(f"{kind}_share", value.share, **at)
+
+
+def _copy_word_map(run: Run, job: Job) -> None:
+    """Copy the points of the word map, or else their vectors unless the points have been drawn here."""
+    path = next((job.folder / name for name in WORD_MAP if (job.folder / name).is_file()), None)
+    if path is not None and (path.name == WORD_MAP[0] or not (run.folder / WORD_MAP[0]).is_file()):
+        shutil.copyfile(path, run.folder / path.name)
+
+
+SCORES = {"measure": "accuracy", "task": "nli"}
+
+
+def _model(results: Results) -> str:
+    return str(results.distinct("model")[0])
+
+
+def _source(results: Results) -> str:
+    """The language that is trained in."""
+    return str(results.distinct("source")[0])
+
+
+def _languages(results: Results) -> list[str]:
+    """Every language that was tested or, where none was, mapped: the source first, Dutch last."""
+    targets = results.distinct("target", **SCORES) or results.distinct("target", measure=["p@1", "cka"])
+    codes = dict.fromkeys([_source(results), *targets])
+    return [code for code in codes if code not in (OTHERS, DUTCH)] + [DUTCH] * (DUTCH in codes)
+
+
+def _targets(results: Results) -> list[str]:
+    """The other languages of XNLI."""
+    return [code for code in _languages(results)[1:] if code != DUTCH]
+
+
+def _points(results: Results) -> list[int]:
+    """Every N that was run, in order."""
+    return sorted(int(frozen.partition(":")[2]) for frozen in results.distinct("plan", **SCORES))
+
+
+def _depth(results: Results) -> int:
+    """How many blocks the model has, as far as the rows tell."""
+    return max([0, *results.distinct("layer"), *(point + 1 for point in _points(results))])
+
+
+def _accuracy(
+    results: Results, point: int, language: str, selection: str | None = None, column: str = "value"
+) -> dict[int, float]:
+    """Accuracy with N layers frozen, by seed."""
+    return results.values(column, **SCORES, plan=f"freeze:{point}", target=language, selection=selection)
+
+
+def _curves(results: Results, language: str, column: str = "value") -> Curves:
+    """Accuracy over N, for the seeds that every N has; column: `floor` for what shuffled answers score."""
+    points = _points(results)
+    home = [set(_accuracy(results, point, _source(results))) for point in points]
+    seeds = sorted(set.intersection(*home)) if home else []
+    each = [_accuracy(results, point, language, column=column) for point in points]
+    values = np.array([[values[seed] for values in each] for seed in seeds])
+    return Curves(np.array(points, dtype=np.float64), values, tuple(seeds))
+
+
+def _alignment(results: Results, name: str, language: str) -> dict[int, float]:
+    """An alignment measure of the source with a language by layer, the mean of both directions."""
+    (measure, method), ends = ALIGNMENT[name], (_source(results), language)
+    curve = results.curves("layer", measure=measure, method=method, source=ends, target=ends)
+    if curve is None:
+        return {}
+    return dict(zip(curve.steps.astype(int).tolist(), curve.values.mean(axis=0).tolist(), strict=True))
+
+
+def _both(results: Results, name: str, language: str) -> tuple[Floats, Floats]:
+    """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
+    aligned = _alignment(results, name, language)
+    points = [point for point in _points(results) if point in aligned and _accuracy(results, point, language)]
+    if not points:
+        return np.zeros(0), np.zeros(0)
+    curves = _curves(results, language)
+    accuracy = curves.values.mean(axis=0)[np.isin(curves.steps, points)]
+    return np.array([aligned[point] for point in points]), accuracy
+
+
+# ------------------------------------------------------------------------------------------------ the claims
+
+
+def near_best(depth: int) -> list[int]:
+    """The N that count as near the post's best: 7 to 9 of 12 blocks, and as high up in a model of another depth.
+
+    >>> near_best(12), near_best(3)
+    ([7, 8, 9], [1, 2])
+    """
+    middle = round(BEST * depth / DEPTH)
+    return list(range(max(0, middle - NEAR), min(depth - 1, middle + NEAR) + 1))
+
+
+def _above_chance(results: Results) -> Iterator[Contrast]:
+    needed(_points(results), "no N was run")
+    for number, language in enumerate(_languages(results)[1:]):
+        curves, floors = _curves(results, language), _curves(results, language, "floor")
+        gain = over_seeds((curves.values - floors.values).mean(axis=1))
+        first = "the mean over N in " if number == 0 else ""
+        mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.values.mean()))
+        yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.seeds)
+
+
+def _best(results: Results) -> Iterator[Contrast]:
+    points, near, last = _points(results), near_best(_depth(results)), _depth(results) - 1
+    missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
+    needed(points and _targets(results), "no N was run")
+    needed(not missing, f"N = {', '.join(missing)} was not run")
+    curves = _curves(results, OTHERS)
+    for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
+        first = "the mean over targets at " if point == NOTHING_FROZEN else ""
+        gain = less(curves.at(*near), curves.at(point))
+        yield contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+    means, best = curves.values.mean(axis=0), [points[place] for place in curves.values.argmax(axis=1)]
+    top, seeds = points[int(means.argmax())], len(curves.seeds)
+    behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
+    alike = [str(point) for point, interval in behind.items() if not above(interval)]
+    among = f", not told from N = {', '.join(alike)}" if alike and seeds >= LEAST else ""
+    each = {code: _curves(results, code).values.mean(axis=0).argmax() for code in _languages(results)[1:]}
+    by_language = ", ".join(f"{points[int(place)]} ({target_title(code)})" for code, place in each.items())
+    words = (
+        f"highest at N = {', '.join(map(str, best))} in the {seeds} seeds, and at {top} on average "
+        f"({percent(float(means.max()))}{among}); by language at {by_language}"
+    )
+    # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
+    refuted = all(point in behind and above(behind[point]) for point in near)
+    side = Side.HELD if set(best) <= set(near) else Side.REFUTED if refuted else Side.OPEN
+    yield Contrast(words, side if seeds >= LEAST else None, seeds)
+
+
+def _flat(results: Results) -> Iterator[Contrast]:
+    points, source = _points(results), _source(results)
+    needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
+    curves = _curves(results, source)
+    start, means = curves.at(NOTHING_FROZEN), curves.values.mean(axis=0)
+    moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
+    farthest = max(moved, key=lambda point: abs(moved[point].value))
+    side = all_of(within(interval, MARGIN) for interval in moved.values())
+    flat = [point for point, interval in moved.items() if within(interval, MARGIN)]
+    words = (
+        f"{target_title(source)} between {percent(float(means.min()))} and {percent(float(means.max()))}, farthest "
+        f"from {percent(over_seeds(start).value)} at N = {farthest}: {moved[farthest].say(signed)}"
+    )
+    if side is not None:
+        words += f"; within the margin at {f'N = {_span(flat)}' if flat else 'no N'}"
+    if _targets(results):
+        others = _curves(results, OTHERS).values.mean(axis=0)
+        words += f"; the mean over targets between {percent(float(others.min()))} and {percent(float(others.max()))}"
+    yield Contrast(words, side, len(curves.seeds))
+
+
+def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
+    names = needed(
+        results.distinct("unit", measure="spearman", target=OTHERS), "it takes every N from 0 on, and the map"
+    )
+    seeds = len(_curves(results, OTHERS).seeds)
+    for number, name in enumerate(names):
+        at = {"target": OTHERS, "unit": name}
+        interval = _correlation(results, "spearman", **at)
+        share = results.value(measure="spearman_share", **at)
+        words = f"{name} {interval.say(_two_digits)}"
+        words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
+        missing = ", ".join(other for other in ALIGNMENT if other not in names)
+        first = f"rank correlations over N, within languages{f' (no {missing})' * bool(missing)}: "
+        yield Contrast(first * (number == 0) + words, above(interval) if seeds >= LEAST else None, seeds)
+
+
+def _correlation(results: Results, kind: str, **coordinates: Any) -> Interval:
+    """A correlation with its interval over layers; NaN where it was not computed."""
+    cells = [results.value(column, measure=kind, **coordinates) for column in ("value", "low", "high")]
+    value, low, high = (float("nan") if number is None else number for number in cells)
+    return Interval(value, low, high, seeds=0)
+
+
+def _two_digits(value: float) -> str:
+    return NOTHING if value != value else f"{value:.2f}"
+
+
+def _span(points: Sequence[int]) -> str:
+    """Numbers in a row as their ends.
+
+    >>> _span([7, 8, 9]), _span([0, 2])
+    ('7 to 9', '0, 2')
+    """
+    if len(points) > 2 and list(points) == list(range(points[0], points[-1] + 1)):
+        return f"{points[0]} to {points[-1]}"
+    return ", ".join(map(str, points))
+
+
+CLAIMS = (
+    Claim(
+        "above chance",
+        "What is learned in one language carries over to the others: accuracy there is above chance.",
+        _above_chance,
+    ),
+    Claim(
+        "best near 8",
+        lambda results: (
+            "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
+            f"8: {_span(near_best(_depth(results)))})."
+        ),
+        _best,
+    ),
+    Claim(
+        "flat at home",
+        f"Accuracy in the language that is trained in hardly depends on N (within {100 * MARGIN:g} points of nothing "
+        "frozen).",
+        _flat,
+    ),
+    Claim(
+        "goes with alignment",
+        "Accuracy with N layers frozen goes with how well layer N is aligned.",
+        _goes_with_alignment,
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ the tables
+
+
+def tables(results: Results) -> list[Table]:
+    """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
+    made = [_accuracies(results), _oracle(results)] if _points(results) else []
+    made += [_correlations(results, kind, title) for kind, title in CORRELATIONS]
+    return [table for table in made if table is not None]
+
+
+def _accuracies(results: Results) -> Table | None:
+    source, anchors = _source(results), {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
+    columns = [source, *_targets(results), OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
+    first, notes = [], ["The post's own table is an image whose numbers are not available."]
+    if set(anchors) & set(columns):
+        first = [(f"{NOTHING_FROZEN}, published", [anchors.get(code, NOTHING) for code in columns])]
+        notes.append(
+            "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
+        )
+    if DUTCH in columns:
+        notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
+    chance = percent(float(_curves(results, source, "floor").values.mean()))
+    trained = target_title(source)
+    notes.append(f"Of the epoch that {trained} development data chooses. Shuffled answers score {chance}.")
+    title = f"Table 1: accuracy (%) of inference, trained in {trained} with N layers frozen"
+    return _by_language(results, title, columns, notes, first)
+
+
+def _oracle(results: Results) -> Table | None:
+    title = "Table 2: the same of the epoch that each target's own development set chooses"
+    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
+    return _by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle")
+
+
+def _by_language(
+    results: Results,
+    title: str,
+    columns: Sequence[str],
+    notes: Sequence[str],
+    first: Sequence[tuple[str, Sequence[str]]] = (),
+    selection: str | None = None,
+) -> Table | None:
+    lines = [
+        (str(point), [_accuracy(results, point, code, selection) for code in columns]) for point in _points(results)
+    ]
+    heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in columns]
+    return seeds_table(title, ["N", *heads], lines, notes, first=first)
+
+
+def _correlations(results: Results, kind: str, title: str) -> Table | None:
+    targets = results.distinct("target", measure=kind)
+    if not targets:
+        return None
+    lines = [
+        [
+            "pooled" if target == OTHERS else target_title(target),
+            *(_correlation(results, kind, target=target, unit=unit).say(_two_digits) for unit in ALIGNMENT),
+        ]
+        for target in targets
+    ]
+    note = (
+        "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
+        f"{results.distinct('n', measure=kind)[0]} N from 0 on. Pooled: within the languages of XNLI. Brackets: 95%, "
+        "of runs of three neighbouring layers drawn with replacement."
+    )
+    return Table(f"{title} of accuracy with alignment", ["language", *ALIGNMENT], lines, [note])
+
+
+# ------------------------------------------------------------------------------------------------ the figures
+
+
+def figures(results: Results) -> list[Figure]:
+    """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
+    made = [_by_point(results), _by_layer(results), _against(results)]
+    return [figure for figure in made if figure is not None and figure.panels]
+
+
+def _by_point(results: Results) -> Figure | None:
+    source, points = _source(results), _points(results)
+    seeds = len(_curves(results, source).seeds)
+    if not seeds:
+        return None
+    shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
+    floor = float(_curves(results, source, "floor").values.mean())
+    panels = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
+    if NOTHING_FROZEN in points:
+        lines = [_line(results, code, change=True) for code in shown]
+        panels.append(Panel("the same less that of nothing frozen (N = -1)", lines))
+    caption = (
+        f"{_model(results)}, trained in {target_title(source)}, zero-shot elsewhere. N = -1: nothing is frozen; 0: "
+        "embeddings; N: embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
+        f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= LEAST)}"
+        f"{' Dutch is of other data, SICK-NL, and not in the mean.' * (DUTCH in shown)}"
+    )
+    title = "Accuracy by the number of frozen layers"
+    return Figure("accuracy-by-frozen-layers", title, caption, panels, "accuracy", xlabel="N, frozen layers")
+
+
+def _line(results: Results, language: str, *, change: bool = False) -> Line:
+    """Accuracy of one language, or its change from nothing frozen, which is the first N.
+
+    Bands are drawn of the source and the mean alone, so that the eye can follow them.
+    """
+    curves, source = _curves(results, language), language == _source(results)
+    if change:
+        curves = replace(curves, values=curves.values - curves.values[:, :1])
+    label = f"{target_title(language)}, trained in" if source else target_title(language)
+    if language == OTHERS:
+        return curves.line(label, thick=True)
+    line = curves.line(label, hue=_languages(results).index(language))
+    return line if source else replace(line, low=(), high=())
+
+
+def _panels(results: Results, **look: Any) -> list[Panel]:
+    """A panel for each alignment measure, a line for each language: by layer, or dots of accuracy against it."""
+    panels = []
+    for name in ALIGNMENT:
+        pooled = results.value(measure="spearman", target=OTHERS, unit=name) if look else None
+        lines = []
+        for hue, language in enumerate(_languages(results)[1:], 1):
+            aligned = _alignment(results, name, language)
+            x, y = map(np.array, (list(aligned), list(aligned.values())))
+            if look:
+                x, y = (side - side.mean() if len(side) else side for side in _both(results, name, language))
+            lines += [Line(target_title(language), x.tolist(), y.tolist(), hue=hue, **look)] if len(x) else []
+        title = name if pooled is None else f"{name} ({pooled:.2f})"
+        panels += [Panel(title, lines)] if lines else []
+    return panels
+
+
+def _by_layer(results: Results) -> Figure:
+    dutch = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels."
+    caption = (
+        f"{_model(results)} as it was before any task, {target_title(_source(results))} with each language; P@1 and "
+        "word agreement are means of both directions. Layer 0 is the embedding output."
+        f"{dutch * (DUTCH in _languages(results))}"
+    )
+    title = "How well languages are aligned, by layer"
+    return Figure("alignment-by-layer", title, caption, _panels(results), "alignment", xlabel="layer")
+
+
+def _against(results: Results) -> Figure:
+    caption = (
+        "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and accuracy "
+        "with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank correlation "
+        "within languages, pooled over those of XNLI."
+    )
+    title = "Accuracy with N layers frozen against the alignment of layer N"
+    panels, xlabel = _panels(results, dots=True), "alignment at layer N, less its mean"
+    return Figure("accuracy-against-alignment", title, caption, panels, "accuracy, less its mean", xlabel=xlabel)
+
+
+PAPER = Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -1,0 +1,1232 @@
+"""Pan et al. (2021): what training on parallel text after pretraining gains, and what it costs.
+
+Of the paper its abstract alone could be read, so there is one number of its own: zero-shot accuracy on XNLI rises by
+4.7 points on average. The other numbers in `published/pan2021.csv` are of other papers.
+
+The paper's settings could not be read either. What aligning leaves open is filled as `isogloss align` says, from MoCo
+and InfoXLM; fine-tuning on inference as in `jexus2020`, on questions as XTREME has it for mBERT: 3e-5, batches of 32 of
+384 tokens. `mini` sees fewer pairs than the paper's models by a factor of hundreds, so that its queue is shorter and
+its momentum lower: with 0.999 the second encoder would still be near its start after a thousand updates.
+
+Every alignment is a job of each seed; its model is then mapped and fine-tuned with the same seed, and the model as it
+was, `before`, is fine-tuned with every seed, too. So models are compared seed by seed: a seed draws the same order of
+pairs and examples and the same head for each. In the rows `plan` is the alignment, `condition` is `translated` or
+`switched` where a task was trained in all languages at once, and `data` is the test (`xnli`, `sick`, `xquad`, `mlqa`,
+`tatoeba`). Retrieval is centred cosine, CKA debiased.
+"""
+
+import heapq
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
+from isogloss.papers.jexus2020 import (
+    DUTCH,
+    FEWEST,
+    MULTILINGUAL,
+    TINY_ENCODER,
+    XNLI,
+    as_lines,
+    balanced,
+    bitext_table,
+    inference_files,
+    invented_pairs,
+    pair_table,
+    read_sick,
+)
+from isogloss.papers.paper import (
+    BYTES,
+    Cost,
+    Outline,
+    Paper,
+    Request,
+    Texts,
+    data_file,
+    drawn,
+    notes_of,
+    refuse_mixtures,
+    scale_of,
+)
+from isogloss.papers.results import (
+    OTHERS,
+    Claim,
+    Contrast,
+    Curves,
+    Results,
+    Seeds,
+    above,
+    all_of,
+    bands,
+    below,
+    cell,
+    changes,
+    contrast,
+    divided,
+    less,
+    mean_by_seed,
+    mean_over,
+    needed,
+    over_seeds,
+    published,
+    seeds_table,
+    share_cell,
+    target_title,
+)
+from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import at_least
+from isogloss.runs.table import mean_rows
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import key, records, row
+from isogloss.text import read_bitext, read_bitexts
+from isogloss.text.catalog import data_dir
+from isogloss.text.invented import invented
+from isogloss.text.readers.conll import read_treebank
+from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.lines import open_bytes
+from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
+from isogloss.text.sampling import hash_fraction
+
+ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
+PUBLISHED = published("pan2021")
+RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
+BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
+TITLES = {
+    BEFORE: "before",
+    BOTH: "both losses",
+    TLM: "TLM only",
+    CONTRASTIVE: "contrastive only",
+    UNSHUFFLED: "both, no shuffling",
+    SEARCH: "for search",
+}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    TLM: {"contrastive": 0.0},
+    CONTRASTIVE: {"tlm": 0.0},
+    UNSHUFFLED: {"shuffle": False},
+    SEARCH: {"tlm": 0.0, "pooling": "mean", "projection": "none", "negatives": "batch"},
+}
+ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
+SWITCH = 0.5
+AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
+TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
+AT_THE_END = 1_000_000  # updates between scores: what is scored is the model after its last update
+TATOEBA_TRAIN = "tatoeba_train"
+SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
+LONGEST = 400  # characters of a side of a pair
+HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
+INVENTED_SEED = 3
+
+
+# ------------------------------------------------------------------------------------------------ the jobs
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Settings of one scale.
+
+    aligned: languages that are aligned with the source. tested: those of XNLI; asked, asked_too: of XQuAD, of MLQA.
+    amounts: shares of the parallel text, by their names. align, longer, nli, qa: options of trainings; `longer` of the
+    alignment for search. train, questions, compared, evaluated, pairs: most pairs of MultiNLI, questions of SQuAD,
+    sentences of XNLI to map, sentences for perplexity, pairs of a source of parallel text. chosen: questions to choose
+    by. dutch: whether SICK-NL is there. answering: alignments whose models are trained on questions. known: sentences
+    to pretrain on. limit: rows of every data set in a rehearsal. seconds, tokens: of an update, and of an example, of
+    align, of inference and of questions; `measured` says on what.
+    """
+
+    source: str
+    aligned: tuple[str, ...]
+    tested: tuple[str, ...]
+    asked: tuple[str, ...]
+    asked_too: tuple[str, ...]
+    align: Mapping[str, Any]
+    longer: Mapping[str, Any]
+    nli: Mapping[str, Any]
+    qa: Mapping[str, Any]
+    train: int
+    questions: int
+    compared: int
+    evaluated: int
+    pairs: int
+    weights: float
+    seconds: tuple[float, float, float]
+    tokens: tuple[float, float, float]
+    measured: str
+    amounts: Mapping[str, float] = field(default_factory=lambda: {"10%": 0.1, "30%": 0.3})
+    model: str | None = None
+    dutch: bool = False
+    chosen: int = 500
+    answering: tuple[str, ...] = (BEFORE, BOTH, SEARCH)
+    known: int = 0
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
+
+    @property
+    def alignments(self) -> dict[str, dict[str, Any]]:
+        """Options of every alignment by its name."""
+        options = {name: {**self.align, **OPTIONS.get(name, {})} for name in (BOTH, *self.amounts, *OPTIONS)}
+        return {**options, SEARCH: {**options[SEARCH], **self.longer}}
+
+    @property
+    def shares(self) -> list[float]:
+        """Where the parts of the parallel text end, as shares of it."""
+        return [*sorted(self.amounts.values()), 1.0]
+
+
+SCALES = {
+    "smoke": Scale(
+        "qaa",
+        aligned=("qab", "qac"),
+        tested=("qab", "qac"),
+        asked=("qab", "qac"),
+        asked_too=("qab",),
+        align={"batch": 16, "queue": 64, "steps": 20, "rate": 2e-3, "warm_up": 0.1, "projection_width": 16}
+        | {"momentum": 0.9, "length": 48},
+        longer={"steps": 30, "warm_up": 1 / 15},
+        nli={"epochs": 1, "batch": 16, "rate": "5e-3"},
+        qa={"epochs": 1, "batch": 16, "rate": "5e-3", "length": 64},
+        train=48,
+        questions=48,
+        compared=60,
+        evaluated=40,
+        pairs=240,
+        chosen=12,
+        known=400,
+        pretraining={**TINY_ENCODER, "depth": 3},
+        weights=0.05e6,
+        seconds=(0.02, 0.01, 0.01),
+        tokens=(22, 20, 40),
+        measured="one core of an AMD EPYC",
+    ),
+    "mini": Scale(
+        "en",
+        aligned=("nl", "de", "fr", "es", "ru", "zh"),
+        tested=("de", "fr", "es", "ru", "zh"),
+        asked=("de", "es", "ru", "zh"),
+        asked_too=("de", "es", "zh"),
+        align={"batch": 384, "queue": 32 * 384, "steps": 1000, "rate": 2e-4, "warm_up": 0.1, "momentum": 0.99}
+        | {"length": 128},
+        longer={"steps": 2000, "warm_up": 0.05},
+        nli={"epochs": 3, "batch": 32, "rate": "1e-4"},
+        qa={"epochs": 2, "batch": 32, "rate": "1e-4"},
+        train=20_000,
+        questions=20_000,
+        compared=3_000,
+        evaluated=1_000,
+        pairs=12_000,
+        model="mini",
+        dutch=True,
+        weights=33.7e6,
+        seconds=(0.035, 0.025, 0.04),
+        tokens=(38, 45, 220),
+        measured="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
+    ),
+    "paper": Scale(
+        "en",
+        aligned=XNLI,
+        tested=XNLI,
+        asked=("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh"),
+        asked_too=("ar", "de", "es", "hi", "vi", "zh"),
+        amounts={"12.5%": 0.125, "30%": 0.3},
+        align={"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 0.04, "momentum": 0.999}
+        | {"length": 192},
+        longer={},
+        nli={"epochs": 3, "batch": 32, "rate": "5e-5"},
+        qa={"epochs": 3, "batch": 32, "rate": "3e-5", "weight_decay": 1e-4, "warm_up": 0.06},
+        train=392_702,
+        questions=87_599,
+        compared=9_999,
+        evaluated=5_000,
+        pairs=2_000_000,
+        model="bert-base-multilingual-cased",
+        weights=178e6,
+        seconds=(0.2, 32 / 1749, 0.12),
+        tokens=(60, 45, 250),
+        measured="an mBERT-shaped model on one H200",
+    ),
+}
+
+
+def plan(
+    request: Request,
+    *,
+    texts: Annotated[str | None, "folder of texts that scripts/pan_text.py prepared, in place of --data"] = None,
+    pairs: Annotated[str | None, "folder of parallel text, en-de.tsv and so on; default: that of --data"] = None,
+    train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
+    translated: Annotated[
+        str | None, "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place"
+    ] = None,
+    steps: Annotated[int | None, "updates of an alignment; default: by --scale"] = None,
+    epochs: Annotated[int | None, "times the training examples of a task are seen; default: by --scale"] = None,
+    limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
+    compiled: Annotated[bool | None, "compile the blocks that are aligned, on an NVIDIA GPU; default: no"] = None,
+) -> Outline:
+    """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
+    own_data = (texts, pairs, train, translated, limit)
+    scale = scale_of(SCALES, request, {"limit": limit}, own_data=own_data, least={"limit": FEWEST})
+    if translated is not None and train is None:
+        raise InputError("--translated are the pairs of --train in other languages; give both")
+    align, longer, again = dict(scale.align), scale.longer, {}
+    if limit is not None:  # batches that the few pairs of a rehearsal fill
+        align["batch"] = min(limit, align["batch"])
+        align["queue"] = 4 * align["batch"]
+    if compiled:
+        align["compiled"] = "yes"
+    if steps is not None:
+        align["steps"], longer = at_least("steps", steps, 1), {}
+    if epochs is not None:
+        again = {"epochs": at_least("epochs", epochs, 1)}
+    scale = replace(scale, align=align, longer=longer, nli={**scale.nli, **again}, qa={**scale.qa, **again})
+    folder = Path(texts) if texts else request.out / "text"
+    own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
+    files = texts_in(folder, scale, prepared=texts is not None, **own)
+    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    jobs, before = list(_jobs(request, scale, files, model)), []
+    if scale.model is None:
+        known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
+        before.append(
+            request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=request.out / MULTILINGUAL)
+        )
+    arguments = {"paper": "pan2021", "scale": request.scale, "model": called, "steps": align["steps"]}
+    arguments |= {"epochs": scale.nli["epochs"], "limit": limit}
+    conditions = (
+        f"{ABOUT}; at {request.scale} scale: {called} aligned in {', '.join((scale.source, *scale.aligned))}, "
+        f"{len(scale.alignments)} ways and {request.seed_count} seeds, then mapped and fine-tuned beside itself "
+        "as it was"
+    )
+    return Outline(conditions, arguments, files, before, jobs, _cost(scale, jobs), None, files.notes)
+
+
+def _jobs(request: Request, scale: Scale, texts: Texts, model: str) -> Iterator[Job]:
+    """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
+    seeds = range(request.seed_count)
+
+    def folder(name: str, seed: int) -> Path:
+        return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"
+
+    def reading(recipe: str, called: str, name: str, seed: int, options: Mapping[str, Any], **coordinates: Any) -> Job:
+        """A job that reads the model of an alignment, or the one before."""
+        needs = [] if name == BEFORE else [folder(name, seed)]
+        first = str(needs[0] / "model") if needs else model
+        job = f"{called}-{name.rstrip('%')}" + ("" if called == "map" and name == BEFORE else f"-seed-{seed}")
+        return request.job(recipe, job, first, options, needs=needs, alignment=name, seed=seed, **coordinates)
+
+    def training(part: str, name: str, seed: int, condition: str = ZERO) -> Job:
+        options = {**tasks[part], "seed": seed, "probe": AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
+        if condition == SWITCHED:
+            options |= {"switch": SWITCH, "switch_to": "source"}
+        called = f"{part}-switched" if condition == SWITCHED else part
+        return reading("transfer", called, name, seed, options, part=part, training=condition)
+
+    tasks = _tasks(scale, texts.path)
+    read = [scale.source, *(code for code in scale.aligned if code in (*scale.tested, DUTCH))]
+    for seed in seeds:
+        for name, options in scale.alignments.items():
+            share = scale.amounts.get(name, 1.0)
+            own = {
+                "train_bitext": [texts.path(f"pairs/{part}") for part, end in enumerate(scale.shares) if end <= share],
+                "evaluate": {code: texts.path(f"evaluate/{code}.txt") for code in read},
+                "bitext": texts.path("compared"),
+                "held_out": 0.0,
+                "probe": AT_THE_END,
+                "checkpoint": max(500, options["steps"] // 10),
+                "packed": str(request.out / "packed"),
+                "seed": seed,
+            }
+            called = folder(name, seed).name
+            yield request.job("align", called, model, {**options, **own}, part="align", alignment=name, seed=seed)
+    for seed in seeds:
+        yield from (training("qa", name, seed) for name in scale.answering)
+        yield from (training("nli", name, seed) for name in (BEFORE, *scale.alignments))
+        for name in (BEFORE, BOTH):
+            for part in [part for part in ("translate", "sick") if part in tasks]:
+                yield from (training(part, name, seed, condition) for condition in (TRANSLATED, SWITCHED))
+    mapped = [(BEFORE, 0), *((name, seed) for seed in seeds for name in scale.alignments)]
+    options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
+    yield from (reading("map", "map", name, seed, options, part="map") for name, seed in mapped)
+
+
+def _tasks(scale: Scale, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
+    """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
+    source, tested = scale.source, (scale.source, *scale.tested)
+
+    def inference(train: str, dev: str, test: Mapping[str, str], translated: Sequence[str] = ()) -> dict[str, Any]:
+        options = {"task": "nli", "train": {source: path(f"nli/{train}.tsv")}, "dev": {source: path(f"nli/{dev}.tsv")}}
+        options["test"] = {code: path(f"nli/{name}.tsv") for code, name in test.items()}
+        if translated:
+            name = train.removesuffix(source)
+            options["translated"] = {code: path(f"nli/{name}{code}.tsv") for code in translated}
+        return {**options, **scale.nli}
+
+    xnli = {code: f"xnli-test-{code}" for code in tested}
+    dutch = {DUTCH: f"sick-test-{DUTCH}"} if scale.dutch else {}
+    asked = [("xquad", code) for code in (source, *scale.asked)] + [
+        ("mlqa", code) for code in (source, *scale.asked_too)
+    ]
+    tasks = {
+        "nli": inference("mnli-train", "mnli-dev", xnli | dutch),
+        "translate": inference(f"xnli-train-{source}", "mnli-dev", xnli, scale.tested),
+        "qa": {
+            "task": "qa",
+            "train": {source: path("qa/squad-train.json")},
+            "dev": {source: path("qa/squad-dev.json")},
+            "test": [f"{code}={path(f'qa/{name}-{code}.json')}" for name, code in asked],
+            **scale.qa,
+        },
+    }
+    if scale.dutch:
+        sick = {source: f"sick-test-{source}", **dutch}
+        tasks["sick"] = inference(f"sick-train-{source}", f"sick-dev-{source}", sick, [DUTCH])
+    return tasks
+
+
+def _cost(scale: Scale, jobs: Sequence[Job]) -> Cost:
+    examples = {"nli": scale.train, "translate": 2_490 * (1 + len(scale.tested)), "sick": 2 * 4_439}
+    examples["qa"] = round(1.2 * scale.questions)  # long texts have several windows
+    steps, tokens, seconds = 0, 0.0, 0.0
+    parts = [str(job.place["part"]) for job in jobs]
+    for part, options in zip(parts, (job.options for job in jobs), strict=True):
+        if part != "map":
+            kind = {"align": 0, "qa": 2}.get(part, 1)
+            updates = options["epochs"] * ceil(examples[part] / options["batch"]) if kind else options["steps"]
+            steps += updates
+            tokens += updates * options["batch"] * scale.tokens[kind]
+            seconds += updates * scale.seconds[kind]
+    align, inference, questions = (f"{1000 * update:.0f}" for update in scale.seconds)
+    basis = [
+        ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts)),
+        f"{align} ms an update of align, {inference} of inference, {questions} of questions: {scale.measured}",
+        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes and the second encoder's, and 3 GB for "
+        "states and scores; loading, tests and maps are not counted",
+    ]
+    return Cost(steps, round(tokens), 3.0 + scale.weights * (BYTES + 4) / 1e9, seconds / 3600, basis)
+
+
+# ------------------------------------------------------------------------------------------------ the texts
+
+
+def texts_in(
+    folder: Path,
+    scale: Scale,
+    *,
+    data: str | None = None,
+    pairs: str | None = None,
+    train: str | None = None,
+    translated: str | None = None,
+    prepared: bool = False,
+) -> Texts:
+    """The texts of a reproduction.
+
+    | folder | content |
+    |---|---|
+    | `pairs/0`, `pairs/1` ... | parallel text, `en-nl.tsv` in each; its amounts are the first part, the first two ... |
+    | `compared` | parallel sentences to map models by: XNLI's in all languages, and Tatoeba's of each with English |
+    | `evaluate` | sentences of each language for perplexity: XNLI's, for Dutch SICK's |
+    | `nli` | MultiNLI to train on; XNLI's development sets to train on in every language, and its tests; SICK |
+    | `qa` | SQuAD's training articles, of which no XQuAD question is, to train on and choose by; XQuAD and MLQA |
+
+    No sentence of `compared`, `evaluate`, `nli` or of the parallel treebanks of UD is in `pairs`.
+
+    Args:
+        folder: where the files are written, or were prepared.
+        scale: how much of what there is.
+        data: the data folder.
+        pairs: a folder of parallel text in place of that of the data folder.
+        train: a file of pairs in place of MultiNLI.
+        translated: a folder of these pairs in other languages.
+        prepared: whether the files must be there already.
+
+    """
+    notes: list[str] = []
+    asked = {"languages": [scale.source, *scale.aligned], "shares": scale.shares, "pairs": scale.pairs}
+    asked |= {"train": scale.train, "questions": scale.questions, "limit": scale.limit}
+
+    def contents() -> dict[str, str]:
+        if scale.model is None:
+            return invented_files(scale)
+        folder = data_dir(data)
+        files = _inference_files(folder, scale, train, translated)
+        tests = {
+            letters(sentence) for name, content in files.items() if "mnli" not in name for sentence in _cells(content)
+        }
+        for code in (scale.source, *scale.aligned):
+            treebank = folder / "ud_pud" / f"{code}_pud-ud-test.conllu"
+            tests |= {letters(sentence) for sentence in read_treebank(treebank, code)} if treebank.is_file() else set()
+        compared = _compared_files(folder, scale)
+        tests |= {letters(sentence) for content in compared.values() for sentence in _cells(content, None)}
+        if scale.limit is not None:
+            notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
+        parallel = _parallel_files(folder, scale, pairs, tests - {""}, notes)
+        return {
+            **files,
+            **compared,
+            **_evaluated_files(scale, compared, files),
+            **parallel,
+            **_question_files(folder, scale),
+        }
+
+    return Texts(folder, contents, asked=asked, notes=lambda _: notes, must_exist=prepared)
+
+
+def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
+    """The cells of a table, by default of its first two columns; lines may have other separators than newlines."""
+    for line in content.split("\n"):
+        yield from line.split("\t")[:columns]
+
+
+def _inference_files(folder: Path, scale: Scale, train: str | None, translated: str | None) -> dict[str, str]:
+    """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
+    limit, languages = scale.limit, (scale.source, *scale.tested)
+    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
+    if translated is not None and train is not None:
+        for code in languages:
+            path = Path(translated) / f"{code}.tsv"
+            pairs = read_pairs(Path(train) if code == scale.source else data_file(path, "translated pairs"))
+            files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
+    if scale.dutch:
+        sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
+        for part, called in {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}.items():
+            rows = [(dutch, english) for split, dutch, english in sick if split == called]
+            for side, code in enumerate((DUTCH, scale.source)):
+                chosen = balanced(rows) if part == "test" else rows
+                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in chosen], limit)
+    return {f"nli/{name}": content for name, content in files.items()}
+
+
+def _compared_files(folder: Path, scale: Scale) -> dict[str, str]:
+    """Parallel sentences of XNLI, and Tatoeba's of each language with the source."""
+    path = data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
+    xnli = read_bitext(path, languages=(scale.source, *scale.tested))
+    if not (folder / "tatoeba").is_dir():
+        raise InputError(f"{folder / 'tatoeba'} is missing: parallel sentences to test retrieval on")
+    tatoeba = read_bitexts(folder / "tatoeba", languages=[scale.source, *scale.aligned])
+    most = min(scale.compared, scale.limit or scale.compared)
+    files = {}
+    for name, bitext, count in (("xnli", xnli, most), *(("tatoeba", bitext, scale.limit) for bitext in tatoeba)):
+        table = bitext_table(bitext, drawn(range(bitext.rows), count))
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = re.sub(r"[^\S\t\n]+", " ", table)
+    return files
+
+
+def _evaluated_files(scale: Scale, compared: Mapping[str, str], files: Mapping[str, str]) -> dict[str, str]:
+    """The sentences of XNLI that are mapped; for Dutch those of SICK's test."""
+    table = next(content for name, content in compared.items() if "/xnli." in name)
+    head, *rows = (line.split("\t") for line in table.rstrip("\n").split("\n"))
+    sentences = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
+    if scale.dutch:
+        sentences[DUTCH] = [sentence for sentence in _cells(files[f"nli/sick-test-{DUTCH}.tsv"]) if sentence]
+    return {
+        f"evaluate/{code}.txt": as_lines(list(dict.fromkeys(each))[: scale.evaluated])
+        for code, each in sentences.items()
+    }
+
+
+def _parallel_files(
+    folder: Path, scale: Scale, given: str | None, tests: Collection[str], notes: list[str]
+) -> dict[str, str]:
+    sources = pair_sources(folder) if given is None else {given: find_pairs(given, option="pairs")}
+    files, most = {}, scale.limit or scale.pairs
+    for code in scale.aligned:
+        languages = (scale.source, code)
+        parts, counts, left_out = choose_pairs(
+            sources, languages, tests=tests, shares=scale.shares, most=most, whole=scale.limit
+        )
+        for part, pairs in enumerate(parts):
+            files[f"pairs/{part}/{'-'.join(languages)}.tsv"] = as_lines(map("\t".join, [languages, *pairs]))
+        taken = ", ".join(f"{count:,} of {Path(name).name}" for name, count in counts.items())
+        notes.append(f"{'-'.join(languages)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
+    return files
+
+
+def letters(sentence: str) -> str:
+    """A sentence by letters and digits alone, by which copies are known.
+
+    >>> letters("Ja, natürlich!") == letters("ja natürlich")
+    True
+    """
+    return re.sub(r"[\W_]+", "", sentence.casefold())
+
+
+def pair_sources(folder: Path) -> dict[str, list[PairSource]]:
+    """Every source of parallel text in the data folder, by its name; Tatoeba's must be there."""
+    if not (folder / TATOEBA_TRAIN).is_dir():
+        raise InputError(
+            f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
+        )
+    sources = {}
+    for name in [name for name in SOURCES if (folder / name).is_dir()]:
+        tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
+        sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
+    return sources
+
+
+def choose_pairs(
+    sources: Mapping[str, Sequence[PairSource]],
+    languages: tuple[str, str],
+    *,
+    tests: Collection[str],
+    shares: Sequence[float],
+    most: int | None,
+    whole: int | None = None,
+) -> tuple[list[list[Pair]], dict[str, int], int]:
+    """Pairs of two languages to align with, without a sentence of any test.
+
+    Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
+    test in letters and digits alone: a comma or a capital more does not make it another.
+
+    Args:
+        sources: by name.
+        languages: the source and the other.
+        tests: sentences by their letters.
+        shares: where the parts of every source end.
+        most: pairs of a source; None for all.
+        whole: the same of Tatoeba's.
+
+    Returns:
+        The pairs of every part, how many each source gave, and how many were left out for the tests.
+
+    """
+    parts: list[list[Pair]] = [[] for _ in shares]
+    counts, left_out = {}, 0
+    for name, several in sources.items():
+        usable: set[Pair] = set()
+        for pair in (pair for source in several if source.languages == languages for pair in source.open()):
+            first, second = (" ".join(side.split()) for side in pair)
+            if first and second and max(len(first), len(second)) <= LONGEST:
+                if letters(first) in tests or letters(second) in tests:
+                    left_out += 1
+                else:
+                    usable.add((first, second))
+        if usable:
+            limit = whole if name == TATOEBA_TRAIN else most
+            count = len(usable) if limit is None else limit
+            ordered = heapq.nsmallest(count, usable, key=lambda pair: hash_fraction("\t".join(pair)))
+            ends = [0, *(round(share * len(ordered)) for share in shares)]
+            for part, start, end in zip(parts, ends, ends[1:], strict=False):
+                part += ordered[start:end]
+            counts[name] = len(ordered)
+    if not counts:
+        raise InputError(f"there is no parallel text of {' and '.join(languages)} to align with")
+    return parts, counts, left_out
+
+
+def _question_files(folder: Path, scale: Scale) -> dict[str, str]:
+    """Questions of SQuAD to train on and to choose by, XQuAD and MLQA."""
+    limit = scale.limit
+    squad = data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
+    articles = _articles(squad)
+    held = [article for article in articles if hash_fraction(article["title"]) < HELD_ARTICLES]
+    kept = [article for article in articles if hash_fraction(article["title"]) >= HELD_ARTICLES]
+    files = {
+        "squad-train": _questions(kept, min(scale.questions, limit or scale.questions)),
+        "squad-dev": _questions(held, min(scale.chosen, limit or scale.chosen)),
+    }
+    for code in (scale.source, *scale.asked):
+        path = data_file(folder / "xquad" / f"xquad.{code}.json", "a set of XQuAD")
+        files[f"xquad-{code}"] = _questions(_articles(path), limit, by_hash=False)
+    for code in (scale.source, *scale.asked_too):
+        path = data_file(folder / "mlqa" / f"dev-context-{code}-question-{code}.json", "a set of MLQA")
+        files[f"mlqa-{code}"] = _questions(_articles(path), limit)
+    return {f"qa/{name}.json": content for name, content in files.items()}
+
+
+def _articles(path: Path) -> list[dict[str, Any]]:
+    with open_bytes(path) as file:
+        articles: list[dict[str, Any]] = json.loads(file.read().decode("utf-8"))["data"]
+    return articles
+
+
+def _questions(articles: Sequence[dict[str, Any]], most: int | None, *, by_hash: bool = True) -> str:
+    """Paragraphs with at most so many questions, by the hashes of their contexts, or the first ones of the file.
+
+    Translations of a test set are cut at the same question, so that their rows stay side by side.
+    """
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    if by_hash:
+        paragraphs.sort(key=lambda paragraph: hash_fraction(paragraph["context"]))
+    chosen, count = [], 0
+    for paragraph in paragraphs:
+        questions = paragraph["qas"] if most is None else paragraph["qas"][: most - count]
+        if not questions:
+            break
+        chosen.append({**paragraph, "qas": questions})
+        count += len(questions)
+    return json.dumps({"data": [{"title": "", "paragraphs": chosen}]}, ensure_ascii=False)
+
+
+def invented_files(scale: Scale) -> dict[str, str]:
+    """The same files of invented languages, and `known/LANG.txt` to pretrain on.
+
+    Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
+    sets are what is translated, and `_invented_questions`.
+    """
+    source, languages, examples = scale.source, (scale.source, *scale.aligned), scale.train
+    counts = {"known": scale.known, "pairs": scale.pairs, "xnli": scale.compared, "tatoeba": scale.compared}
+    counts |= {"evaluate": scale.evaluated, "qa": 3 * examples}
+    bitext = invented(languages, sum(counts.values()), seed=INVENTED_SEED)
+    parts, start = {}, 0
+    for name, count in counts.items():
+        parts[name] = bitext.take(range(start, start + count))
+        start += count
+    files = {
+        f"{name}/{corpus.language}.txt": as_lines(corpus.sentences)
+        for name in ("known", "evaluate")
+        for corpus in parts[name]
+    }
+    ends = [0, *(round(share * scale.pairs) for share in scale.shares)]
+    home, *others = parts["pairs"].corpora
+    for other in others:
+        for part, rows in enumerate(map(range, ends, ends[1:])):
+            files[f"pairs/{part}/{source}-{other.language}.tsv"] = bitext_table((home, other), rows)
+    files[f"compared/xnli.{'-'.join(languages)}.tsv"] = bitext_table(parts["xnli"], range(scale.compared))
+    home, *others = parts["tatoeba"].corpora
+    for other in others:
+        table = bitext_table((home, other), range(scale.compared))
+        files[f"compared/tatoeba.{source}-{other.language}.tsv"] = table
+    for name, content in invented_pairs(source, scale.aligned, pairs=examples, known=0).items():
+        if name.startswith(("mnli", "xnli-")):
+            files[f"nli/{name.replace('xnli-dev', 'xnli-train')}"] = content
+    files[f"nli/xnli-train-{source}.tsv"] = files["nli/mnli-dev.tsv"]
+    for corpus in parts["qa"]:
+        train, dev, test = (corpus.sentences[part * examples : (part + 1) * examples] for part in range(3))
+        if corpus.language == source:
+            files["qa/squad-train.json"] = _invented_questions(train)
+            files["qa/squad-dev.json"] = _invented_questions(dev[: 3 * 12])
+        files[f"qa/xquad-{corpus.language}.json"] = _invented_questions(test)
+        files[f"qa/mlqa-{corpus.language}.json"] = _invented_questions(dev)
+    return files
+
+
+def _invented_questions(sentences: Sequence[str]) -> str:
+    """Three sentences are a text; asked by the first two words of the second, its last word is the answer."""
+    paragraphs = []
+    for position in range(0, len(sentences) - 2, 3):
+        before, asked, after = sentences[position : position + 3]
+        words = asked.rstrip(".").split()
+        answer = {"text": words[-1], "answer_start": len(before) + 1 + asked.rindex(words[-1])}
+        entry = {"id": str(position), "question": " ".join(words[:2]), "answers": [answer]}
+        paragraphs.append({"context": f"{before} {asked} {after}", "qas": [entry]})
+    return json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
+
+
+# ------------------------------------------------------------------------------------------------ the rows
+
+
+def collect(run: Run, jobs: Sequence[Job]) -> None:
+    """Fill the run's table: every model on every test, means over languages and seeds, and changes by alignment.
+
+    A task that was trained in all languages is compared with the same training of the model as it was. Other scores,
+    losses by step and other kinds of retrieval are in the tables of the jobs.
+    """
+    refuse_mixtures(jobs, _agreeing)
+    for sentence in notes_of(jobs):
+        run.note(sentence)
+    model = str(run.facts["model"])
+    scores = [entry for job in jobs if job.recipe == "transfer" for entry in _scores(job, model)]
+    scores += list(
+        mean_over((entry for entry in scores if entry["target"] != entry["source"]), "target", target=OTHERS)
+    )
+    read = [entry for job in jobs if job.recipe == "align" for entry in _perplexities(job, model)]
+    # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
+    perplexities = list({key(entry): entry for entry in reversed(read)}.values())[::-1]
+    run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
+    run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
+    run.append(changes(perplexities, measure="factor", log=True, plan=BEFORE))
+    for job in jobs:
+        if job.recipe == "map":
+            run.append(_mapped(job, model))
+
+
+def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
+    """Jobs of one part read the same text, and those of one alignment and seed the same model."""
+    trained = job.options.get("train", job.options.get("train_bitext"))
+    first = BEFORE if job.recipe == "align" else job.place["alignment"]
+    model = (job.recipe, first, None if first == BEFORE else job.place["seed"])
+    text = (job.place["part"], job.place.get("training"), str(trained))
+    return {(*text, "text"): hashes["data"], (*model, "model"): hashes["model"]}
+
+
+def _scores(job: Job, model: str) -> Iterator[dict[str, Any]]:
+    """Scores of every test set, and the gap to the source."""
+    table = read_rows(job.folder)
+    table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
+    training = job.place["training"]
+    own = {"model": model, "plan": job.place["alignment"], "condition": "" if training == ZERO else training}
+    for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
+        yield {**entry, **own, "data": str(entry["data"]).partition("-")[0]}
+
+
+def _perplexities(job: Job, model: str) -> Iterator[dict[str, Any]]:
+    """Perplexity of each language before the first update and after the last."""
+    table = read_rows(job.folder)
+    # `all` is that of all languages together, which those with most tokens decide.
+    table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
+    for entry in records(table[table["step"].isin([0, table["step"].max()])]):
+        own = {"plan": job.place["alignment"] if entry["step"] else BEFORE, "seed": job.place["seed"], "n": entry["n"]}
+        at = {"model": model, "data": "evaluate", "target": entry["target"], "unit": entry["unit"]}
+        yield row("perplexity", entry["value"], **own, **at)
+
+
+def _mapped(job: Job, model: str) -> Iterator[dict[str, Any]]:
+    """Centred retrieval, then debiased CKA, of sentences at every layer; the model as it was has no seed."""
+    table, name = read_rows(job.folder), job.place["alignment"]
+    own = {"model": model, "task": "align", "plan": name} | ({} if name == BEFORE else {"seed": job.place["seed"]})
+    columns = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit")
+    for measure, method in (("p@1", "centred"), ("cka", "debiased")):
+        wanted = (table["measure"] == measure) & (table["method"] == method) & (table["unit"] == "sentence")
+        for entry in records(table[wanted & table["layer"].notna()]):
+            values = {column: entry[column] for column in columns if column in entry}
+            yield {**values, **own, "data": str(entry["data"]).partition(".")[0]}
+
+
+def _source(results: Results) -> str:
+    """The language that tasks are learned in; English where no row says it yet."""
+    return str(next(iter(results.distinct("source")), "en"))
+
+
+def _alignments(results: Results) -> list[str]:
+    """Every alignment: before, the paper's and its ablations, amounts of text, for search."""
+    names = {BEFORE, *results.distinct("plan")}
+    ordered = [name for name in TITLES if name != SEARCH and name in names]
+    return [*ordered, *_amounts(results), *([SEARCH] if SEARCH in names else [])]
+
+
+def _amounts(results: Results) -> list[str]:
+    """The alignments on less of the text."""
+    return sorted(set(results.distinct("plan")) - set(TITLES), key=_amount)
+
+
+def _amount(name: str) -> float:
+    return float(name.rstrip("%"))
+
+
+def titled(alignment: str) -> str:
+    """What tables call an alignment; amounts of text are both losses on less of it.
+
+    >>> titled("tlm"), titled("10%")
+    ('TLM only', 'both, 10% of the text')
+    """
+    return TITLES.get(alignment, f"both, {alignment} of the text")
+
+
+def _languages(results: Results, data: str) -> list[str]:
+    """The languages a test has besides the source, in the order of the rows: those scored, else those mapped."""
+    codes = results.distinct("target", data=data, layer=None) or results.distinct("target", data=data)
+    return [code for code in codes if code not in (OTHERS, _source(results))]
+
+
+def _groups(results: Results) -> list[list[str]]:
+    """The languages of Tatoeba as this project's aims group them; others are one group."""
+    codes = _languages(results, "tatoeba")
+    known = [[code for code in group if code in codes] for group in AIMS]
+    return [group for group in (*known, [code for code in codes if not any(code in group for group in known)]) if group]
+
+
+def _score(
+    results: Results,
+    measure: str,
+    data: str,
+    alignment: str,
+    target: str = OTHERS,
+    condition: str | None = None,
+    column: str = "value",
+) -> Seeds:
+    at = {"data": data, "plan": alignment, "target": target, "condition": condition, "unit": None, "layer": None}
+    return results.values(column, measure=measure, **at)
+
+
+def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
+    """Perplexity after alignment by that before, by seed; without a target the geometric mean over languages."""
+    at = {"measure": "perplexity", "unit": "token"}
+    logs = []
+    for code in [target] if target else results.distinct("target", **at):
+        after, before = (results.values(**at, plan=name, target=code) for name in (alignment, BEFORE))
+        logs.append({seed: float(np.log(factor)) for seed, factor in divided(after, before).items()})
+    return {seed: float(np.exp(value)) for seed, value in mean_by_seed(logs).items()}
+
+
+def _by_layer(results: Results, measure: str, data: str, alignment: str, languages: Sequence[str]) -> Curves | None:
+    """A measure of the map by layer: the mean of both directions, and then over languages."""
+    at = {"measure": measure, "data": data, "plan": alignment}
+    pairs = [(_source(results), code) for code in languages]
+    curves = [curve for ends in pairs if (curve := results.curves("layer", **at, source=ends, target=ends))]
+    return replace(curves[0], values=np.mean([curve.values for curve in curves], axis=0)) if curves else None
+
+
+def _at_layer(
+    results: Results, measure: str, data: str, alignment: str, languages: Sequence[str], layer: int | None
+) -> Seeds:
+    curves = _by_layer(results, measure, data, alignment, languages)
+    return {} if curves is None or layer is None else curves.at(layer)
+
+
+def _best_layer(results: Results, alignment: str) -> int | None:
+    """The layer with the highest Tatoeba P@1, over all languages and seeds; None where nothing was mapped."""
+    curves = _by_layer(results, "p@1", "tatoeba", alignment, _languages(results, "tatoeba"))
+    return None if curves is None else int(curves.steps[curves.values.mean(axis=0).argmax()])
+
+
+def _retrieval(results: Results, alignment: str, languages: Sequence[str] = ()) -> Seeds:
+    """Tatoeba P@1 at the best layer, the mean over these languages or all, by seed."""
+    chosen = languages or _languages(results, "tatoeba")
+    return _at_layer(results, "p@1", "tatoeba", alignment, chosen, _best_layer(results, alignment))
+
+
+# ------------------------------------------------------------------------------------------------ the claims
+
+
+def _above_chance(results: Results) -> Iterator[Contrast]:
+    for name in (BEFORE, BOTH):
+        scores = _score(results, "accuracy", "xnli", name)
+        floors = _score(results, "accuracy", "xnli", name, column="floor")
+        if scores and set(scores) <= set(floors):
+            gain, chance = over_seeds(less(scores, floors)), percent(over_seeds(floors).value)
+            words = f"{titled(name)} {share_cell(scores)} on XNLI, chance {chance}"
+            yield Contrast(words, above(gain), gain.seeds)
+
+
+def _rises(results: Results) -> Iterator[Contrast]:
+    def change(target: str) -> Seeds:
+        return less(*(_score(results, "accuracy", "xnli", name, target) for name in (BOTH, BEFORE)))
+
+    needed(change(OTHERS), f"{titled(BEFORE)} and {titled(BOTH)} have no seed in common")
+    targets = (*_languages(results, "xnli"), _source(results))
+    each = ", ".join(f"{target_title(code)} {over_seeds(change(code)).say(signed)}" for code in targets)
+    yield contrast(f"{_from_to(results, 'accuracy', 'xnli')}, {{}}; {each}", change(OTHERS), form=signed)
+
+
+def _against(results: Results, others: Sequence[str]) -> Iterator[Contrast]:
+    """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is said beside."""
+    needed(others, "nothing to compare with was run")
+    for position, other in enumerate(others):
+        gain = less(*(_score(results, "accuracy", "xnli", name) for name in (BOTH, other)))
+        needed(gain, f"{titled(BOTH)} and {titled(other)} have no seed in common")
+        beside = less(_retrieval(results, BOTH), _retrieval(results, other))
+        first = "zero-shot XNLI of both losses " if position == 0 else ""
+        tatoeba = f" (Tatoeba P@1 {over_seeds(beside).say(signed)})" if beside else ""
+        yield contrast(f"{first}less {titled(other)} {{}}{tatoeba}", gain, form=signed)
+
+
+def _switching(results: Results) -> Iterator[Contrast]:
+    for data, what in (("xnli", "XNLI"), ("sick", "SICK in Dutch")):
+        aligned, before = (
+            less(*(_score(results, "accuracy", data, name, condition=way) for way in (SWITCHED, TRANSLATED)))
+            for name in (BOTH, BEFORE)
+        )
+        if aligned:
+            beside = f", {over_seeds(before).say(signed)} with the model as it was" if before else ""
+            yield contrast(f"{what} {{}} with the aligned model{beside}", aligned, form=signed)
+
+
+def _answers(results: Results) -> Iterator[Contrast]:
+    for data in ("mlqa", "xquad"):
+        gain = less(*(_score(results, "answer_f1", data, name) for name in (BOTH, BEFORE)))
+        if gain:
+            yield contrast(f"{TESTS[data]} F1 {_from_to(results, 'answer_f1', data)}, {{}}", gain, form=signed)
+
+
+def _search(results: Results) -> Iterator[Contrast]:
+    for group, aim in AIMS.items():
+        scores = _retrieval(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
+        if scores:
+            words = f"{', '.join(group)}: {share_cell(scores)} at layer {_best_layer(results, SEARCH)}"
+            for name in (BOTH, BEFORE):
+                beside = _retrieval(results, name, group)
+                words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
+            yield contrast(words, scores, above, aim)
+
+
+def _costs_nothing(results: Results) -> Iterator[Contrast]:
+    codes = results.distinct("target", measure="perplexity")
+    factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
+    needed(factors, "no perplexity was read before and after")
+    words = ", ".join(f"{target_title(code)} {factor.share}" for code, factor in factors.items())
+    others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
+    beside = ", ".join(
+        f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each
+    )
+    words = f"factors with both losses: {words}" + (f"; means over languages of the others: {beside}" if beside else "")
+    fewest = min(factor.seeds for factor in factors.values())
+    yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
+
+
+def _from_to(results: Results, measure: str, data: str) -> str:
+    before, after = (percent(over_seeds(_score(results, measure, data, name)).value) for name in (BEFORE, BOTH))
+    return f"from {before} to {after}"
+
+
+CLAIMS = (
+    Claim(
+        "above chance",
+        "(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance.",
+        _above_chance,
+    ),
+    Claim("zero-shot rises", f"Zero-shot XNLI rises by alignment (by {100 * RISE:.1f} points on average).", _rises),
+    Claim(
+        "both losses",
+        "Both losses together are better than either alone.",
+        partial(_against, others=(TLM, CONTRASTIVE)),
+    ),
+    Claim("shuffling", "Random input shuffling helps.", partial(_against, others=(UNSHUFFLED,))),
+    Claim("code-switching", "Code-switching of sentences helps where translations are trained on.", _switching),
+    Claim("questions", "Answers to questions in other languages get better by alignment.", _answers),
+    Claim(
+        "amount of text",
+        "More parallel text is better (the paper varies it; its numbers could not be read).",
+        lambda results: _against(results, _amounts(results)),
+    ),
+    Claim(
+        "search",
+        "(This project's aim, not the paper's.) Aligned for search, Tatoeba P@1 is at least "
+        + " and ".join(f"{100 * aim:.0f} for {', '.join(group)}" for group, aim in AIMS.items())
+        + ".",
+        _search,
+    ),
+    Claim(
+        "perplexity",
+        "(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language.",
+        _costs_nothing,
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ the tables
+
+Column = tuple[str, str]  # a test and a target
+
+
+def tables(results: Results) -> list[Table]:
+    """Before and after in one table, then every test by language, as far as the rows allow."""
+    source, names = _source(results), _alignments(results)
+    xnli, sick = ([(data, code) for code in _languages(results, data)] for data in ("xnli", "sick"))
+    home = [("xnli", source), *xnli, ("xnli", OTHERS)]
+    scored = [column for column in sick if _score(results, "accuracy", "sick", BEFORE, column[1])]
+    systems = [line["system"] for line in PUBLISHED.where(measure="accuracy")]
+    elsewhere = [
+        (f"{system}, published", [_elsewhere(system, *column) for column in (*home, *scored)])
+        for system in dict.fromkeys(systems)
+    ]
+    elsewhere = [line for line in elsewhere if set(line[1]) != {NOTHING}]
+    note = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
+    inference = _by_language(
+        results,
+        f"Table 2: zero-shot accuracy (%) of inference, trained in {target_title(source)}",
+        [*home, *scored],
+        [(titled(name), "accuracy", name, None) for name in names],
+        [
+            f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT.",
+            *[note] * bool(elsewhere),
+        ],
+        elsewhere,
+    )
+    switched = _by_language(
+        results,
+        "Table 3: translate-train, accuracy (%)",
+        [*home, *([("sick", source), *sick] if sick else [])],
+        [
+            (f"{titled(name)}, {what}", "accuracy", name, way)
+            for name in (BEFORE, BOTH)
+            for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
+        ],
+        [
+            "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
+            "half of the examples one of the two sentences is taken from the source."
+        ],
+    )
+    questions = []
+    for data, called in (("xquad", "Table 4a"), ("mlqa", "Table 4b")):
+        f1, exact = (_elsewhere("XLM-R Base", data, OTHERS, measure) for measure in ("answer_f1", "exact_match"))
+        note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {f1} F1, {exact} exact."
+        questions.append(
+            _by_language(
+                results,
+                f"{called}: questions of {TESTS[data]} (%), trained on SQuAD",
+                [(data, code) for code in (source, *_languages(results, data), OTHERS)],
+                [
+                    (f"{titled(name)}, {what}", measure, name, None)
+                    for name in names
+                    for measure, what in (("answer_f1", "F1"), ("exact_match", "exact"))
+                ],
+                [note] if data == "mlqa" else [],
+            )
+        )
+    made = [_overview(results), inference, switched, *questions, _retrievals(results), _perplexity(results)]
+    return [table for table in made if table is not None]
+
+
+def _elsewhere(system: str, data: str, target: str, measure: str = "accuracy") -> str:
+    """What others published of a test; a dash where they have no number."""
+    lines = PUBLISHED.where(system=system, data=data, target=target, measure=measure)
+    return percent(float(lines[0]["value"])) if lines else NOTHING
+
+
+def _by_language(
+    results: Results,
+    title: str,
+    columns: Sequence[Column],
+    wanted: Sequence[tuple[str, str, str, str | None]],
+    notes: Sequence[str],
+    first: Sequence[tuple[str, Sequence[str]]] = (),
+) -> Table | None:
+    """Scores by test and language; a wanted line is its label, the measure, the alignment and the condition."""
+    lines = [
+        (label, [_score(results, measure, data, name, target, condition) for data, target in columns])
+        for label, measure, name, condition in wanted
+    ]
+    heads = [f"{target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
+    return seeds_table(title, ["", *heads], lines, notes, first=first)
+
+
+def _overview(results: Results) -> Table | None:
+    names, groups, source = _alignments(results), _groups(results), _source(results)
+    tests = [
+        ("xnli", source),
+        ("xnli", OTHERS),
+        ("sick", OTHERS),
+        ("xquad", source),
+        ("xquad", OTHERS),
+        ("mlqa", OTHERS),
+    ]
+    measures = {"xquad": "answer_f1", "mlqa": "answer_f1"}
+    scores = {
+        f"{TESTS[data]} {'others' if target == OTHERS else target_title(target)}": {
+            name: _score(results, measures.get(data, "accuracy"), data, name, target) for name in names
+        }
+        for data, target in tests
+    }
+    scores = {head: seeds for head, seeds in scores.items() if any(seeds.values())}
+    for group in groups:
+        scores[f"Tatoeba {', '.join(group)}"] = {name: _retrieval(results, name, group) for name in names}
+    lines = []
+    for name in names:
+        best = _best_layer(results, name)
+        alike = _at_layer(results, "cka", "xnli", name, _languages(results, "xnli"), best)
+        factor = {} if name == BEFORE else _factor(results, name)
+        cells = [_moved(seeds[name], seeds[BEFORE]) for seeds in scores.values()]
+        cells.append(NOTHING if best is None else str(best))
+        cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
+        cells.append(f"×{_times(over_seeds(factor, log=True).value)}" if factor else NOTHING)
+        lines += [[titled(name), *cells]] if set(cells) != {NOTHING} else []
+    note = (
+        "In brackets, what it is more than before, seed by seed; accuracy (zero-shot), F1 and P@1 in points. Others: "
+        "the languages besides the source. Tatoeba: centred, both directions, at the layer that is best over all its "
+        "languages, chosen on these very sentences. CKA: of XNLI's sentences at that layer. Perplexity: after by "
+        "before, the geometric mean over languages. Intervals are in the tables below."
+    )
+    heads = ["", *scores, "layer", "CKA", "perplexity"]
+    return Table("Table 1: before and after alignment", heads, lines, [note]) if lines else None
+
+
+def _moved(after: Seeds, before: Seeds) -> str:
+    """A mean, and how far it moved; what is compared with itself has not."""
+    change = {} if after == before else less(after, before)
+    moved = f" ({signed(over_seeds(change).value)})" if change else ""
+    return f"{percent(over_seeds(after).value)}{moved}" if after else NOTHING
+
+
+def _retrievals(results: Results) -> Table | None:
+    languages, lines = _languages(results, "tatoeba"), []
+    last = max(results.distinct("layer"), default=None)
+    for name in _alignments(results):
+        for layer in dict.fromkeys((_best_layer(results, name), last)):
+            values = [_at_layer(results, "p@1", "tatoeba", name, [code], layer) for code in languages]
+            lines.append((f"{titled(name)}, layer {layer}", values))
+    note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
+    return seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(target_title, languages)], lines, [note])
+
+
+def _perplexity(results: Results) -> Table | None:
+    at = {"measure": "perplexity", "unit": "token"}
+    codes = results.distinct("target", **at)
+    first = [number(over_seeds(results.values(**at, plan=BEFORE, target=code), log=True).value) for code in codes]
+    names = [name for name in _alignments(results) if name != BEFORE]
+    lines = [(titled(name), [_factor(results, name, code) for code in codes]) for name in names]
+    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
+    return seeds_table(
+        "Table 6: what alignment costs, perplexity",
+        ["", *map(target_title, codes)],
+        lines,
+        [note],
+        first=[(titled(BEFORE), first)],
+        show=lambda seeds: f"×{cell(seeds, _times, log=True)}" if seeds else NOTHING,
+    )
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f}" if factor < 10 else number(factor)
+
+
+# ------------------------------------------------------------------------------------------------ the figures
+
+
+def figures(results: Results) -> list[Figure]:
+    """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
+    model, source, xnli = next(iter(results.distinct("model")), ""), _source(results), _languages(results, "xnli")
+    counts = [len(_retrieval(results, name)) for name in _alignments(results) if name != BEFORE]
+    seeds = bands(min(filter(None, counts), default=0))
+    made = [
+        Figure(
+            "tatoeba-by-layer",
+            "Retrieval before and after alignment",
+            f"{model}: how often the nearest sentence of the other language is the translation, among the Tatoeba test "
+            f"of each language with {source}; centred, both directions, means over languages. {seeds}",
+            [_panel(results, ", ".join(group), "p@1", "tatoeba", group) for group in _groups(results)],
+            "P@1",
+            xlabel="layer",
+        ),
+        Figure(
+            "xnli-by-layer",
+            "The map before and after alignment",
+            f"{model}: sentences of XNLI in {source} and in {', '.join(xnli)}, means over languages; CKA is debiased. "
+            f"{seeds}",
+            [_panel(results, title, measure, "xnli", xnli) for title, measure in (("CKA", "cka"), ("P@1", "p@1"))],
+            xlabel="layer",
+        ),
+        Figure(
+            "by-amount-of-text",
+            "How much parallel text",
+            f"{model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
+            f"each. {seeds}",
+            _amount_panels(results),
+            xlabel="share of the text, %",
+        ),
+    ]
+    return [figure for figure in made if figure.panels and figure.panels[0].lines]
+
+
+def _panel(results: Results, title: str, measure: str, data: str, languages: Sequence[str]) -> Panel:
+    """A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band."""
+    lines = []
+    for hue, name in enumerate(name for name in _alignments(results) if name in TITLES):
+        curves = _by_layer(results, measure, data, name, languages)
+        if curves is not None:
+            lines.append(curves.line(titled(name), share=True, hue=hue, thick=name == BEFORE))
+    return Panel(title, lines)
+
+
+def _amount_panels(results: Results) -> list[Panel]:
+    """Both losses on ever more of the text; 0 is the model as it was."""
+    amounts, panels = _amounts(results), []
+    shares = {BEFORE: 0.0, **{name: _amount(name) for name in amounts}, BOTH: 100.0}
+    measured: dict[str, Callable[[str], Seeds]] = {
+        "zero-shot XNLI, accuracy": partial(_score, results, "accuracy", "xnli"),
+        "Tatoeba P@1, best layer": partial(_retrieval, results),
+    }
+    for title, values in measured.items():
+        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
+        if amounts and len(points) > 1:
+            means = list(points.values())
+            ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
+            panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
+    return panels
+
+
+PAPER = Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
