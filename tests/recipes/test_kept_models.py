@@ -193,8 +193,22 @@ def test_the_same_from_the_command_line(tuning, tmp_path, monkeypatch, capsys):
     shown = ["--task", "nli", "--train", f"qaa={sets['train']['qaa']}", "--dev", f"qaa={sets['dev']['qaa']}"]
     for language, path in sets["test"].items():
         shown += ["--test", f"{language}={path}"]
-    code, _, told = run("sweep", "transfer", "--grid", "model=tuned", *shown, "--epochs", 1, "--batch", 4,
-                                 "--device", "cpu", "--out", "scored", "--quiet")  # fmt: skip
+    code, _, told = run(
+        "sweep",
+        "transfer",
+        "--grid",
+        "model=tuned",
+        *shown,
+        "--epochs",
+        1,
+        "--batch",
+        4,
+        "--device",
+        "cpu",
+        "--out",
+        "scored",
+        "--quiet",
+    )
     assert code == 0, told
     rows = read_rows("scored")
     assert sorted(set(rows.step)) == [0, 3, 6]
