@@ -419,12 +419,7 @@ def correlations(results: Results) -> Iterator[Row]:
     `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
     layers agree as well.
     """
-    coordinates = {
-        "model": results.distinct("model")[0],
-        "task": "nli",
-        "source": _source(results),
-        "condition": "accuracy",
-    }
+    coordinates = {"model": results.distinct("model")[0], "task": "nli", "source": _source(results)}
     for name in ALIGNMENT:
         curves = {code: _both(results, name, code) for code in _languages(results)[1:]}
         whole = {code: (x, y) for code, (x, y) in curves.items() if len(x) == _depth(results)}
@@ -435,7 +430,7 @@ def correlations(results: Results) -> Iterator[Row]:
         for target, (x, y) in whole.items():
             for kind, _ in CORRELATIONS:
                 value = correlation(x, y, kind=kind)
-                at = {**coordinates, "target": target, "unit": name, "n": value.n}
+                at = {**coordinates, "target": target, "unit": name, "condition": "accuracy", "n": value.n}
                 if value.value == value.value:
                     yield row(kind, value.value, low=value.low, high=value.high, **at)
                     yield row(f"{kind}_share", value.share, **at)
