@@ -1008,8 +1008,8 @@ def tables(results: Results) -> list[Table]:
     xnli, sick = ([(data, code) for code in _languages(results, data)] for data in ("xnli", "sick"))
     home = [("xnli", source), *xnli, ("xnli", OTHERS)]
     zero_shot = [*home, *(column for column in sick if _score(results, "accuracy", "sick", BEFORE, column[1]))]
-    systems = dict.fromkeys(line["system"] for line in PUBLISHED.where(measure="accuracy"))
-    elsewhere = [(f"{system}, published", [_elsewhere(system, *each) for each in zero_shot]) for system in systems]
+    models = dict.fromkeys(line["model"] for line in PUBLISHED.where(measure="accuracy"))
+    elsewhere = [(f"{model}, published", [_elsewhere(model, *each) for each in zero_shot]) for model in models]
     elsewhere = [line for line in elsewhere if set(line[1]) != {NOTHING}]
     notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
@@ -1040,9 +1040,9 @@ def tables(results: Results) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _elsewhere(system: str, data: str, target: str, measure: str = "accuracy") -> str:
+def _elsewhere(model: str, data: str, target: str, measure: str = "accuracy") -> str:
     """What others published of a test; a dash where they have no number."""
-    lines = PUBLISHED.where(system=system, data=data, target=target, measure=measure)
+    lines = PUBLISHED.where(model=model, data=data, target=target, measure=measure)
     return percent(float(lines[0]["value"])) if lines else NOTHING
 
 
