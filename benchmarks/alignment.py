@@ -49,9 +49,9 @@ from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
-from isogloss.training.sentences import masking_of
 
 SIZES = {  # on a GPU, on a CPU
     "batch": (128, 8), "steps": (60, 4), "warm_up": (10, 1), "rounds": (2, 2), "workers": (8, 0),
@@ -161,7 +161,7 @@ def read_pairs(given, tokenizer):
 def ours(given, stream, *, name, **how):
     """The training of `isogloss align`, put together as the command does."""
     source, stack = load_masked_lm(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
+    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
         seed=0, device=given.device, half=given.half, compiled=given.compiled, **masking_of(stack.tokenizer),

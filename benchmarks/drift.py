@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from isogloss.recipes import drift
+from isogloss.recipes.drift import drift
 from isogloss.report import write_figures, write_report
 from isogloss.stack.load import locate
 from isogloss.text.invented import invented

@@ -33,7 +33,7 @@ from benchmarks.pretraining import SPECIAL, make_tokenizer
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
-from isogloss.training.sentences import Sentences, masking_of, sentence_perplexity_probe
+from isogloss.training.masked_lm import Sentences, masking_of, sentence_perplexity_probe
 
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (10_000, 100), "rounds": (5, 2),

@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 import isogloss as ig
 from isogloss.stack.load import locate
+from isogloss.text import read_bitexts
 from isogloss.text.catalog import data_dir, resolve
 
 
@@ -81,7 +82,7 @@ def main():
         "XNLI 15-way": ig.read_bitext(resolve("xnli", folder), languages=("en", "de"))["en"],
         "XNLI test pairs": pairs(folder / "xnli" / "test-en.tsv"),
         "MultiNLI pairs": pairs(folder / "nli_en" / "mnli_train.tsv"),
-        "Tatoeba": ig.read_bitexts(resolve("tatoeba", folder), languages=("en", "de"))[0]["en"],
+        "Tatoeba": read_bitexts(resolve("tatoeba", folder), languages=("en", "de"))[0]["en"],
     }
     print(f"{given.sentences} sentences, {stack.device}, {stack.dtype}, {torch.get_num_threads()} threads\n")
     print("| text | tokens | plain, sentences/s | isogloss, sentences/s | ratio | padding | largest difference |")

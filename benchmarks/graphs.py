@@ -32,14 +32,14 @@ from benchmarks.transfer import LABELS, make_examples
 
 from isogloss.stack.load import load, load_masked_lm, locate
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import Item, join_items
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
-from isogloss.training.sentences import masking_of
-from isogloss.training.taskmodels import task_model, task_objective
 
 SIZES = {  # on a GPU, on a CPU
     "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),
@@ -78,7 +78,7 @@ def tuning(given, batch, *, graphs):
 def aligning(given, batch, stream, *, graphs, **how):
     """A model that is being aligned, as the command does it."""
     source, stack = load_masked_lm(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(stack.cuts[-1], **how), seed=0)
+    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
         longest=min(LONGEST, stack.max_length), seed=0, device=given.device, half=given.half, compiled=given.compiled,

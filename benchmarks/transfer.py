@@ -22,13 +22,13 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.load import load, locate
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import Item, join_items
-from isogloss.training.loop import Settings, Training
+from isogloss.training.frozen_prefix import read_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.plans import apply_plan, parse_plan
-from isogloss.training.prefixes import read_prefix
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import steps_of, task_model, task_objective
 
 SIZES = {"examples": (8_192, 256), "rounds": (3, 2)}  # on a GPU, on a CPU
 EPOCHS = 3
@@ -65,7 +65,7 @@ def ours(given, ids, labels):
     dtype = torch.bfloat16 if given.half else None
     prefix = read_prefix(model.still, items, given.frozen, dtype=dtype) if given.frozen > 0 else None
     objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
-    epoch = steps_of(items, given.batch)
+    epoch = steps_in_epoch(items, given.batch)
     settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)
     training = Training(model, objective, settings, Processes(0, 1, given.device))
     model.train()

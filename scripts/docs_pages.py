@@ -8,6 +8,8 @@ that is linked to and is no page (a report, a figure) is copied beside them.
 
     python scripts/docs_pages.py && zensical build --strict
 
+    python scripts/docs_pages.py --options     # the tables of options in docs/*.md, made anew from the signatures
+
 Stops with a list of what is wrong when a link leads nowhere or when a page is missing from the navigation.
 """
 
@@ -17,7 +19,7 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,8 +30,7 @@ NESTED = re.compile(r"^  (?=- )", re.MULTILINE)  # Python-Markdown nests a list 
 API = "api.md"
 API_TITLE = """# API reference
 
-Every public name of `isogloss` (`import isogloss as ig`), from its docstring. [The names at a glance](reference.md)
-lists them with their signatures.
+Every public name of `isogloss` (`import isogloss as ig`), from its docstring.
 """
 
 
@@ -128,5 +129,55 @@ def gather(site: Path) -> list[str]:
     return sorted(wrong)
 
 
+def option_table(words: Sequence[str]) -> str:
+    """The options of a command as a table: what the command line and the Python function say of them.
+
+    >>> print(option_table(["report"]))
+    | option | default | what it does |
+    |---|---|---|
+    | `--out` | | where the page goes; default: into the first run |
+    | `--quiet` | | no progress bars |
+    """
+    from isogloss.cli import find_command
+
+    command, _ = find_command(words)
+    lines = ["| option | default | what it does |", "|---|---|---|"]
+    for parameter in command.params:
+        names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
+        if names and names != ["--help"]:
+            default = "" if parameter.default is None or parameter.default is False else str(parameter.default)
+            default = default if parameter.default is not True else names[0].removeprefix("--")
+            cells = ", ".join(f"`{name}`" for name in names), default, (parameter.help or "").replace("|", "\\|")
+            lines.append("| " + " | ".join(cells).replace("|  |", "| |") + " |")
+    return "\n".join(lines)
+
+
+def with_options(text: str, name: str) -> str:
+    """A page with the table below its heading "Options" made anew."""
+    words = [name, "hussain2020"] if name == "reproduce" else [name, "map"] if name == "sweep" else [name]
+    head, heading, rest = text.partition("\n## Options\n")
+    after = rest.partition("\n## ")
+    table = re.compile(r"^\|(?:.*\|\n)+", re.MULTILINE)
+    if not heading or not table.search(after[0]):
+        return text
+    lines = option_table(words).splitlines()
+    if name in ("sweep", "reproduce"):  # those that the recipe or the paper adds are told by its own --help
+        own = [name, "jexus2020"] if name == "reproduce" else ["map"]
+        other = option_table(own).splitlines()
+        lines = [line for line in lines if (line in other) == (name == "reproduce") or line in lines[:2]]
+    return head + heading + table.sub("\n".join(lines).replace("\\", "\\\\") + "\n", after[0], count=1) + "".join(after[1:])
+
+
+def write_options() -> None:
+    """Write the tables of options into the pages of the commands."""
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if "\n## Options\n" in text:
+            page.write_text(with_options(text, page.stem), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    sys.exit("\n".join(gather(SITE)) or None)
+    if sys.argv[1:] == ["--options"]:
+        write_options()
+    else:
+        sys.exit("\n".join(gather(SITE)) or None)

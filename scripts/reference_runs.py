@@ -44,13 +44,17 @@ DRIFT = (
 OTHERS = "--others qab=$IN/texts/qab.txt --others qac=$IN/texts/qac.txt"
 NATIVE = "--native $IN/own"
 TRAIN = "--epochs 2 --batch 4 --checkpoint 3"
-STITCH = "stitch $IN/bert --other $IN/turned " + PLANTED + " --epochs 4 --batch 8 --rate 3e-3 --fresh-layers 1 --layers 0,2"
+STITCH = (
+    "stitch $IN/bert --other $IN/turned " + PLANTED + " --epochs 4 --batch 8 --rate 3e-3 --fresh-layers 1 --layers 0,2"
+)
 ALIGN = (
     "align $IN/multi --train-bitext qaa-qab=$IN/long/qaa.txt,$IN/long/qab.txt --batch 6 --steps 6 --warm-up 0.17"
     " --rate 1e-3 --report 2 --probe 3 --checkpoint 2 --held-out 0.2"
 )
 PRETRAIN = (
-    "pretrain " + TEXT + " --depth 2 --width 16 --heads 2 --vocabulary 150 --length 16 --batch 4 --steps 6 --warm-up 0.34"
+    "pretrain "
+    + TEXT
+    + " --depth 2 --width 16 --heads 2 --vocabulary 150 --length 16 --batch 4 --steps 6 --warm-up 0.34"
     " --report 2 --probe 2 --checkpoint 2 --held-out 0.1"
 )
 

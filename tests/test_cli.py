@@ -41,7 +41,7 @@ def test_map_prints_the_verdict_and_leaves_a_run(isogloss, sides, tiny):
     assert {"run.json", "rows.csv", "rows.parquet", "report.html", "figures", "points.parquet"} == names
     facts = read_facts(sides / "run")
     assert facts["status"] == "finished"
-    assert facts["arguments"]["languages"] == "qaa,qab"
+    assert facts["arguments"]["bitext"][0]["languages"] == ["qaa", "qab"]
     assert set(facts["hashes"]["data"]) == {next(iter(facts["hashes"]["data"]))}
     assert len(read_rows(sides / "run")) > 100
 
@@ -56,7 +56,7 @@ def test_pharaoh_links_judge_the_vectors(isogloss, sides, tiny):
     code, _, told = isogloss("map", tiny("bert"), *given(sides, *options))
     assert code == 0, told
     table = read_rows(sides / "run")
-    assert set(table[table.measure == "aer"].variant) == {"itermax", "statistical"}
+    assert set(table[table.measure == "aer"].method) == {"itermax", "statistical"}
     (sides / "links").write_text("0-99\n" * 30)
     options = ("--out", sides / "other", "--links", sides / "links")
     one_sentence(isogloss("map", tiny("bert"), *given(sides, *options)), "links:1")
@@ -193,7 +193,9 @@ def test_resume_without_out_goes_on_with_the_last_run(isogloss, sides, tiny, mon
     assert [path.name for path in (sides / "runs").iterdir()] == ["map"]
 
 
-@pytest.mark.parametrize(("option", "value"), [("--seed", -1), ("--perplexity", 0), ("--points", -1), ("--words", 0)])
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seed", -1), ("--tsne-perplexity", 0), ("--points", -1), ("--words", 0)]
+)
 def test_numbers_out_of_range_are_one_sentence_and_no_folder(isogloss, sides, tiny, option, value):
     answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", option, value))
     one_sentence(answer, f"{option} must be at least")

@@ -1,13 +1,15 @@
 """Dependencies point one way: a module imports only from rooms before its own."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "isogloss"
 ORDER = [
-    {"errors", "progress", "files", "seeds"},
+    {"errors", "progress", "files", "seeds", "figure"},
     {"measures"},
     {"mappings"},
     {"text"},
@@ -18,7 +20,7 @@ ORDER = [
     {"recipes"},
     {"papers"},
     {"report", "integrations"},
-    {"datacommands", "exportcommand", "sweepcommand", "cli", "__init__", "__main__"},
+    {"cli", "__init__", "__main__"},
 ]
 PURE = [
     "measures",
@@ -28,8 +30,8 @@ PURE = [
     "text/words.py",
     "text/masking.py",
 ]
-HEAVY = {"openTSNE", "datasets", "matplotlib", "jinja2", "PIL", "ray", "sentence_transformers", "mteb", "plotly",
-         "onnx", "onnxruntime", "onnxscript"}  # fmt: skip
+OPTIONAL = "openTSNE datasets matplotlib jinja2 PIL ray sentence_transformers mteb plotly onnx onnxruntime onnxscript"
+HEAVY = set(OPTIONAL.split())
 RANK = {room: place for place, rooms in enumerate(ORDER) for room in rooms}
 
 
@@ -77,3 +79,50 @@ def test_pure_rooms_touch_no_files(room):
 def test_every_room_is_in_the_order():
     rooms = {path.relative_to(SOURCE).parts[0].removesuffix(".py") for path in FILES}
     assert rooms <= set(RANK), f"say where {rooms - set(RANK)} stands"
+
+
+def module_of(path):
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_no_module_imports_itself_in_a_circle():
+    names = {module_of(path): path for path in FILES}
+    needs = {name: {one for one in imports(path, top_only=True) if one in names} for name, path in names.items()}
+    done, under_way = set(), []
+
+    def visit(name):
+        assert name not in under_way, " -> ".join([*under_way, name])
+        if name not in done:
+            under_way.append(name)
+            for one in sorted(needs[name] - {name}):
+                visit(one)
+            under_way.pop()
+            done.add(name)
+
+    for name in names:
+        visit(name)
+
+
+def test_no_class_name_stands_for_two_things():
+    homes = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert not {name: places for name, places in homes.items() if len(places) > 1}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"]])
+def test_a_command_that_computes_nothing_loads_nothing_heavy(words):
+    script = "import sys\nfrom isogloss import cli\nsys.argv[0] = 'isogloss'\ntry:\n    cli.main()\nfinally:\n"
+    script += "    print([name for name in ('torch', 'pandas', 'numpy', 'transformers') if name in sys.modules])\n"
+    script += "    print(sum(name.startswith('isogloss') for name in sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60)
+    *_, heavy, ours = shown.stdout.strip().splitlines()
+    assert heavy == "[]" and int(ours) < 10, shown.stderr
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    script = "import sys, isogloss; print('torch' in sys.modules, isogloss.__version__)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert shown.stdout.startswith("False ")

@@ -10,20 +10,20 @@ from tiny_drift import write_model
 from tiny_pretraining import write_texts
 
 SMALL = {
-    "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 1, "rate": 1e-3, "report": 2, "probe": 4,
+    "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 0.25, "rate": 1e-3, "report": 2, "probe": 4,
     "checkpoint": 2, "held_out": 0.2, "device": "cpu",
 }  # fmt: skip
 LONGEST = 64  # tokens that the models read
 
 
 def write_pairs(folder):
-    """Two line-aligned files; returns what `--train` is given."""
+    """Two line-aligned files; returns what `--train-bitext` is given."""
     return f"qaa-qab={','.join(map(str, write_texts(folder, sentences=120).values()))}"
 
 
-def words(model, train, **changes):
+def words(model, train_bitext, **changes):
     """The same as words of a command."""
-    return [str(model), *flags({**SMALL, "train": train, **changes})]
+    return [str(model), *flags({**SMALL, "train_bitext": train_bitext, **changes})]
 
 
 def write_models(folder, **depths):

@@ -69,8 +69,7 @@ def run_and_kill(*arguments):
 
 def parse(words):
     """Parse what `isogloss` is followed by, without running it."""
-    name, *rest = words
-    command = cli.app_command(name)
+    command, rest = cli.find_command(words)
     command.make_context(command.name, rest)
 
 

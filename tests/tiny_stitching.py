@@ -12,7 +12,7 @@ from tiny_tasks import write_task
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 CIPHER = str.maketrans(LETTERS, LETTERS[13:] + LETTERS[:13])
-SMALL = {"epochs": 4, "batch": 8, "rate": 3e-3, "fresh": 1, "device": "cpu", "checkpoint": 3}
+SMALL = {"epochs": 4, "batch": 8, "rate": 3e-3, "fresh_layers": 1, "device": "cpu", "checkpoint": 3}
 READ = ("query.weight", "key.weight", "value.weight", "intermediate.dense.weight", "_embeddings.weight")
 WRITTEN = ("output.dense.weight", "output.dense.bias", "LayerNorm.weight", "LayerNorm.bias")
 

@@ -6,15 +6,15 @@ import numpy as np
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, predict, task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.training.loop import Settings, Training, train
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
-from isogloss.training.taskmodels import answers, find, task_model, task_objective
 
 NOUNS = ("cat", "chair", "book", "garden", "man", "water", "bread", "cheese")
 VERBS = ("sleeps", "drink", "eat", "reads", "goes")
-SMALL = {"epochs": 2, "batch": 4, "rates": "1e-3", "device": "cpu", "checkpoint": 3}
+SMALL = {"epochs": 2, "batch": 4, "rate": "1e-3", "device": "cpu", "checkpoint": 3}
 
 
 def draw(rng, words):
@@ -132,4 +132,4 @@ def learn(model, task, examples, labels):
 
 
 def said(learner, task, examples, items):
-    return answers(task, examples, items, find(learner, items), learner.labels)
+    return answers(task, examples, items, predict(learner, items), learner.labels)

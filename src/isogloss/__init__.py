@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isogloss.errors import InputError
-    from isogloss.integrations.exporting import export
+    from isogloss.integrations.export import export
     from isogloss.mappings import Mapping, load_mapping, procrustes, save
     from isogloss.measures import cka, retrieval
     from isogloss.papers import reproduce
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "errors": ("InputError",),
-    "integrations.exporting": ("export",),
+    "integrations.export": ("export",),
     "mappings": ("Mapping", "load_mapping", "procrustes", "save"),
     "measures": ("cka", "retrieval"),
     "papers": ("reproduce",),

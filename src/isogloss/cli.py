@@ -4,6 +4,7 @@ Nothing is imported before a command needs it, so `isogloss --help` and `isoglos
 0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130 interrupted, 143 terminated.
 """
 
+import ast
 import errno
 import inspect
 import os
@@ -18,36 +19,35 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from isogloss import progress
 from isogloss.errors import InputError
+from isogloss.recipes import RECIPES
 
 INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
 STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
 ONLY = inspect.Parameter.KEYWORD_ONLY
-RECIPES = {
-    "map": "Map a model: at every layer, how close are translations?",
-    "lexicon": "Look words up in another language by their vectors, at every layer.",
-    "rotate": "Learn a rotation from parallel sentences, and find the translations of others with it.",
-    "stitch": "Learn a task on one model's lower layers, and ask it of another's through a rotation.",
-    "drift": "Tune a model on one language and watch what happens to the others.",
-    "transfer": "Train a task in one language and test it in others.",
-    "align": "Train a model further on parallel text, so that translations meet.",
-    "pretrain": "Pretrain a masked language model on plain text of one or many languages.",
-}
-PAPERS = {
-    "hussain2020": "What does tuning on Dutch do to the other languages?",
-    "jexus2020": "Does freezing the lower layers help a task cross languages?",
-    "muller2021": "Which layers carry a task across languages?",
-    "pan2021": "Does parallel text after pretraining help?",
-    "wu2020": "How alike are models that never met?",
-}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
 
 
 # --- commands that are made when they are asked for ------------------------------------------------------------------
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help is plain text in sections: at 80 columns a table would cut the names of options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options, those of a panel below its title."""
+        sections: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            if (record := parameter.get_help_record(ctx)) is not None:
+                sections.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 class LazyGroup(TyperGroup):
@@ -64,7 +64,7 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """What the help shows of a command: its name and its first line."""
-        return typer.core.TyperCommand(cmd_name, help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
+        return TyperCommand(cmd_name, short_help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called."""
@@ -73,24 +73,32 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, **options: Any) -> typer.Typer:
+def lazy_group(
+    entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, *, completion: bool = False
+) -> typer.Typer:
     """A Typer application whose commands are `entries`."""
     group = type("Group", (LazyGroup,), {"entries": entries})
     return typer.Typer(
         cls=group,
+        add_completion=completion,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        rich_markup_mode="markdown",
+        rich_markup_mode=None,
         help=text,
-        **options,
     )
 
 
 def command_of(function: Callable[..., None], name: str) -> Any:
     """A function with typer's annotations as a command."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    single.command(name)(function)
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single.command(name, cls=PlainCommand)(function)
     return typer.main.get_command(single)
+
+
+def papers() -> dict[str, str]:
+    """The papers by name, each with the first line of its file; none of them is imported."""
+    files = sorted((Path(__file__).parent / "papers").glob("*[0-9].py"))
+    return {file.stem: (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n")[0] for file in files}
 
 
 def with_parameters(
@@ -99,7 +107,11 @@ def with_parameters(
     """A command that calls `run(**given)` with these parameters."""
     run.__signature__ = inspect.Signature(list(parameters))  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = inspect.cleandoc(text or "").partition("\n\n>>>")[0]
+    parts = inspect.cleandoc(text or "").partition("\n\n>>>")[0].split("\n\n")
+    # An example is one line whatever its length, so that it can be pasted.
+    run.__doc__ = "\n\n".join(
+        "\b\n" + " ".join(part.split()) if part.startswith("Example:") else part for part in parts
+    )
     return command_of(run, name)
 
 
@@ -305,7 +317,7 @@ def report_command(
 
 def export_command() -> Any:
     """Make the command of `ig.export` from its signature."""
-    from isogloss.integrations.exporting import export
+    from isogloss.integrations.export import export
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
@@ -410,7 +422,7 @@ SWEEP = "Run a recipe with every combination of some arguments' values; one tabl
 REPRODUCE = "Run what a paper ran, and set its published numbers beside the measured ones."
 DATA = "Data sets in a folder (--data or ISOGLOSS_DATA)."
 sweep_app = lazy_group({name: (text, _made(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
-reproduce_app = lazy_group({name: (text, _made(reproduce_command, name)) for name, text in PAPERS.items()}, REPRODUCE)
+reproduce_app = lazy_group({name: (text, _made(reproduce_command, name)) for name, text in papers().items()}, REPRODUCE)
 data_app = lazy_group(
     {
         "list": ("What the data folder holds.", _made(command_of, data_list, "list")),
@@ -437,6 +449,7 @@ app = lazy_group(
         "data": (DATA, _group(data_app)),
     },
     "Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
+    completion=True,
 )
 
 
@@ -450,9 +463,12 @@ def top(version: Annotated[bool, typer.Option("--version", help="print the versi
         raise typer.Exit
 
 
-def app_command(name: str) -> Any:
-    """The command of this name, made now."""
-    return typer.main.get_command(app).resolve_command(None, [name])[1]  # type: ignore[attr-defined]
+def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that a command line names, without `isogloss`, and the words that are left for it."""
+    command, rest = typer.main.get_command(app), list(words)
+    while isinstance(command, LazyGroup):
+        _, command, rest = command.resolve_command(None, rest)
+    return command, rest
 
 
 def main() -> None:

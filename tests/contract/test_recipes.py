@@ -4,14 +4,16 @@ import inspect
 
 import pandas as pd
 import pytest
-import typer
+from typer.testing import CliRunner
 
 import isogloss as ig
-from isogloss.cli import RECIPES, app
-from isogloss.recipes import execute
-from isogloss.recipes.recipe import find_recipe
+from isogloss.cli import app, recipe_command
+from isogloss.recipes.recipe import RECIPES, Work, find_recipe
+from isogloss.runs import read_facts, read_rows
 from isogloss.text.invented import invented
+from isogloss.training.loop import Training
 from tiny_alignment import SMALL as SMALL_ALIGNMENT
+from tiny_commands import flags
 from tiny_drift import given, write_model, write_tuning
 from tiny_pretraining import SMALL, write_lexicons, write_texts
 from tiny_stitching import SMALL as SMALL_STITCHING
@@ -23,12 +25,11 @@ SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
 
 
 def small_map(tiny, folder):
-    return (ig.load(tiny("bert")), invented(("qaa", "qab"), sentences=24, seed=5)), {"pool": 12, "points": 0}
+    return (ig.load(tiny("bert")), invented(("qaa", "qab"), sentences=24, seed=5)), {"sample": 12, "points": 0}
 
 
 def small_pretraining(tiny, folder):
-    bitext = invented(("qaa", "qab"), sentences=12, seed=5)
-    return (bitext,), {"text": write_texts(folder), **SMALL, "steps": 2}
+    return (), {"text": write_texts(folder), **SMALL, "steps": 2, "warm_up": 0.5}
 
 
 def small_drift(tiny, folder):
@@ -43,25 +44,19 @@ def small_transfer(tiny, folder):
 def small_lexicon(tiny, folder):
     files = write_texts(folder)
     train, test = write_lexicons(folder)
-    options = {
-        "train": [str(train)],
-        "test": [str(test)],
-        "sentences": 60,
-        "least": 1,
-        "layers": "0,2",
-        "device": "cpu",
-    }
-    return (tiny("bert"),), {"text": files, **options}
+    options = {"train_lexicon": [str(train)], "test_lexicon": [str(test)], "sample": 60, "min_count": 1}
+    return (tiny("bert"),), {"text": files, **options, "layers": "0,2", "device": "cpu"}
 
 
 def small_rotation(tiny, folder):
     text = invented(("qaa", "qab"), sentences=60, seed=5)
-    options = {"train": text.take(range(20, 60)), "pairs": 20, "layers": "0,2", "device": "cpu"}
+    options = {"train_bitext": text.take(range(20, 60)), "train_sample": 20, "layers": "0,2", "device": "cpu"}
     return (tiny("bert"), text.take(range(20))), options
 
 
 def small_alignment(tiny, folder):
-    options = {"train": invented(("qaa", "qab"), sentences=120, seed=5), **SMALL_ALIGNMENT, "steps": 2}
+    options = {**SMALL_ALIGNMENT, "steps": 2, "warm_up": 0.25}
+    options["train_bitext"] = invented(("qaa", "qab"), sentences=120, seed=5)
     return (str(write_model(folder / "model")),), options
 
 
@@ -86,10 +81,10 @@ ARGUMENTS = {
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_a_command_with_the_shared_options_and_an_example(name):
-    command = typer.main.get_command(app).commands[name]
+    command = recipe_command(name)
     options = {parameter.name for parameter in command.params}
     assert options >= SHARED
-    assert set(inspect.signature(RECIPES[name]).parameters) - {"bitext"} <= options
+    assert set(inspect.signature(find_recipe(name).call).parameters) - {"bitext", "progress"} <= options
     assert f"Example: isogloss {name}" in command.help
     assert all(parameter.help for parameter in command.params), "every option says what it is for"
 
@@ -101,15 +96,66 @@ def test_a_recipe_can_be_called_from_python_and_as_a_job(name):
     assert {"out", "resume", "progress"} <= set(parameters)
     assert next(iter(parameters)) == recipe.first and recipe.first in recipe.parameters
     assert recipe.takes_bitext is ("bitext" in parameters)
+    assert getattr(ig, name).recipe is recipe and inspect.signature(getattr(ig, name)).parameters == parameters
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_one_seed_gives_one_table(name, tiny, tmp_path):
     given, options = ARGUMENTS[name](tiny, tmp_path)
-    tables = []
-    for seed in (3, 3, 4):
-        job = RECIPES[name](*given, **options, seed=seed)
-        tables.append(execute(job, command=name, arguments={}, seed=seed))
+    recipe = find_recipe(name)
+    assert isinstance(recipe.check(*given, **options), Work), "checking does no work"
+    tables = [recipe.call(*given, **options, seed=seed) for seed in (3, 3, 4)]
     pd.testing.assert_frame_equal(tables[0], tables[1], check_exact=True)
     assert not tables[0].value.equals(tables[2].value)
     assert set(tables[0].seed.dropna()) == {3}
+
+
+class Stopped(Exception):
+    """A run that was stopped in the middle."""
+
+
+@pytest.mark.parametrize("name", ["transfer", "stitch"])
+@pytest.mark.parametrize("first", ["command", "python"])
+def test_a_run_begun_by_the_command_is_resumed_from_python_and_the_other_way_round(
+    first, name, tiny, tmp_path, monkeypatch
+):
+    (model, *texts), options = ARGUMENTS[name](tiny, tmp_path)
+    options["epochs"] = 3
+    words = {**options, **{part: [f"{key}={path}" for key, path in options[part].items()] for part in ("dev", "test")}}
+    words["train"] = [f"{key}={path}" for key, path in options["train"].items()]
+    if texts:
+        files = [tmp_path / f"text.{corpus.language}" for corpus in texts[0]]
+        for file, corpus in zip(files, texts[0], strict=True):
+            file.write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
+        texts = ig.read_bitext(*files, languages=texts[0].languages)
+        words |= {"bitext": files, "languages": ",".join(texts.languages)}
+        texts = [texts]
+    else:  # where states are shared changes no row: each goes its own way
+        options["frozen_cache"], words["frozen_cache"] = str(tmp_path / "one"), str(tmp_path / "other")
+
+    def run(by, folder, **how):
+        if by == "python":
+            find_recipe(name).call(model, *texts, **options, out=folder, **how)
+        else:
+            flagged = flags({**words, "out": folder, "quiet": True, **how})
+            result = CliRunner().invoke(app, [name, str(model), *flagged])
+            if isinstance(result.exception, Stopped):
+                raise result.exception
+        return read_rows(folder)
+
+    whole = run(first, tmp_path / "whole")
+    updates, update = [], Training.update
+
+    def stopping(self):
+        updates.append(1)
+        if len(updates) == 2:
+            raise Stopped
+        update(self)
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(Training, "update", stopping)
+        run(first, tmp_path / "run")
+    assert read_facts(tmp_path / "run")["status"] == "running"
+    resumed = run("python" if first == "command" else "command", tmp_path / "run", resume=True)
+    assert read_facts(tmp_path / "run")["status"] == "finished"
+    pd.testing.assert_frame_equal(whole, resumed, check_exact=True)

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+import yaml
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
 from transformers import AutoModel, AutoTokenizer
@@ -14,15 +15,28 @@ from transformers import AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import InputError
-from isogloss.integrations import exporting, sentencetransformers
-from isogloss.integrations.encoder import Encoder, apply
-from isogloss.integrations.exportcard import inherited
-from isogloss.mappings import NORMALISATIONS, RESTORES
+from isogloss.integrations import export as exporting
+from isogloss.integrations import sentence_transformers as sentencetransformers
+from isogloss.integrations.encoder import Affine, Encoder
+from isogloss.integrations.export import inherited
+from isogloss.mappings import NORMALISATIONS, RESTORES, least_squares
+from isogloss.measures import retrieve
+from isogloss.measures.retrieval import unit_rows
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 # Marks that the text itself holds, a sentence of one word, and one that is too long for the model.
 SENTENCES = [*TEXT, "the [SEP] cat [CLS] sleeps", " ".join(TEXT * 3)]
 CORPUS = ig.Corpus("en", SENTENCES)
+
+
+def apply(steps, x):
+    """The steps on x (n, d), in the precision of x."""
+    for step in steps:
+        if isinstance(step, Affine):
+            x = (x if step.weight is None else x @ step.weight.to(x.dtype).T) + step.bias.to(x.dtype)
+        else:
+            x = unit_rows(x)
+    return x
 
 
 def reference(folder, layer, *, first=False):
@@ -118,7 +132,7 @@ def fitted(normalise, restore, *, width=24):
     """A mapping of a tiny model's space onto a narrower one."""
     draw = torch.Generator().manual_seed(3)
     x = torch.randn(80, 32, generator=draw, dtype=torch.float64) + 2
-    return ig.least_squares(x, x[:, :width] * 1.5 - 1, normalise=normalise).restored(restore)
+    return least_squares(x, x[:, :width] * 1.5 - 1, normalise=normalise).restored(restore)
 
 
 def by_hand(mapping, x, side):
@@ -191,7 +205,7 @@ def test_the_packages_own_evaluator_finds_the_same_translations(tmp_path):
     evaluator = TranslationEvaluator(list(en.sentences), list(nl.sentences), show_progress_bar=False, write_csv=False)
     scores = evaluator(SentenceTransformer(str(tmp_path / "mini"), device="cpu"))
     stack = ig.load("mini", device="cpu")
-    there, back = ig.retrieve(*(ig.vectors(stack, corpus, layers=[11])[0] for corpus in (en, nl)))
+    there, back = retrieve(*(ig.vectors(stack, corpus, layers=[11])[0] for corpus in (en, nl)))
     assert scores["src2trg_accuracy"] == pytest.approx(there.p[1])
     assert scores["trg2src_accuracy"] == pytest.approx(back.p[1])
     assert 0.2 < scores["mean_accuracy"] < 1
@@ -220,16 +234,25 @@ def test_the_card_says_what_it_is(tiny, tmp_path):
     mapping = fitted("centred", "normalised")
     done = ig.export(source, tmp_path / "there", layer=2, mapping=mapping)
     card = (tmp_path / "there" / "README.md").read_text(encoding="utf-8")
-    assert card.startswith(
-        "---\nlicense: other\nlicense_name: house\nlanguage:\n- nl\n- 'no'\nlibrary_name: sentence-tr"
-    )
+    metadata = yaml.safe_load(card.split("---\n")[1])
+    assert metadata == {
+        "license": "other",
+        "license_name": "house",
+        "language": ["nl", "no"],
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["isogloss"],
+    }
     assert "| licence | other |" in card and "| layer | 2 of 3 |" in card
     assert ig.load(source).fingerprint in card
     assert "least-squares, centred, normalised, fitted on 80 pairs" in card.replace("_", "-")
     assert "read by sentence-transformers" in card and f"by {done.difference:.1g} at most" in card
     ig.export(tiny("modernbert"), tmp_path / "cut", to="transformers", layer=2)
     assert "is after that norm" in (tmp_path / "cut" / "README.md").read_text(encoding="utf-8")
-    assert inherited([tmp_path / "nothing"]) == ([], "the source's card names none")
+    assert inherited([tmp_path / "nothing"]) == {}
+    for damaged in ("---\nlicense: [\n---\n", "---\n- a\n---\n", "no metadata"):
+        (source / "README.md").write_text(damaged, encoding="utf-8")
+        assert inherited([source / "README.md"]) == {}
 
 
 def test_what_cannot_be_checked_says_so(tiny, tmp_path, monkeypatch):
@@ -352,7 +375,7 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.integrations.onnxfile.find_spec", lambda name: None)
+    monkeypatch.setattr("isogloss.integrations.onnx.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"--to onnx needs onnx and onnxscript; install isogloss\[onnx\]"):
         ig.export(tiny("bert"), tmp_path / "out", to="onnx")
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings import fit_mapping, normalisation, streamed_normalisations, unmapped
+from isogloss.mappings import fit_mapping, least_squares, normalisation, ridge, streamed_normalisations, unmapped
 from isogloss.measures import retrieval
 
 
@@ -32,10 +32,10 @@ def test_procrustes_is_that_of_scipy():
 def test_ridge_is_that_of_scikit_learn_and_least_squares_that_of_numpy():
     x, y = draw(50, 7, seed=1), draw(50, 4, seed=2)
     theirs = Ridge(alpha=2.5, fit_intercept=False).fit(x.numpy(), y.numpy()).coef_
-    assert np.allclose(ig.ridge(x, y, strength=2.5).weight.numpy(), theirs, atol=1e-8)
+    assert np.allclose(ridge(x, y, strength=2.5).weight.numpy(), theirs, atol=1e-8)
     theirs = np.linalg.lstsq(x.numpy(), y.numpy(), rcond=None)[0].T
-    assert np.allclose(ig.least_squares(x, y).weight.numpy(), theirs, atol=1e-10)
-    assert torch.allclose(ig.ridge(x, y, strength=0.0).weight, ig.least_squares(x, y).weight)
+    assert np.allclose(least_squares(x, y).weight.numpy(), theirs, atol=1e-10)
+    assert torch.allclose(ridge(x, y, strength=0.0).weight, least_squares(x, y).weight)
 
 
 @pytest.mark.parametrize("n", [24, 40, 80])
@@ -44,7 +44,7 @@ def test_under_noise_a_rotation_is_nearer_the_truth_than_least_squares_at_small_
     y = x @ turn.T + 0.4 * draw(n, 20, seed=2)
     new = draw(500, 20, seed=3)
     errors = {
-        name: (fit(x, y)(new) - new @ turn.T).norm() for name, fit in (("r", ig.procrustes), ("l", ig.least_squares))
+        name: (fit(x, y)(new) - new @ turn.T).norm() for name, fit in (("r", ig.procrustes), ("l", least_squares))
     }
     assert errors["r"] < errors["l"]
 
@@ -176,7 +176,7 @@ def test_a_mapping_stands_in_a_chain(tiny):
         (lambda x: ig.procrustes(x, x, normalise="z"), "normalisation 'z' is not known; choose none"),
         (lambda x: ig.procrustes(x, x, restore="z"), "restore 'z' is not known; choose normalised"),
         (lambda x: ig.procrustes(x, x, refine=-1), "refine takes a number of rounds from 0 on, not -1"),
-        (lambda x: ig.ridge(x, x, strength=-1), "strength of ridge must be at least 0"),
+        (lambda x: ridge(x, x, strength=-1), "strength of ridge must be at least 0"),
         (lambda x: ig.procrustes(x, x[:3]), "x has 20 items and y has 3"),
         (lambda x: ig.procrustes(x * torch.nan, x), "not finite"),
         (lambda x: ig.procrustes(x, x)(x[:, :2]), "width 2 and the mapping takes 4"),

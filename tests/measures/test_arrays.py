@@ -5,22 +5,34 @@ import pytest
 import torch
 
 import isogloss as ig
+from isogloss.mappings import least_squares, ridge
+from isogloss.measures import (
+    anisotropy,
+    cka_minibatch,
+    cka_rbf,
+    cosine_drift,
+    l2_drift,
+    nearest,
+    neighbourhood_overlap,
+    retrieve,
+)
+from isogloss.measures.word_alignment import argmax_links, itermax_links
 
 OF_TWO = (
     ig.cka,
-    ig.cka_minibatch,
-    ig.cka_rbf,
-    ig.cosine_drift,
-    ig.l2_drift,
+    cka_minibatch,
+    cka_rbf,
+    cosine_drift,
+    l2_drift,
     ig.retrieval,
-    ig.retrieve,
-    ig.nearest,
-    ig.neighbourhood_overlap,
+    retrieve,
+    nearest,
+    neighbourhood_overlap,
     ig.procrustes,
-    ig.least_squares,
-    ig.ridge,
-    ig.argmax_links,
-    ig.itermax_links,
+    least_squares,
+    ridge,
+    argmax_links,
+    itermax_links,
 )
 
 
@@ -39,12 +51,12 @@ def test_arrays_give_the_numbers_of_tensors(measure, kind):
 
 def test_an_array_may_be_read_only_or_backwards():
     x, _ = two_sides("float32")
-    expected = ig.anisotropy(torch.from_numpy(x[::-1].copy()))
+    expected = anisotropy(torch.from_numpy(x[::-1].copy()))
     x.flags.writeable = False
-    assert ig.anisotropy(x[::-1]) == expected
+    assert anisotropy(x[::-1]) == expected
 
 
 @pytest.mark.parametrize("bad", ["words", [[1.0, 2.0], [3.0]], np.array([["a", "b"]]), None], ids=str)
 def test_what_is_no_array_of_numbers_is_refused(bad):
     with pytest.raises(ig.InputError, match="^x must be a tensor or an array of numbers"):
-        ig.anisotropy(bad)
+        anisotropy(bad)

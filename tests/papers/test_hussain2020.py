@@ -13,7 +13,7 @@ from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
 from isogloss.papers.paper import lowest_hashed
 from isogloss.papers.results import Contrast, Curves, Finding, over_seeds
-from isogloss.recipes.steps.tunedtext import read_corpora, split
+from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.corpora import Corpus

@@ -13,7 +13,7 @@ from isogloss import cli
 from isogloss.papers import Request, find, hussain2020, outline_lines, selected
 from isogloss.papers.hussain2020 import PLANS, PUBLISHED
 from isogloss.papers.reproduction import TOY
-from isogloss.recipes import work
+from isogloss.recipes import jobs as jobs_module
 from isogloss.runs import read_facts, read_rows
 from tiny_commands import command_line, parse
 from tiny_reproduction import make_small
@@ -146,11 +146,11 @@ def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):
     options = {"target": {"qaa": str(folder / "text" / "qaa.txt")}, "device": "cpu", "epochs": 1, "words": 12}
     given = {"name": "n", "recipe": "drift", "first": str(folder / "multilingual" / "model"), "options": options}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "folder": str(tmp_path / "run")})))
-    work.main()
+    jobs_module.main()
     assert read_facts(tmp_path / "run")["status"] == "finished"
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "first": str(tmp_path), "folder": "none"})))
     with pytest.raises(SystemExit, match="is no model"):
-        work.main()
+        jobs_module.main()
 
 
 def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, tmp_path):

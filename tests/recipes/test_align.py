@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
-from isogloss.recipes.steps.aligntext import pack_aligned
+from isogloss.recipes.align import pack_text
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
@@ -35,7 +35,7 @@ def isogloss(monkeypatch, capsys):
 
 
 def aligned(model, train, out, *bitext, **changes):
-    return ig.align_model(model, *bitext, train=train, out=out, **SMALL | changes)
+    return ig.align(model, *bitext, train_bitext=train, out=out, **SMALL | changes)
 
 
 def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_path):
@@ -45,7 +45,7 @@ def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_pa
     }  # fmt: skip
     steps = {name: sorted(set(rows.step)) for name, rows in table.groupby("measure")}
     assert steps == {"loss": [2, 4], "p@1": [0, 4], "p@1_mean": [0, 4], "perplexity": [0, 4]}
-    assert set(table.variant) == {"tlm+queue", "tlm+queue centred"} and set(table.model) == {"tiny"}
+    assert set(table.plan) == {"tlm+queue"} and set(table.method) == {"", "centred"} and set(table.model) == {"tiny"}
     losses = table[table.measure == "loss"]
     assert set(zip(losses.task, losses.unit, strict=True)) == {("tlm", "token"), ("contrastive", "pair")}
     assert set(table[table.measure == "perplexity"].target) == {"qaa", "qab", "all"}
@@ -65,7 +65,7 @@ def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_pa
     assert set(before.state_dict()) == set(after.state_dict()), "no projection, key encoder or queue is left in it"
     stack = ig.load(tmp_path / "run" / "model")
     assert list(stack.cuts) == [0, 1, 2]
-    assert len(ig.map(stack, invented(("qaa", "qab"), sentences=12, seed=5), pool=6, points=0)) > 0
+    assert len(ig.map(stack, invented(("qaa", "qab"), sentences=12, seed=5), sample=6, points=0)) > 0
 
 
 def test_one_seed_gives_one_model_and_one_table_and_another_seed_others(model, train, tmp_path):
@@ -103,7 +103,7 @@ def test_runs_share_packed_pairs_which_only_the_first_packs(model, train, tmp_pa
     def refuse(*_, **__):
         raise AssertionError("these pairs are packed already")
 
-    monkeypatch.setattr("isogloss.recipes.steps.aligntext.pack_pairs", refuse)
+    monkeypatch.setattr("isogloss.recipes.align.pack_pairs", refuse)
     second = aligned(model, train, tmp_path / "second", packed=str(tmp_path / "packed"))
     pd.testing.assert_frame_equal(second, alone, check_exact=True)
     assert len(kept) == 1 and "packed" not in read_facts(tmp_path / "second")["arguments"]
@@ -116,7 +116,8 @@ def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path
     told = held["weight.names"] != 0
     assert told.tolist() == [True] * 12 + [False] * 6, "which sentences the queue holds is known after a kill, too"
     source, stack = load_masked_lm(model, device="cpu")
-    names = {name for name, _ in Aligner(source, stack, Alignment(2, size=16, width=8), seed=0).named_parameters()}
+    aligner = Aligner(source, stack, Alignment(layer=2, size=16, width=8), seed=0)
+    names = {name for name, _ in aligner.named_parameters()}
     assert {name.removeprefix("weight.") for name in held if name.startswith("weight.")} >= names
 
 
@@ -189,34 +190,34 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
         find_pairs(invented(languages, sentences=150, seed=1))[0] for languages in (("qaa", "qab"), ("qaa", "qac"))
     ]
     given = [pair[1] for pair, _ in zip(sources[1].open(), range(9), strict=False)]
-    found = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=given)
-    held = {side for pairs in found.held.values() for pair in pairs for side in pair}
-    assert set(found.pairs) == {"qaa-qab", "qaa-qac"} and len(held) > 20
-    assert found.measured["qaa-qac"] >= 9
+    found = pack_text(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, measured=given)
+    held = {side for pairs in found.held_out.values() for pair in pairs for side in pair}
+    assert set(found.streams) == {"qaa-qab", "qaa-qac"} and len(held) > 20
+    assert found.left_out["qaa-qac"] >= 9
     known = {tuple(stack.tokenizer(one, add_special_tokens=False)["input_ids"]) for one in {*held, *given}}
-    for title, stream in found.pairs.items():
-        assert len(found.held[title]) >= 8 and len(stream) >= 100
+    for title, stream in found.streams.items():
+        assert len(found.held_out[title]) >= 8 and len(stream) >= 100
         for number in range(len(stream)):
             assert not known & {tuple(side.tolist()) for side in stream.sides(number)}
-    again = pack_aligned(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, known=given)
-    assert again.held == found.held and again.notes == found.notes
+    again = pack_text(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, measured=given)
+    assert again.held_out == found.held_out and again.notes == found.notes
     assert [one.languages for one in found.bitexts()] == [("qaa", "qab"), ("qaa", "qac")]
     assert [one.language for one in found.corpora()] == ["qaa", "qab", "qac"]
 
 
 @pytest.mark.parametrize(
-    ("changes", "variant"),
+    ("changes", "plan"),
     [
         ({"contrastive": 0.0}, "tlm"),
-        ({"tlm": 0.0, "pool": "mean", "projection": "none", "layer": 1}, "queue"),
+        ({"tlm": 0.0, "pooling": "mean", "projection": "none", "layer": 1}, "queue"),
         ({"negatives": "batch", "projection": "linear"}, "tlm+batch"),
-        ({"pull": 1.0, "shuffle": False, "piece": 4, "queue": 6}, "tlm+queue+pull+unshuffled"),
+        ({"pull": 1.0, "shuffle": False, "micro_batch": 4, "queue": 6}, "tlm+queue+pull+unshuffled"),
         ({"reset_positions": True, "dropout": False}, "tlm+queue+reset"),
     ],
 )  # fmt: skip
-def test_every_variant_trains_and_says_what_it_is(model, train, tmp_path, changes, variant):
+def test_every_objective_trains_and_says_what_it_is(model, train, tmp_path, changes, plan):
     table = aligned(model, train, tmp_path / "run", steps=2, **changes)
-    assert set(table.variant) == {variant, f"{variant} centred"}
+    assert set(table.plan) == {plan}
     tasks = set(table[table.measure == "loss"].task)
     assert tasks == (
         {"tlm"} if "contrastive" in changes else {"contrastive"} if "tlm" in changes else {"tlm", "contrastive"}
@@ -246,15 +247,15 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
         "layer": ({"layer": 3}, ["has layers 0 to 2; --layer asks for 3"]),
         "nothing": ({"tlm": 0, "contrastive": 0}, ["leave nothing to learn"]),
         "negatives": ({"negatives": "some"}, ["--negatives takes queue or batch, not 'some'"]),
-        "pool": ({"pool": "last"}, ["--pool takes first or mean"]),
+        "pool": ({"pooling": "last"}, ["--pooling takes first or mean"]),
         "projection": ({"projection": "deep"}, ["--projection takes none or linear or mlp"]),
         "momentum": ({"momentum": 1.0}, ["--momentum must be from 0 to below 1"]),
         "temperature": ({"temperature": 0}, ["--temperature must be at least 0.0001"]),
-        "piece": ({"negatives": "batch", "piece": 2}, ["--piece splits the batch that --negatives batch compares"]),
+        "micro batch": ({"negatives": "batch", "micro_batch": 2}, ["--micro-batch splits the batch that --negatives"]),
         "one of a batch": ({"negatives": "batch", "batch": 1}, ["--batch must be at least 2"]),
         "length": ({"length": 1000}, ["--length must be 8 to 64"]),
-        "one language": ({"train": "en-en=a,b"}, ["does not exist"]),
-        "no train": ({"train": "nowhere"}, ["nowhere does not exist"]),
+        "one language": ({"train_bitext": "en-en=a,b"}, ["does not exist"]),
+        "no train": ({"train_bitext": "nowhere"}, ["nowhere does not exist"]),
         "evaluate": ({"evaluate": "text.txt"}, ["--evaluate takes LANG=FILE"]),
         "all held out": ({"held_out": 0.999999}, ["no pair is left to train on: 0 have an empty side, 120 a sentence"]),
         "best": ({"best": True, "held_out": 0}, ["--best chooses by retrieval, and too few pairs were held out"]),
@@ -263,7 +264,9 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
     }.values(),
 )  # fmt: skip
 def test_mistakes_are_one_sentence_and_leave_no_folder(isogloss, model, train, tmp_path, changes, parts):
-    code, shown, told = isogloss("align", *words(model, **{"train": train, **changes}), "--out", tmp_path / "run")
+    code, shown, told = isogloss(
+        "align", *words(model, **{"train_bitext": train, **changes}), "--out", tmp_path / "run"
+    )
     assert code == 2, (shown, told)
     assert told.startswith("isogloss: ") and told.count("\n") == 1 and "Traceback" not in told
     for part in parts:

@@ -6,17 +6,16 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from isogloss.recipes import drift
-from isogloss.recipes.steps.drifting import curve_rows
-from isogloss.recipes.steps.effects import effect_rows
-from isogloss.recipes.steps.legacy import DEFECTS, Worst, without_dropout
-from isogloss.recipes.steps.tunedtext import Corpora, overlap_notes, read_corpora, split, tokenise_corpora
+from isogloss.recipes.drift import curve_rows, drift, overlap_notes, read_corpora, split, tokenise_corpora
+from isogloss.recipes.legacy import DEFECTS, Worst, effect_rows
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
+from isogloss.runs.table import COORDINATES
+from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
-from isogloss.training.sentences import sentence_perplexity_probe
+from isogloss.training.masked_lm import sentence_perplexity_probe
 from isogloss.training.stopping import Selection
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config
@@ -66,29 +65,29 @@ def test_a_run_has_every_reading_of_every_plan_and_seed(whole):
     steps = [0, 2, 4, 6]  # 48 sentences in batches of 8
     for plan in ("freeze:0", "last:1"):
         for seed in (0, 1):
-            own = chosen(perplexity, variant=plan, seed=seed)
+            own = chosen(perplexity, plan=plan, seed=seed)
             for target, data in (
                 ("qaa", "validation"), ("qab", "qab.txt"), ("qac", "qac.txt"), ("others", "qab.txt+qac.txt")
             ):  # fmt: skip
                 for unit in ("token", "word", "character"):
                     assert list(chosen(own, target=target, data=data, unit=unit).step) == steps
             assert len(chosen(own, data="test")) == 3
-            assert list(chosen(table, measure="loss", variant=plan, seed=seed).step) == steps[1:]
-            assert sorted(set(chosen(table, measure="p@1", variant=f"{plan} centred", seed=seed).step)) == [0, 4, 6]
+            assert list(chosen(table, measure="loss", plan=plan, seed=seed).step) == steps[1:]
+            assert sorted(set(chosen(table, measure="p@1", plan=plan, method="centred", seed=seed).step)) == [0, 4, 6]
             for measure in ("l2_drift", "cosine_drift", "cka", "procrustes_distance"):
                 for other in ("own", "start"):
                     place = {"measure": measure, "other_model": other, "seed": seed, "data": "validation"}
-                    assert sorted(set(chosen(table, variant=plan, **place).step)) == [0, 4, 6]
-                    assert set(chosen(table, variant=plan, **place).layer) == {0, 1, 2}
-                    assert set(chosen(table, variant=f"{plan} attention", **place).layer) == {1, 2}
-            batch = chosen(table, data="validation, first 6", variant=plan, seed=seed)
+                    assert sorted(set(chosen(table, plan=plan, method="", **place).step)) == [0, 4, 6]
+                    assert set(chosen(table, plan=plan, method="", **place).layer) == {0, 1, 2}
+                    assert set(chosen(table, plan=plan, method="attention", **place).layer) == {1, 2}
+            batch = chosen(table, data="validation, first 6", plan=plan, seed=seed)
             assert set(batch.measure) == {"l2_drift", "cosine_drift"}
-    assert len(table[table.duplicated(["measure", *table.columns[6:]])]) == 0
+    assert not table.duplicated(["measure", *COORDINATES]).any()
 
 
 def test_models_that_were_not_tuned_are_tested_too(whole, tuning):
     _, table = whole
-    untuned = chosen(table, variant="untuned")
+    untuned = chosen(table, plan="untuned")
     assert untuned.step.isna().all() and set(untuned.measure) == {"perplexity"}
     assert {(one.model, one.data) for one in untuned.itertuples()} == {
         ("multi", "test"), ("own", "test"), ("own", "validation")
@@ -101,28 +100,26 @@ def test_evaluation_is_of_the_same_tokens_whatever_the_seed(whole):
     first = chosen(table, step=0)
     for _, group in first.groupby(["measure", "target", "data", "unit", "layer", "other_model"], dropna=False):
         for kind in ("", "centred", "attention"):
-            own = group[group.variant.str.partition(" ")[2] == kind]
+            own = group[group.method == kind]
             assert own.value.nunique(dropna=False) <= 1 and own.n.nunique() <= 1
-    last = chosen(table, step=6, measure="perplexity", unit="token", target="others", variant="freeze:0")
+    last = chosen(table, step=6, measure="perplexity", unit="token", target="others", plan="freeze:0")
     assert last.value.nunique() == 2  # but trainings differ
 
 
 def test_frozen_layers_stay_and_trained_ones_move(whole):
     _, table = whole
     moved = chosen(table, measure="l2_drift", other_model="start", unit="word")
-    frozen = moved[(moved.variant.isin(["last:1"]) & (moved.layer < 2)) | (moved.layer == 0) | (moved.step == 0)]
-    assert (frozen[~frozen.variant.str.endswith("attention")].value == 0).all()
-    rest = moved.drop(frozen.index)
-    rest = rest[~((rest.variant == "last:1 attention") & (rest.layer == 1))]
-    assert (rest.value > 0).all()
-    still = chosen(moved, variant="last:1 attention", layer=1)
+    frozen = moved[((moved.plan == "last:1") & (moved.layer < 2)) | (moved.layer == 0) | (moved.step == 0)]
+    assert (frozen.value == 0).all() and set(frozen.method) == {"", "attention"}
+    assert (moved.drop(frozen.index).value > 0).all()
+    still = chosen(moved, plan="last:1", method="attention", layer=1)
     assert (still.value == 0).all() and len(still)
 
 
 def test_tuning_teaches_the_target(whole):
     _, table = whole
     for plan in ("freeze:0", "last:1"):
-        curve = chosen(table, measure="perplexity", variant=plan, data="validation", unit="token", seed=0)
+        curve = chosen(table, measure="perplexity", plan=plan, data="validation", unit="token", seed=0)
         assert curve.value.iloc[-1] < curve.value.iloc[0]
 
 
@@ -133,7 +130,7 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     ]  # fmt: skip
     folder = out / "checkpoints" / "last-1-seed-1"
     assert {path.name for path in folder.iterdir()} == {"best", "finished"}
-    own = chosen(table, measure="perplexity", variant="last:1", seed=1, unit="token", target="qaa")
+    own = chosen(table, measure="perplexity", plan="last:1", seed=1, unit="token", target="qaa")
     curve, test = chosen(own, data="validation"), chosen(own, data="test")
     assert list(test.step) == [curve.step.iloc[int(np.argmin(curve.value))]]
     model, stack = load_masked_lm(folder / "best", device="cpu")
@@ -172,10 +169,10 @@ def test_a_killed_run_resumes_to_the_same_rows(tuning, tmp_path, changes):
 
     with pytest.raises(Killed):
         drift(model, out=tmp_path / "killed", progress=kill, **options)
-    legacy = "+legacy:all" if "legacy" in changes else ""
+    legacy = " legacy:all" if "legacy" in changes else ""
     assert f"tuning freeze:0{legacy}, seed 0 (1 of 2)" in stages
     assert f"tuning last:1{legacy}, seed 0 (2 of 2)" in stages
-    folder = f"last-1{legacy.replace(':', '-')}-seed-0"
+    folder = f"last-1{legacy.replace(':', '-').replace(' ', '-')}-seed-0"
     assert (tmp_path / "killed" / "checkpoints" / folder / "step-0000002").is_dir()
     again = []
     resumed = drift(
@@ -201,8 +198,11 @@ def test_stopping_says_where_and_why(tuning, tmp_path):
 
 def test_one_language_alone_can_be_watched(tuning, tmp_path):
     model, _, files = tuning
-    table = drift(model, out=tmp_path / "run", **given(files, others=None, plans="unfreeze:1/epoch"))
+    seldom = {"probe": None, "distance": None}  # before and after
+    table = drift(model, out=tmp_path / "run", **given(files, others=None, plans="unfreeze:1/epoch", **seldom))
     assert set(chosen(table, measure="perplexity").target) == {"qaa"}
+    for measure, steps in (("perplexity", {0, 6}), ("l2_drift", {0, 6}), ("loss", {6})):
+        assert set(chosen(table, measure=measure).step.dropna()) == steps
     assert not table.measure.isin(["crossing_step", "balance_step", "p@1"]).any()
     assert set(table.seed) == {0}
 
@@ -217,9 +217,10 @@ def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
     assert read_facts(tmp_path / "run")["notes"][: len(DEFECTS)] == [
         f"as the original did: {words}" for words in DEFECTS.values()
     ]
-    runs = {name: whole[whole.variant == f"last:1+legacy:{name}"] for name in (*DEFECTS, "all")}
-    assert set(whole.variant) == {"last:1", "untuned", *(f"last:1+legacy:{name}" for name in runs)}
-    honest = chosen(whole, variant="last:1")
+    runs = {name: chosen(whole, plan="last:1", condition=f"legacy:{name}") for name in (*DEFECTS, "all")}
+    assert set(whole.plan) == {"last:1", "untuned"}
+    assert set(whole.condition) == {"", *(f"legacy:{name}" for name in runs)}
+    honest = chosen(whole, plan="last:1", condition="")
 
     def curve(table, **where):
         return chosen(table, measure="perplexity", unit="token", **where).dropna(subset=["step"])
@@ -235,32 +236,30 @@ def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
     for name in ("worst", "by-position"):  # what they change is not the training
         assert (curve(runs[name], target="qab").value.to_numpy() == steady.to_numpy()).all()
 
-    effects = chosen(whole, task="perplexity", target="qab").set_index(["measure", "variant"]).value
+    effects = chosen(whole, task="perplexity", target="qab").set_index(["measure", "condition"]).value
     logs = np.log(curve(runs["redrawn"], target="qab").value.to_numpy() / steady.to_numpy())
-    assert effects["legacy_shift", "last:1+legacy:redrawn"] == pytest.approx(logs.mean())
-    assert effects["legacy_stray", "last:1+legacy:redrawn"] == pytest.approx(logs.std())
-    assert effects["legacy_shift", "last:1+legacy:worst"] == effects["legacy_stray", "last:1+legacy:by-position"] == 0
+    assert effects["legacy_shift", "legacy:redrawn"] == pytest.approx(logs.mean())
+    assert effects["legacy_stray", "legacy:redrawn"] == pytest.approx(logs.std())
+    assert effects["legacy_shift", "legacy:worst"] == effects["legacy_stray", "legacy:by-position"] == 0
     moved = chosen(whole, measure="legacy_shift", task="l2_drift", other_model="own", data="validation")
     place = {"measure": "l2_drift", "other_model": "own", "data": "validation"}
     both = [chosen(one, **place).sort_values(["step", "layer"]).value for one in (runs["by-position"], honest)]
     expected = np.log(both[0].to_numpy() / both[1].to_numpy()).mean()
-    assert chosen(moved, variant="last:1+legacy:by-position").value.item() == pytest.approx(expected)
+    assert chosen(moved, condition="legacy:by-position").value.item() == pytest.approx(expected)
 
 
 def test_effects_over_seeds_by_hand():
-    def reading(variant, seed, step, value, data="validation"):
-        place = {"target": "nl", "data": data, "unit": "token", "model": "m"}
-        return row("perplexity", value, variant=variant, seed=seed, step=step, **place)
+    def reading(condition, seed, step, value, data="validation", plan="last:1"):
+        place = {"target": "nl", "data": data, "unit": "token", "model": "m", "plan": plan, "condition": condition}
+        return row("perplexity", value, seed=seed, step=step, **place)
 
-    worse = "last:1+legacy:worst"
-    rows = [reading("last:1", seed, step, 8.0) for seed in (0, 1) for step in (0, 10)]
+    worse = "legacy:worst"
+    rows = [reading("", seed, step, 8.0) for seed in (0, 1) for step in (0, 10)]
     rows += [reading(worse, 0, 0, 8.0), reading(worse, 0, 10, 32.0), reading(worse, 1, 0, 16.0)]  # seed 1 was cut off
-    rows += [
-        reading(variant, 0, step, value, "test") for variant, step, value in (("last:1", 10, 4.0), (worse, 0, 8.0))
-    ]
-    rows.append(reading("last:2+legacy:worst", 0, 0, 8.0))  # never run without
+    rows += [reading(condition, 0, step, value, "test") for condition, step, value in (("", 10, 4.0), (worse, 0, 8.0))]
+    rows.append(reading(worse, 0, 0, 8.0, plan="last:2"))  # never run without
     found = [one for some in effect_rows(rows) for one in some]
-    assert {one["variant"] for one in found} == {worse}
+    assert {(one["plan"], one["condition"]) for one in found} == {("last:1", worse)}
     shift, stray, test = found
     two = np.log(2)
     assert (shift["measure"], stray["measure"], test["data"]) == ("legacy_shift", "legacy_stray", "test")
@@ -309,12 +308,12 @@ def test_the_split_hangs_on_the_sentences_alone():
     assert list(turned[2]) == list(parts[2])[::-1]
 
 
-def course(run, target, others, *, variant="last:1"):
+def course(run, target, others, *, plan="last:1"):
     """Append made-up perplexities at steps 0, 100, 200: target and others by seed."""
     for seed, both in enumerate(zip(target, others, strict=True)):
         for name, data, curve in (("qaa", "validation", both[0]), ("others", "some", both[1])):
             run.append(
-                row("perplexity", value, target=name, data=data, unit=unit, step=step, seed=seed, variant=variant)
+                row("perplexity", value, target=name, data=data, unit=unit, step=step, seed=seed, plan=plan)
                 for step, value in zip((0, 100, 200), curve, strict=True)
                 for unit in ("token", "character")
             )
@@ -323,10 +322,9 @@ def course(run, target, others, *, variant="last:1"):
 def test_crossing_and_balance_over_seeds(tmp_path):
     run = start(tmp_path / "run", {})
     course(run, [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]])
-    course(run, [[8, 4, 2]], [[1, 1, 1]], variant="last:2")
-    text = Corpus("qaa", ["a"])
-    rows = [one for rows in curve_rows(run, Corpora(text, text, text), model="m") for one in rows]
-    found = {(one["measure"], one["variant"], one["unit"]): one for one in rows}
+    course(run, [[8, 4, 2]], [[1, 1, 1]], plan="last:2")
+    rows = [one for rows in curve_rows(run, "qaa", model="m") for one in rows]
+    found = {(one["measure"], one["plan"], one["unit"]): one for one in rows}
     assert len(rows) == 6
     for unit in ("token", "character"):
         crossed = found["crossing_step", "last:1", unit]

@@ -11,12 +11,13 @@ import torch
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.recipes import drift
+from isogloss.recipes.drift import Watch, drift, evaluate, read_corpora, tokenise_corpora
+from isogloss.recipes.kept_models import kept_models, over_steps, with_kept
 from isogloss.recipes.recipe import model_name
-from isogloss.recipes.steps import keptmodels
-from isogloss.recipes.steps.keptmodels import keeping, kept_models, over_steps, with_kept
 from isogloss.runs import frame, read_facts, read_rows, row
+from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
+from isogloss.training import resumable
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
 from tiny_tasks import SMALL, write_sets
@@ -34,7 +35,7 @@ def tuned(tuning, tmp_path_factory):
     """A run that kept a model every 4 of its 6 updates, of two plans and two seeds."""
     model, _, files = tuning
     out = tmp_path_factory.mktemp("run") / "tuned"
-    drift(model, out=out, **given(files, plans="freeze:0,last:1", seeds=2, save=4, probe=2))
+    drift(model, out=out, **given(files, plans="freeze:0,last:1", seeds=2, save_every=4, probe=2))
     return out
 
 
@@ -61,16 +62,14 @@ def test_models_are_kept_at_multiples_only_with_head_and_tokenizer(tuned, tuning
 
 def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tuning):
     """The best model of a training that ends at step 4 is tested; here the validation reading of step 4 is redone."""
-    from isogloss.recipes.steps.drifting import Readings, evaluate, start_watch
-    from isogloss.recipes.steps.tunedtext import read_corpora
-
     files, rows = tuning[2], read_rows(tuned)
     corpora = read_corpora({"qaa": files["qaa"]}, {}, share=0.1, batch=8)
     for training, plan in (("freeze-0-seed-1", "freeze:0"), ("last-1-seed-1", "last:1")):
         model, stack = load_masked_lm(tuned / "models" / training / "step-4", device="cpu")
-        watch = start_watch(stack, corpora, [], Readings(2, 4, 60, False, frozenset(), 0, None), native=None)
+        text = tokenise_corpora(stack, corpora)
+        watch = Watch(corpora=corpora, text=text, perplexity=2, distance=4, words=60)
         again = evaluate(watch, model, stack, text=watch.text, parts=["validation"])
-        there = rows[(rows.variant == plan) & (rows.seed == 1) & (rows.step == 4) & (rows.measure == "perplexity")]
+        there = rows[(rows.plan == plan) & (rows.seed == 1) & (rows.step == 4) & (rows.measure == "perplexity")]
         there = there[(there.target == "qaa") & (there.data == "validation")]
         for unit in ("token", "word", "character"):
             one = next(each for each in again if each["unit"] == unit and each["target"] == "qaa")
@@ -79,9 +78,9 @@ def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tu
 
 def test_a_resumed_run_writes_no_model_twice_and_the_same_ones(tuned, tuning, tmp_path, monkeypatch):
     model, _, files = tuning
-    options = given(files, plans="freeze:0", seeds=2, save=4, probe=2, checkpoint=2)
+    options = given(files, plans="freeze:0", seeds=2, save_every=4, probe=2, checkpoint=2)
     written = []
-    monkeypatch.setattr(keptmodels, "whole_folder", _counting(keptmodels.whole_folder, written))
+    monkeypatch.setattr(resumable, "whole_folder", _counting(resumable.whole_folder, written))
 
     def kill(stage, done, total):
         if len(written) == 2 and done == 5:
@@ -106,15 +105,6 @@ def _counting(whole_folder, written):
     return counted
 
 
-def test_a_training_killed_after_a_model_was_kept_leaves_it_as_it_is(tmp_path):
-    step, exported = [0], []
-    probe = keeping(tmp_path / "kept", exported.append, every=2, step=lambda: step[0], about={"seed": 0})
-    for step[0] in (0, 1, 2, 3, 2, 4):
-        assert list(probe.take()) == []
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["step-2", "step-4"]
-    assert len(exported) == 2
-
-
 @pytest.fixture(scope="module")
 def scored(tuned, tmp_path_factory):
     """NLI on every model of the run, trained twice on each: the sweep's folder and table."""
@@ -130,20 +120,19 @@ def test_scores_of_kept_models_are_curves_over_the_steps_of_the_tuning(scored, t
     facts = read_facts(out)
     assert len(facts["jobs"]["finished"]) == 5  # the model itself once, and four that were kept
     assert set(table.model) == {"multi"} and set(table.step) == {0, 4} and set(table.seed) == {0, 1}
-    assert set(table.variant) == {
-        f"{plan} freeze:-1{end}" for plan in ("freeze:0", "last:1") for end in ("", " oracle")
-    }
-    assert not table.duplicated(["measure", "variant", "target", "data", "unit", "step", "seed"]).any()
+    assert set(table.plan) == {"freeze:-1"} and set(table.condition) == {"freeze:0", "last:1"}
+    assert set(table.selection) == {"", "oracle"}
+    assert not table.duplicated(list(KEY)).any()
     # Every value is the mean over the two trainings of the job on that very model.
-    own = table[(table.measure == "accuracy") & (table.target == "qab") & ~table.variant.str.contains("oracle")]
+    own = table[(table.measure == "accuracy") & (table.target == "qab") & (table.selection == "")]
     assert len(own) == 8 and (own.n == 2).all()
     for one in own.itertuples():
-        training = f"{one.variant.split()[0].replace(':', '-')}-seed-{one.seed}"
+        training = f"{one.condition.replace(':', '-')}-seed-{one.seed}"
         model = str(tuned / "models" / training / "step-4") if one.step else str(tuning[0])
         jobs = [path.parent for path in (out / "jobs").glob("*/run.json")]
         rows = read_rows(next(job for job in jobs if read_facts(job)["arguments"]["model"] == model))
         singles = rows[(rows.measure == "accuracy") & (rows.target == "qab") & rows.step.isna() & rows.seed.notna()]
-        singles = singles[singles.variant == "freeze:-1"]
+        singles = singles[(singles.plan == "freeze:-1") & (singles.selection == "")]
         np.testing.assert_allclose(one.value, singles.value.mean(), rtol=1e-12)
         assert len(singles) == 2 and one.low <= one.value <= one.high
 
@@ -189,7 +178,7 @@ def test_a_change_is_told_only_where_intervals_over_seeds_and_examples_part():
 def test_the_same_from_the_command_line(tuning, tmp_path, monkeypatch, capsys):
     run = command_line(monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
-    code, _, told = run("drift", *words(tuning[0], tuning[2], save=3, native=None), "--out", "tuned", "--quiet")
+    code, _, told = run("drift", *words(tuning[0], tuning[2], save_every=3, native=None), "--out", "tuned", "--quiet")
     assert code == 0, told
     sets = write_sets(Path("data"), "nli", count=6)
     shown = ["--task", "nli", "--train", f"qaa={sets['train']['qaa']}", "--dev", f"qaa={sets['dev']['qaa']}"]
@@ -205,7 +194,7 @@ def test_the_same_from_the_command_line(tuning, tmp_path, monkeypatch, capsys):
 def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"command": "drift"}')
-    with pytest.raises(InputError, match="has kept no models; tune again with --save N"):
+    with pytest.raises(InputError, match="has kept no models; tune again with --save-every N"):
         with_kept([str(tmp_path / "run")])
     assert with_kept(["mini", str(tmp_path)]) == ["mini", str(tmp_path)]
     assert len(with_kept([str(tuned), str(tuned)])) == 5
@@ -227,7 +216,7 @@ def test_rows_of_other_models_stay_and_equal_plans_of_two_runs_are_told_apart(tu
     rows.append(row("p@1", 0.3, model="else", layer=1))
     rows.append(row("loss", 9.0, model=named[1], step=1))  # a reading inside a job
     found = pd.DataFrame(over_steps(rows, [begun, *kept, "else"]))
-    curve = found[found.variant == "tuned freeze:0"]
+    curve = found[found.plan == "tuned freeze:0"]
     assert dict(zip(curve.step, curve.value, strict=True)) == {0: 0.1, 4: 0.2}
-    assert set(found[found.variant == "second freeze:0"].step) == {0}
+    assert set(found[found.plan == "second freeze:0"].step) == {0}
     assert found[found.model == "else"].value.tolist() == [0.3] and (found.measure == "p@1").all()

@@ -9,8 +9,11 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.measures import anisotropy, retrieve
+from isogloss.measures.word_alignment import alignment_error_rate, itermax_links
+from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows
-from isogloss.recipes.steps import reading
+from isogloss.runs.table import KEY
 from isogloss.text.invented import invented
 from isogloss.text.vocabulary import vocabulary
 
@@ -34,7 +37,7 @@ def only(table, **where):
 
 
 def test_rows_equal_the_measures_taken_directly(stack, bitext):
-    table = ig.map(stack, bitext, pool="all")
+    table = ig.map(stack, bitext, sample="all")
     x, y = (ig.vectors(stack, bitext[language]) for language in LANGUAGES[:2])
     order = np.random.default_rng(0).permutation(bitext.rows).tolist()
     for layer in stack.cuts:
@@ -43,21 +46,21 @@ def test_rows_equal_the_measures_taken_directly(stack, bitext):
         assert mine.low.item() < mine.value.item() < mine.high.item()
         assert mine.n.item() == 60
         for method in ("cosine", "centred", "csls"):
-            there, back = ig.retrieve(
+            there, back = retrieve(
                 x[layer][order], y[layer][order], method=method,
                 keys_x=[bitext["qaa"].sentences[i] for i in order], keys_y=[bitext["qab"].sentences[i] for i in order],
             )  # fmt: skip
             for one, source, target in ((there, "qaa", "qab"), (back, "qab", "qaa")):
-                where = {"variant": method, "source": source, "target": target, "layer": layer}
+                where = {"method": method, "source": source, "target": target, "layer": layer}
                 hit = only(table, measure="p@1", **where)
                 assert hit.value.item() == pytest.approx(one.p[1], abs=0.02)  # rounding may turn a near tie
                 assert (hit.n.item(), hit.floor.item()) == (one.n, one.floor[1])
         flat = only(table, measure="anisotropy", source="qaa", layer=layer)
-        assert flat.value.item() == pytest.approx(ig.anisotropy(x[layer]), abs=1e-5)
+        assert flat.value.item() == pytest.approx(anisotropy(x[layer]), abs=1e-5)
 
 
 def test_every_similarity_has_its_floor_and_n(stack, bitext):
-    table = ig.map(stack, bitext, pool=40)
+    table = ig.map(stack, bitext, sample=40)
     scored = table[table.measure.isin(["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement"])]
     assert len(scored) and scored.floor.notna().all() and scored.n.notna().all()
     assert only(table, measure="cka").n.unique().tolist() == [60]  # CKA reads everything
@@ -66,7 +69,7 @@ def test_every_similarity_has_its_floor_and_n(stack, bitext):
 
 def test_words_are_compared_in_the_full_space(stack, bitext):
     """Word agreement by hand: mean vector of each type, means removed, nearest neighbour by cosine."""
-    table = ig.map(stack, bitext, pool="all")
+    table = ig.map(stack, bitext, sample="all")
     rows = range(bitext.rows)
     pair = ("qaa", "qab")
     words = vocabulary(bitext, {pair: bitext.links[pair]}, rows, limit=1000, at_least={pair: 1})
@@ -94,33 +97,39 @@ def test_words_are_compared_in_the_full_space(stack, bitext):
 
 
 def test_links_found_by_vectors_are_judged_by_the_given_ones(stack, bitext):
-    table = ig.map(stack, bitext, pool="all")
+    table = ig.map(stack, bitext, sample="all")
     pair = ("qaa", "qab")
     predicted = []
     x = list(ig.stream(stack, bitext["qaa"], units=("word",)))[0]
     y = list(ig.stream(stack, bitext["qab"], units=("word",)))[0]
     for row in range(bitext.rows):
         sides = [one.values["word"][1][one.items["word"][:, 0] == row] for one in (x, y)]
-        predicted.append(ig.itermax_links(*sides))
-    expected = ig.alignment_error_rate(predicted, bitext.links[pair]).value
-    mine = only(table, measure="aer", variant="itermax", source="qaa", target="qab", layer=1)
+        predicted.append(itermax_links(*sides))
+    expected = alignment_error_rate(predicted, bitext.links[pair]).value
+    mine = only(table, measure="aer", method="itermax", source="qaa", target="qab", layer=1)
     assert mine.value.item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_same_seed_same_rows_to_the_bit_another_seed_another_sample(stack, bitext):
-    first, again = (ig.map(stack, bitext, pool=20, seed=1) for _ in range(2))
+    first, again = (ig.map(stack, bitext, sample=20, seed=1) for _ in range(2))
     pd.testing.assert_frame_equal(first, again, check_exact=True)
-    other = ig.map(stack, bitext, pool=20, seed=2)
+    other = ig.map(stack, bitext, sample=20, seed=2)
     assert not np.array_equal(only(first, measure="p@1").value, only(other, measure="p@1").value)
 
 
 def test_several_passes_give_the_rows_of_one(stack, bitext, monkeypatch):
-    one = ig.map(stack, bitext, pool=20)
-    monkeypatch.setattr(reading, "SUMS_BYTES", 1)
-    passes = list(reading._passes([0, 1, 2], 3, 3, 32))
-    assert passes == [[0], [1], [2]]
-    several = ig.map(stack, bitext, pool=20)
-    keys = list(one.columns[6:-1]) + ["measure"]
+    one = ig.map(stack, bitext, sample=20)
+    one_pass, passes = map_recipe._one_pass, []
+
+    def counted(reading, order, layers, *rest):
+        passes.append(layers)
+        return one_pass(reading, order, layers, *rest)
+
+    monkeypatch.setattr(map_recipe, "SUMS_BYTES", 1)
+    monkeypatch.setattr(map_recipe, "_one_pass", counted)
+    several = ig.map(stack, bitext, sample=20)
+    assert passes == [[0], [1], [2], [3]]
+    keys = list(KEY)
     joined = one.merge(several, on=keys, suffixes=("", "_2"))
     assert len(joined) == len(one)
     np.testing.assert_allclose(joined.value, joined.value_2, atol=1e-6)
@@ -132,7 +141,7 @@ class Stop(Exception):
 
 @pytest.mark.parametrize("moment", [1, 3, 6, 7, 9, 10])
 def test_a_run_stopped_anywhere_resumes_to_the_same_rows(stack, bitext, tmp_path, moment):
-    whole = ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "whole")
+    whole = ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "whole")
     told = []
 
     def stop(*progress):
@@ -141,8 +150,8 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_rows(stack, bitext, tmp_path
             raise Stop
 
     with pytest.raises(Stop):
-        ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", progress=stop)
-    resumed = ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", resume=True)
+        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", progress=stop)
+    resumed = ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", resume=True)
     columns = list(whole.columns)
     pd.testing.assert_frame_equal(
         whole.sort_values(columns, ignore_index=True), resumed.sort_values(columns, ignore_index=True), check_exact=True
@@ -155,9 +164,9 @@ def test_a_run_resumed_after_its_reading_does_not_read_again(stack, bitext, tmp_
             raise Stop
 
     with pytest.raises(Stop):
-        ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", progress=stop)
-    monkeypatch.setattr(reading, "stream", lambda *_, **__: pytest.fail("read again"))
-    ig.map(stack, bitext, pool=20, points=0, out=tmp_path / "run", resume=True)
+        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", progress=stop)
+    monkeypatch.setattr(map_recipe, "stream", lambda *_, **__: pytest.fail("read again"))
+    ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", resume=True)
 
 
 def test_long_sentences_are_said_in_a_note(stack, tmp_path):
@@ -179,8 +188,8 @@ def test_duplicates_are_counted(stack):
 
 def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
     for mistake, sentence in (
-        ({"pool": "some"}, "--pool takes a number of sentences or 'all'"),
-        ({"pool": 2}, "--pool must be at least 4"),
+        ({"sample": "some"}, "--sample takes a number of sentences or 'all'"),
+        ({"sample": 2}, "--sample must be at least 4"),
         ({"pairs": "none"}, "--pairs takes all or first"),
         ({"layers": "7"}, "has layers 0 to 3; --layers asks for 7"),
         ({"layers": "3-1"}, "--layers 3-1 runs backwards; write 1-3"),
@@ -228,19 +237,19 @@ def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tm
 
 def test_layers_are_compared_on_the_same_sentences(stack, bitext):
     """`p@1_behind` is a paired difference: its interval is scipy's for paired samples."""
-    table = ig.map(stack, bitext, pool="all")
+    table = ig.map(stack, bitext, sample="all")
     x, y, z = (ig.vectors(stack, bitext[language]) for language in LANGUAGES)
     hits = {}
     for layer in stack.cuts:
         found = []
         for a, b in ((x, y), (x, z), (y, z)):
-            found += [one.ranks == 1 for one in ig.retrieve(a[layer], b[layer], method="centred")]
+            found += [one.ranks == 1 for one in retrieve(a[layer], b[layer], method="centred")]
         hits[layer] = torch.stack(found).double().mean(0).numpy()
     best = max(hits, key=lambda layer: hits[layer].mean())
     for layer in stack.cuts:
-        mean = only(table, measure="p@1_mean", variant="centred", layer=layer)
+        mean = only(table, measure="p@1_mean", method="centred", layer=layer)
         assert mean.value.item() == pytest.approx(hits[layer].mean(), abs=0.01)
-        behind = only(table, measure="p@1_behind", variant="centred", layer=layer)
+        behind = only(table, measure="p@1_behind", method="centred", layer=layer)
         if layer == best:
             assert behind.value.item() == behind.low.item() == behind.high.item() == 0
         elif mean.value.item() == hits[layer].mean():
@@ -249,7 +258,7 @@ def test_layers_are_compared_on_the_same_sentences(stack, bitext):
 
 
 def test_mean_cka_is_the_mean_over_pairs_and_its_best_layer_is_behind_nothing(stack, bitext):
-    table = ig.map(stack, bitext, pool=20)
+    table = ig.map(stack, bitext, sample=20)
     mean = only(table, measure="cka_mean").set_index("layer")
     pairs = only(table, measure="cka").groupby("layer").value.mean()
     np.testing.assert_allclose(mean.value, pairs, atol=1e-12)
@@ -262,8 +271,8 @@ def test_mean_cka_is_the_mean_over_pairs_and_its_best_layer_is_behind_nothing(st
 
 def test_rows_repeated_on_every_side_do_not_pass_for_agreement(stack, bitext, tmp_path):
     twice = bitext.take([*range(60), *range(30)])
-    table = ig.map(stack, twice, pool="all", out=tmp_path / "run", points=0)
-    pd.testing.assert_frame_equal(table, ig.map(stack, bitext, pool="all"), check_exact=True)
+    table = ig.map(stack, twice, sample="all", out=tmp_path / "run", points=0)
+    pd.testing.assert_frame_equal(table, ig.map(stack, bitext, sample="all"), check_exact=True)
     notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
     assert any(note.startswith("30 rows of") for note in notes)
 
@@ -294,4 +303,4 @@ def test_a_layer_without_variation_hides_no_other(stack, bitext):
 
 
 def test_a_path_is_a_model_too(tiny, bitext):
-    assert len(ig.map(Path(tiny("bert")), bitext, pool=8, layers="0"))
+    assert len(ig.map(Path(tiny("bert")), bitext, sample=8, layers="0"))

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,8 +14,10 @@ from safetensors.torch import load_file
 
 import isogloss as ig
 from isogloss import cli
-from isogloss.recipes import pretrain
-from isogloss.recipes.steps.card import perplexity_lines
+from isogloss.recipes.model_card import perplexity_lines
+from isogloss.recipes.packed_text import repeat_files
+from isogloss.recipes.pretrain import pretrain
+from isogloss.recipes.recipe import describe_files
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
@@ -123,7 +126,7 @@ VARIANTS = {
     "a separate block": {"separate": "1-1"},
     "both": {"separate": "embeddings+1-1"},
     "unigram": {"tokenizer": "unigram", "lowercase": True},
-    "half precision on disk": {"store": "float16"},
+    "half precision on disk": {"save_dtype": "float16"},
     "one language": {},
 }
 
@@ -137,7 +140,7 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
     table = made(texts, tmp_path / "run", steps=2, probe=9, **changes)
     told = [f"{key}:{changes[key]}" for key in ("vocabularies", "anchors", "separate") if key in changes]
     assert set(table.model) == {" ".join(["bert-2x16", *told])}
-    assert set(table.variant) == {""}
+    assert set(table.plan) == {""}
     model = tmp_path / "run" / "model"
     parted = {"no anchors", "separate vocabularies", "separate embeddings", "a separate block", "both"}
     own = {language: model / language if name in parted else model for language in texts}
@@ -199,7 +202,7 @@ def test_a_model_is_named_by_the_shape_it_has(files, tmp_path):
 def test_pieces_limit_what_probes_run_at_a_time_too(files, tmp_path, monkeypatch):
     run, sizes = probes.masked_scores, []
     monkeypatch.setattr(probes, "masked_scores", lambda *given: sizes.append(len(given[1])) or run(*given))
-    made(files, tmp_path / "run", steps=0, piece=3)
+    made(files, tmp_path / "run", steps=0, micro_batch=3)
     assert max(sizes) == 3
 
 
@@ -211,7 +214,7 @@ def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):
     assert set(table[table.measure == "perplexity"].target) == {"qaa"}
     assert "no perplexity is measured for qab" in " ".join(read_facts(tmp_path / "run")["notes"])
     retrieval = table[table.measure == "p@1"]
-    assert set(retrieval.variant) == {"centred"}
+    assert set(retrieval.method) == {"centred"}
     assert set(retrieval.layer) == {0, 1, 2} and set(retrieval.n) == {12} and set(retrieval.step) == {0, 2}
 
 
@@ -368,17 +371,53 @@ def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
     often = {"probe": 1, "checkpoint": 1, "report": 1}
     both = invented(LANGUAGES, sentences=8, seed=4)
     pretrain(files, both, out=tmp_path / "watched", **SMALL | often, dropout=0.2)
-    pretrain(files, out=tmp_path / "alone", **SMALL | dict.fromkeys(often, 99), dropout=0.2)
+    seldom = {"probe": None, "checkpoint": 99, "report": 99}
+    table = pretrain(files, out=tmp_path / "alone", **SMALL | seldom, dropout=0.2)
+    assert set(table[table.measure == "perplexity"].step) == {0, 4}
     assert weights_of(tmp_path / "watched" / "model") == weights_of(tmp_path / "alone" / "model")
     assert not (tmp_path / "alone" / "checkpoints").exists()
 
 
 def test_pieces_and_half_precision_follow_the_same_curve(files, tmp_path):
     whole = made(files, tmp_path / "whole", report=1)
-    pieces = made(files, tmp_path / "pieces", report=1, piece=3)
+    pieces = made(files, tmp_path / "pieces", report=1, micro_batch=3)
     half = made(files, tmp_path / "half", report=1, dtype="bfloat16")
     for table, tolerance in ((pieces, 1e-5), (half, 3e-2)):
         assert table.value.tolist() == pytest.approx(whole.value.tolist(), rel=tolerance)
         assert not table.value.equals(whole.value)
     stored = load_file(tmp_path / "half" / "model" / "model.safetensors")
     assert {value.dtype for value in stored.values()} == {torch.float32}, "weights stay in full precision"
+
+
+TEXTS = {"en": [Path("help.en.txt"), Path("books.en.txt")], "nl": [Path("help.nl.txt")]}
+
+
+def test_files_are_repeated_by_their_names():
+    found = repeat_files(TEXTS, ["help.*=2", "*.en.txt=3"])
+    assert found == {"en": [Path("help.en.txt")] * 3 + [Path("books.en.txt")] * 3, "nl": [Path("help.nl.txt")] * 2}
+    assert repeat_files(TEXTS, []) == TEXTS
+    assert repeat_files(TEXTS, ["books.en.txt=0"])["en"] == [Path("help.en.txt")]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["help.*"], "--repeat takes PATTERN=N"),
+        (["=3"], "--repeat takes PATTERN=N"),
+        (["help.*=-1"], "--repeat takes PATTERN=N"),
+        (["laws.*=2"], "--repeat laws.*=2: no file of --text is named so"),
+        (["help.nl.txt=0"], "--repeat leaves no text of nl"),
+    ],
+)
+def test_mistakes_of_repeat_are_named(given, sentence):
+    with pytest.raises(ig.InputError) as caught:
+        repeat_files(TEXTS, given)
+    assert sentence in str(caught.value)
+
+
+def test_a_run_records_a_file_once_with_how_often_it_is_taken(tmp_path):
+    path = tmp_path / "help.en.txt"
+    path.write_text("one\ntwo\n", encoding="utf-8")
+    (once,) = describe_files({"en": [path]})["en"]
+    (twice,) = describe_files({"en": [path, path]})["en"]
+    assert "times" not in once and twice == {**once, "times": 2}

@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.recipes import pretrain
-from isogloss.recipes.steps.sources import Source
+from isogloss.recipes.packed_text import TextSource
+from isogloss.recipes.pretrain import pretrain
 from isogloss.text.invented import invented
 from tiny_commands import command_line
 from tiny_pretraining import LANGUAGES, SMALL, options, write_lexicon, write_texts
@@ -131,18 +131,19 @@ def test_text_shorter_than_one_stream(refused, files):
         ({"mask_share": 0.0}, "--mask-share must be above 0 to below 1, not 0.0"),
         ({"decay": "steep"}, "--decay 'steep' is not known"),
         ({"rate": 0}, "--rate must be above 0, not 0"),
-        ({"warm_up": -2}, "--warm-up, --weight-decay and --clip must not be negative"),
+        ({"warm_up": -2}, "--warm-up must be from 0 to below 1, not -2"),
+        ({"weight_decay": -2}, "--warm-up, --weight-decay and --clip must not be negative"),
         ({"batch": 0}, "--batch must be at least 1, not 0"),
         ({"length": 3}, "--length must be at least 8, not 3"),
         ({"steps": -1}, "--steps must be at least 0, not -1"),
         ({"seed": -1}, "--seed must be at least 0, not -1"),
-        ({"piece": 0}, "--piece must be at least 1, not 0"),
+        ({"micro_batch": 0}, "--micro-batch must be at least 1, not 0"),
         ({"probe": 0}, "--probe must be at least 1, not 0"),
         ({"report": 0}, "--report must be at least 1, not 0"),
         ({"checkpoint": 0}, "--checkpoint must be at least 1, not 0"),
         ({"exponent": -0.5}, "--exponent must be at least 0, not -0.5"),
         ({"compiled": "maybe"}, "--compiled takes auto or yes or no, not 'maybe'"),
-        ({"store": "int8"}, "--store takes float32 or float16, not 'int8'"),
+        ({"save_dtype": "int8"}, "--save-dtype takes float32 or float16, not 'int8'"),
         ({"dtype": "float16"}, "--dtype float16 does not train stably"),
         ({"device": "abacus"}, "--device 'abacus' is not known"),
         ({"evaluate": ["qac={qaa}"]}, "--evaluate has text of qac, which --text has not"),
@@ -266,15 +267,15 @@ def test_a_resume_with_other_arguments(refused, files, tmp_path):
 
 
 def test_a_resume_with_other_parallel_text(tmp_path, files):
-    """From Python, where no path of it stands among the arguments."""
+    """From Python, where the arguments hold its languages and its hash."""
     first, second = (invented(LANGUAGES, sentences=12, seed=seed) for seed in (4, 5))
     changes = SMALL | {"steps": 0}
     pretrain(files, first, out=tmp_path / "run", **changes)
-    with pytest.raises(InputError, match="was begun differently .hashes bitext"):
+    with pytest.raises(InputError, match="was begun differently .arguments bitext"):
         pretrain(files, second, out=tmp_path / "run", resume=True, **changes)
 
 
 def test_separate_blocks_that_are_not_there_are_refused_before_text_is_packed(files, monkeypatch, tmp_path):
-    monkeypatch.setattr(Source, "packed", lambda *_: pytest.fail("packed"))
+    monkeypatch.setattr(TextSource, "packed", lambda *_: pytest.fail("packed"))
     with pytest.raises(InputError, match="the model has 2"):
         pretrain(files, out=tmp_path / "run", **SMALL | {"separate": "1-3"})

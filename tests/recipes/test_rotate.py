@@ -16,7 +16,7 @@ from isogloss.recipes import rotate as rotation
 from isogloss.recipes.jobs import Job, run_job
 from isogloss.runs import read_facts
 from isogloss.seeds import seed_of
-from isogloss.stack.change import reinitialise
+from isogloss.stack.edit import reinitialise
 from isogloss.text.invented import invented
 from tiny_commands import command_line, way_of
 from tiny_models import tiny_config, tiny_tokenizer

@@ -1,6 +1,6 @@
-"""`isogloss stitch`: a planted rotation, word pairs, frozen layers, rows, resuming, the report."""
+"""`isogloss stitch`: a planted rotation, word pairs, frozen layers, rows, resuming, the report, mistakes."""
 
-import sys
+import importlib
 
 import numpy as np
 import pandas as pd
@@ -11,24 +11,30 @@ from scipy.linalg import orthogonal_procrustes
 import isogloss as ig
 from isogloss.mappings import normalisation
 from isogloss.mappings.specs import MappingSpec
-from isogloss.recipes.steps import stitching, taskfitting, wordspaces
-from isogloss.recipes.steps.stitching import random_rotation, ways_of
-from isogloss.recipes.steps.wordpairs import read_words, word_pairs
-from isogloss.recipes.steps.wordspaces import word_spaces
-from isogloss.report.figures import write_figures
-from isogloss.report.folder import read_run
-from isogloss.report.page import write_report
-from isogloss.stack.fresh import with_fresh_blocks
+from isogloss.recipes import task_scores
+from isogloss.recipes.stitch import (
+    WordReading,
+    choose_word_pairs,
+    random_rotation,
+    read_words,
+    space_rows,
+    target_conditions,
+)
+from isogloss.runs import read_facts
+from isogloss.stack.edit import with_fresh_blocks
+from isogloss.vectors.store import VectorStore
 from tiny_commands import command_line
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_stitching import SMALL, parallel_text, write_stitching
 from tiny_training import interrupted
 
+stitch_module = importlib.import_module("isogloss.recipes.stitch")  # its name in the package is the recipe's
+
 
 def scores(table, measure):
-    """Values of a measure by (layer, target, variant)."""
+    """Values of a measure by (layer, target, condition)."""
     some = table[(table.measure == measure) & table.seed.notna()]
-    return {(one.layer, one.target, one.variant): one.value for one in some.itertuples()}
+    return {(one.layer, one.target, one.condition): one.value for one in some.itertuples()}
 
 
 def test_the_planted_models_have_one_shape(planted):
@@ -41,7 +47,7 @@ def test_the_planted_models_have_one_shape(planted):
 
 
 @pytest.mark.parametrize(
-    ("task", "main", "restore", "layers"),
+    ("task", "main", "denormalise", "layers"),
     [
         ("parsing", "las", "recentred", (2,)),
         ("parsing", "las", "raw", (0,)),
@@ -49,18 +55,18 @@ def test_the_planted_models_have_one_shape(planted):
     ],
 )
 def test_a_planted_rotation_gives_the_sources_scores_and_nothing_else_does(
-    planted, tmp_path, task, main, restore, layers
+    planted, tmp_path, task, main, denormalise, layers
 ):
     first, other, _ = planted
     epochs = 12 if task == "ner" else 4
     given = {**write_stitching(tmp_path, task, count=16), **SMALL, "epochs": epochs}
-    options = {**given, "restore": restore, "layers": layers}
+    options = {**given, "denormalise": denormalise, "layers": layers}
     found = scores(ig.stitch(first, parallel_text(), other=other, **options), main)
     for layer in layers:
         home = found[layer, "qaa", "stitched"]
         assert home > 0.5, "or nothing was learned that could be lost"
         assert found[layer, "qab", "stitched"] == pytest.approx(home, abs=1e-9)
-        controls = {"unmapped", "random"} | ({"shifted"} if restore == "recentred" else set())
+        controls = {"unmapped", "random"} | ({"shifted"} if denormalise == "recentred" else set())
         assert {way for at, target, way in found if (at, target) == (layer, "qab")} == {"stitched", *controls}
         assert all(found[layer, "qab", way] < home - 0.3 for way in controls)
 
@@ -77,12 +83,12 @@ def test_rows_keep_the_contract_and_means_over_seeds(planted, tmp_path):
     assert result.floor.notna().all() and (result.n > 0).all()
     means = table[(table.measure == "span_f1") & table.seed.isna()]
     assert len(means) == 5 and set(means.n) == {2}
-    one = means[(means.variant == "stitched") & (means.target == "qab")].iloc[0]
-    own = result[(result.variant == "stitched") & (result.target == "qab")].value
+    one = means[(means.condition == "stitched") & (means.target == "qab")].iloc[0]
+    own = result[(result.condition == "stitched") & (result.target == "qab")].value
     assert one.value == pytest.approx(own.mean())
-    gaps = table[(table.measure == "gap") & (table.seed == 0)].set_index("variant").value
+    gaps = table[(table.measure == "gap") & (table.seed == 0)].set_index("condition").value
     home, away = (
-        result[(result.seed == 0) & (result.target == one)].set_index("variant").value for one in ("qaa", "qab")
+        result[(result.seed == 0) & (result.target == one)].set_index("condition").value for one in ("qaa", "qab")
     )
     assert gaps["random"] == pytest.approx(home["stitched"] - away["random"])
     learned = table[table.measure == "learned_from"]
@@ -105,15 +111,16 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
 
     def watched(mapping, *, seed):
         seen["mapping"] = mapping
-        return ways_of(mapping, seed=seed)
+        return target_conditions(mapping, seed=seed)
 
-    monkeypatch.setattr(sys.modules["isogloss.recipes.stitch"], "ways_of", watched)
+    monkeypatch.setattr(stitch_module, "target_conditions", watched)
     text = parallel_text(12)
-    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "2", "way": "procrustes+centred", "cap": 3}
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "2", "max_uses": 3}
+    options["mapping"] = "procrustes+centred"
     ig.stitch(first, text, other=other, **options)
     seen_words = {"qaa": {}, "qab": {}}
     pairs = []
-    for one in word_pairs(text, ("qab", "qaa"), most=50_000, cap=3, seed=0):
+    for one in choose_word_pairs(text, ("qab", "qaa"), most=50_000, max_uses=3, seed=0):
         words = {
             language: text[language].sentences[one.row].split()[at]
             for language, at in (("qab", one.first), ("qaa", one.other))
@@ -129,8 +136,10 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
         vectors = ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy()
         sides.append(np.stack([vectors[starts[pair[0]] + pair[at]] for pair in pairs]))
     mapping = seen["mapping"]
-    means = [ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy().mean(0)
-             for folder, language in ((other, "qab"), (first, "qaa"))]  # fmt: skip
+    means = [
+        ig.vectors(ig.load(folder), text[language], unit="word")[2].double().numpy().mean(0)
+        for folder, language in ((other, "qab"), (first, "qaa"))
+    ]
     for shape, mean, side in zip((mapping.source, mapping.target), means, sides, strict=True):
         np.testing.assert_allclose(shape.mean.numpy(), mean, atol=1e-5)
         assert np.abs(mean - side.mean(0)).max() > 1e-3, "of all words, not of those that are paired"
@@ -139,28 +148,25 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
     np.testing.assert_allclose(mapping.weight.numpy(), expected.T, atol=1e-5)
 
 
-@pytest.mark.parametrize("pool", ["mean", "first"])
-def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_path, monkeypatch, pool):
-    stack, corpus = ig.load(planted[0]), parallel_text(12)["qaa"]
-    given = {"kind": "iterative", "layers": [0, 2], "pool": pool}
-    found = word_spaces(stack, corpus, tmp_path / "a", rows=range(12), **given)
-    vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word", pool=pool)
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_path, monkeypatch, pooling):
+    stack, corpus, store = ig.load(planted[0]), parallel_text(12)["qaa"], VectorStore(tmp_path)
+    reading = WordReading([0, 2], range(12), pooling, "iterative")
+    found = read_words(stack, corpus, [(0, 0)], reading, store=store)
+    vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word", pool=pooling)
     for one, space in zip(found, vectors, strict=True):
         whole = normalisation(space.double())
         torch.testing.assert_close(one.means, whole.means, atol=1e-6, rtol=0)
         torch.testing.assert_close(one.mean, whole.mean, atol=1e-6, rtol=0)
-    monkeypatch.setattr(wordspaces, "stream", None)
-    again = word_spaces(stack, corpus, tmp_path / "a", rows=range(12), **given)
+    monkeypatch.setattr(stitch_module, "stream", None)
+    again = read_words(stack, corpus, [(0, 0)], reading, store=store)
     assert all(torch.equal(one.means, other.means) for one, other in zip(found, again, strict=True))
-    rows = wordspaces.space_rows(100, most=7, seed=3)
-    assert len(set(rows)) == 7 and rows == sorted(rows) == wordspaces.space_rows(100, most=7, seed=3)
-    assert rows != wordspaces.space_rows(100, most=7, seed=4) and wordspaces.space_rows(5, most=7, seed=3) == [
-        0,
-        1,
-        2,
-        3,
-        4,
-    ]
+
+
+def test_rows_of_a_space_are_drawn_by_the_seed():
+    rows = space_rows(100, most=7, seed=3)
+    assert len(set(rows)) == 7 and rows == sorted(rows) == space_rows(100, most=7, seed=3)
+    assert rows != space_rows(100, most=7, seed=4) and space_rows(5, most=7, seed=3) == [0, 1, 2, 3, 4]
 
 
 def counted(monkeypatch, module, name):
@@ -178,26 +184,24 @@ def counted(monkeypatch, module, name):
 @pytest.mark.parametrize("kind", ["centred", "iterative"])
 def test_pairs_and_spaces_are_of_one_reading_of_the_text(planted, tmp_path, monkeypatch, kind):
     """Pairs may stand in sentences that are not drawn for the space: those are read, and are no part of it."""
-    stack, corpus = ig.load(planted[0]), parallel_text(12)["qaa"]
-    places = [(row, 1) for row in (0, 3, 11)]
-    given = {"kind": kind, "rows": range(2, 9), "layers": [0, 2]}
-    readings = counted(monkeypatch, wordspaces, "stream")
-    path, found = read_words(stack, corpus, places, tmp_path / "here", **given)
+    stack, corpus, store = ig.load(planted[0]), parallel_text(12)["qaa"], VectorStore(tmp_path / "here")
+    words = [(row, 1) for row in (0, 3, 11)]
+    reading = WordReading([0, 2], range(2, 9), "mean", kind)
+    readings = counted(monkeypatch, stitch_module, "stream")
+    found = read_words(stack, corpus, words, reading, store=store)
     assert len(readings) == 1 and list(readings[0][1]["rows"]) == [0, *range(2, 9), 11]
     starts = np.cumsum([0, *(len(sentence.split()) for sentence in corpus)])
     vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word")
-    expected = vectors[:, [starts[row] + word for row, word in places]]
-    np.testing.assert_allclose(np.load(path), expected.numpy(), atol=1e-5)
+    expected = vectors[:, [starts[row] + word for row, word in words]]
+    np.testing.assert_allclose(store.open("words.qaa"), expected.numpy(), atol=1e-5)
     for one, space in zip(found, vectors[:, starts[2] : starts[9]].double(), strict=True):
         torch.testing.assert_close(one.means, normalisation(space, kind).means, atol=1e-6, rtol=0)
-    again, same = read_words(stack, corpus, places, tmp_path / "here", **given)
-    assert (
-        len(readings) == 1 and again == path and all(map(torch.equal, *([x.means for x in y] for y in (found, same))))
-    )
-    assert sorted(one.name for one in path.parent.iterdir()) == ["space.qaa.safetensors", "words.qaa.npy"]
-    path.unlink()  # a kill between the two files
-    path, _ = read_words(stack, corpus, places, path.parent, **given)
-    np.testing.assert_allclose(np.load(path), expected.numpy(), atol=1e-5)
+    same = read_words(stack, corpus, words, reading, store=store)
+    assert len(readings) == 1 and all(map(torch.equal, *([each.means for each in spaces] for spaces in (found, same))))
+    assert sorted(path.name for path in store.folder.iterdir()) == ["mean.qaa.npy", "means.qaa.npy", "words.qaa.npy"]
+    store.remove("words.qaa")  # a kill before the words had their name
+    read_words(stack, corpus, words, reading, store=store)
+    np.testing.assert_allclose(store.open("words.qaa"), expected.numpy(), atol=1e-5)
 
 
 def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
@@ -211,7 +215,7 @@ def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
     monkeypatch.setattr(MappingSpec, "fit", watched)
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "refine": 2}
     ig.stitch(planted[0], parallel_text(12), other=planted[1], **options)
-    (rounds, mapping), = seen  # fmt: skip
+    ((rounds, mapping),) = seen
     assert rounds == 2 and mapping.pairs > 0
 
 
@@ -220,22 +224,24 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
         (ig.Corpus("qaa", ["a b 12 c d", "a a"]), ig.Corpus("qab", ["x b 13 y z", "x x"])),
         {("qaa", "qab"): [[(0, 0), (1, 1), (2, 2), (3, 3), (3, 4), (4, 4)], [(0, 0), (1, 1)]]},
     )
-    found = word_pairs(text, ("qaa", "qab"), most=10, cap=9, seed=0)
+    found = choose_word_pairs(text, ("qaa", "qab"), most=10, max_uses=9, seed=0)
     assert [(one.row, one.first, one.other) for one in found] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
-    assert len(word_pairs(text, ("qaa", "qab"), most=10, cap=2, seed=0)) == 2
-    assert len(word_pairs(text, ("qaa", "qab"), most=1, cap=9, seed=0)) == 1
+    assert len(choose_word_pairs(text, ("qaa", "qab"), most=10, max_uses=2, seed=0)) == 2
+    assert len(choose_word_pairs(text, ("qaa", "qab"), most=1, max_uses=9, seed=0)) == 1
     one_way = ig.Bitext((ig.Corpus("qaa", ["a a"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
     for languages in (("qaa", "qab"), ("qab", "qaa")):
-        assert len(word_pairs(one_way, languages, most=10, cap=1, seed=0)) == 1, "a word of either side is capped"
-    backwards = word_pairs(text, ("qab", "qaa"), most=10, cap=9, seed=0)
+        assert len(choose_word_pairs(one_way, languages, most=10, max_uses=1, seed=0)) == 1, (
+            "a word of either side is capped"
+        )
+    backwards = choose_word_pairs(text, ("qab", "qaa"), most=10, max_uses=9, seed=0)
     assert [(one.row, one.other, one.first) for one in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
 
 
 def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):
     corpus = ig.Corpus("qaa", ["cat " * 70])
-    places = [(0, 0), (0, 69), (0, 0)]
-    path, _ = read_words(ig.load(tiny("bert")), corpus, places, tmp_path, kind="centred", rows=[0], layers=[0, 2])
-    values = np.load(path)
+    words, store = [(0, 0), (0, 69), (0, 0)], VectorStore(tmp_path)
+    read_words(ig.load(tiny("bert")), corpus, words, WordReading([0, 2], [0], "mean", "centred"), store=store)
+    values = store.open("words.qaa")
     assert values.shape == (2, 3, 32) and np.isfinite(values[:, [0, 2]]).all() and np.isnan(values[:, 1]).all()
     np.testing.assert_array_equal(values[:, 0], values[:, 2])
 
@@ -266,14 +272,14 @@ def test_a_depth_of_another_number_of_blocks_goes_on_as_the_class_has_it(tiny):
 def test_frozen_layers_stay_and_fresh_ones_move(planted, tmp_path, monkeypatch):
     first, other, _ = planted
     made, begun = [], []
-    real = stitching.with_fresh_blocks
+    real = stitch_module.with_fresh_blocks
 
     def watched(*args, **kwargs):
         made.append(real(*args, **kwargs))
         begun.append({name: weight.clone() for name, weight in made[-1].model.state_dict().items()})
         return made[-1]
 
-    monkeypatch.setattr(stitching, "with_fresh_blocks", watched)
+    monkeypatch.setattr(stitch_module, "with_fresh_blocks", watched)
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1"}
     ig.stitch(first, parallel_text(), other=other, **options)
     now, original = made[0].model.state_dict(), ig.load(first).model.state_dict()
@@ -296,15 +302,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
     whole = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "whole", **options)
     with interrupted(monkeypatch, after=10):  # at layer 1, after a checkpoint
         ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", **options)
-    read, layers = stitching.read_prefix, set()
+    read, layers = stitch_module.read_prefix, set()
 
     def counted(stack, items, cut, **how):
         layers.add(cut)
         return read(stack, items, cut, **how)
 
-    monkeypatch.setattr(stitching, "read_prefix", counted)
+    monkeypatch.setattr(stitch_module, "read_prefix", counted)
     again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)
-    order = ["measure", "layer", "target", "variant", "seed"]
+    order = ["measure", "layer", "target", "condition", "seed"]
     both = [one.sort_values(order).reset_index(drop=True) for one in (whole, again)]
     pd.testing.assert_frame_equal(*both, check_exact=True)
     assert not list((tmp_path / "parts").rglob("step-*"))
@@ -313,34 +319,34 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
 
 def best_after(monkeypatch, epoch):
     """Dev is answered right after this epoch, counted from here, and wrong after others; the weights after each."""
-    real, weights = stitching.said_of, []
+    real, weights = stitch_module.answer_set, []
 
-    def answered(fitting, one, items, model, prefix):
-        said = real(fitting, one, items, model, prefix)
+    def answered(model, task_set, items, **how):
+        said = real(model, task_set, items, **how)
         weights.append({name: value.clone() for name, value in model.state_dict().items()})
-        right = [fitting.task.gold(example) for example in one.examples]
+        right = [model.task.gold(example) for example in task_set.examples]
         return right if len(weights) == epoch else [["O"] * len(some) for some in said]
 
-    monkeypatch.setattr(stitching, "said_of", answered)
+    monkeypatch.setattr(stitch_module, "answer_set", answered)
     return weights
 
 
 def scored_weights(monkeypatch):
     """The weights of each model that all sets were scored with."""
-    real, worn = stitching.evaluate, []
+    real, worn = stitch_module.score_sets, []
 
-    def watched(fitting, text, model, prefixes):
+    def watched(model, *given, **how):
         worn.append({name: value.clone() for name, value in model.state_dict().items()})
-        return real(fitting, text, model, prefixes)
+        return real(model, *given, **how)
 
-    monkeypatch.setattr(stitching, "evaluate", watched)
+    monkeypatch.setattr(stitch_module, "score_sets", watched)
     return worn
 
 
 def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tmp_path, monkeypatch):
     first, other, _ = planted
     weights, worn = best_after(monkeypatch, 2), scored_weights(monkeypatch)
-    runs = counted(monkeypatch, taskfitting, "find")
+    runs = counted(monkeypatch, task_scores, "predict")
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 3, "layers": "1"}
     table = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
     assert len(weights) == 3 and len(worn) == 1
@@ -370,14 +376,16 @@ def test_the_best_epoch_from_before_a_kill_is_scored_after_it(planted, tmp_path,
 
 
 def test_the_report_draws_scores_by_layer(planted, tmp_path):
+    from isogloss.report import write_figures, write_page
+
     first, other, _ = planted
     options = {**write_stitching(tmp_path, count=12), **SMALL, "epochs": 1, "layers": "0,1"}
     ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
     figures = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
     assert {path.name for path in figures} == {"stitch-ner-qab-test-qab.png", "stitch-ner-qab-test-qab.svg"}
-    page = write_report([tmp_path / "run"], tmp_path / "run").read_text(encoding="utf-8")
+    page = write_page([tmp_path / "run"], tmp_path / "run").read_text(encoding="utf-8")
     assert "Scores by layer, stitched" in page and "unmapped" in page and "layer 1" in page
-    assert not read_run(tmp_path / "run").has_map and "no layer can be named" not in page
+    assert "no layer can be named" not in page
 
 
 def test_the_command(planted, tmp_path, monkeypatch, capsys):
@@ -386,11 +394,104 @@ def test_the_command(planted, tmp_path, monkeypatch, capsys):
     for corpus in text:
         (tmp_path / f"text.{corpus.language}").write_text("\n".join(corpus.sentences) + "\n", encoding="utf-8")
     code, _, errors = command_line(monkeypatch, capsys)(
-        "stitch", first, "--other", other, "--task", "ner", "--train", f"qaa={given['train']['qaa']}",
-        "--dev", f"qaa={given['dev']['qaa']}", *(f"--test={one}={path}" for one, path in given["test"].items()),
-        "--bitext", tmp_path / "text.qaa", "--bitext", tmp_path / "text.qab", "--languages", "qaa,qab",
-        "--layers", "1", "--epochs", "1", "--fresh", "1", "--device", "cpu", "--out", tmp_path / "run",
-    )  # fmt: skip
+        "stitch",
+        first,
+        "--other",
+        other,
+        "--task",
+        "ner",
+        "--train",
+        f"qaa={given['train']['qaa']}",
+        "--dev",
+        f"qaa={given['dev']['qaa']}",
+        *(f"--test={one}={path}" for one, path in given["test"].items()),
+        "--bitext",
+        tmp_path / "text.qaa",
+        "--bitext",
+        tmp_path / "text.qab",
+        "--languages",
+        "qaa,qab",
+        "--layers",
+        "1",
+        "--epochs",
+        "1",
+        "--fresh-layers",
+        "1",
+        "--device",
+        "cpu",
+        "--out",
+        tmp_path / "run",
+    )
     assert code == 0, errors
     table = ig.read_rows(tmp_path / "run")
-    assert set(table[table.measure == "span_f1"].variant) == {"stitched", "shifted", "unmapped", "random"}
+    assert set(table[table.measure == "span_f1"].condition) == {"stitched", "shifted", "unmapped", "random"}
+
+
+# --- mistakes --------------------------------------------------------------------------------------------------------
+
+check = ig.stitch.recipe.check
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"layers": "0,7"}, "has layers 0 to 3; --layers asks for 7"),
+        ({"mapping": "raw"}, "--mapping is one map that is fitted"),
+        ({"denormalise": "back"}, "--denormalise takes normalised or recentred or raw, not 'back'"),
+        ({"pooling": "last"}, "--pooling takes first or mean, not 'last'"),
+        ({"fresh_layers": 0}, "--fresh-layers must be at least 1, not 0"),
+        ({"task": "chess"}, "--task 'chess' is not known"),
+    ],
+)
+def test_options_that_cannot_be_used(planted, tmp_path, changed, sentence):
+    options = {**write_stitching(tmp_path), **SMALL, **changed}
+    with pytest.raises(ig.InputError, match=sentence):
+        check(planted[0], parallel_text(), other=planted[1], **options)
+
+
+def test_text_that_cannot_be_used(planted, tmp_path):
+    first, other, _ = planted
+    given = {**write_stitching(tmp_path), **SMALL}
+    with pytest.raises(ig.InputError, match="--bitext is missing: parallel text of qaa and qab"):
+        check(first, other=other, **given)
+    strange = ig.Bitext((ig.Corpus("qaa", ["a"]), ig.Corpus("qac", ["b"])))
+    with pytest.raises(ig.InputError, match="no parallel text of qaa and qab; it has qaa-qac"):
+        check(first, strange, other=other, **given)
+    alone = {**given, "test": {"qaa": given["test"]["qaa"]}}
+    with pytest.raises(ig.InputError, match="sets of one language besides qaa, the one that is stitched; it has none"):
+        check(first, parallel_text(), other=other, **alone)
+    oracle = {**given, "dev": {**given["dev"], "qab": given["train"]["qaa"]}}
+    with pytest.raises(ig.InputError, match="--dev takes examples of qaa only"):
+        check(first, parallel_text(), other=other, **oracle)
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("cat\tO\ncat\n", encoding="utf-8")
+    with pytest.raises(ig.InputError, match=r"bad\.tsv:2"):
+        check(first, parallel_text(), other=other, **{**given, "train": {"qaa": bad}})
+
+
+def test_words_that_cannot_be_paired(planted, tmp_path):
+    first, other, _ = planted
+    given = {**write_stitching(tmp_path), **SMALL}
+    same = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["a b"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
+    check(first, same, other=other, **given)  # only reading the text tells
+    with pytest.raises(ig.InputError, match="has no pair of words to learn a map from"):
+        ig.stitch(first, same, other=other, **given, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    beyond = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 5)]]})
+    with pytest.raises(ig.InputError, match="sentence 1: a link points at word 5 of a sentence of 2 words"):
+        ig.stitch(first, beyond, other=other, **given)
+
+
+def test_models_that_cannot_be_stitched(planted, tiny, tmp_path):
+    given = {**write_stitching(tmp_path), **SMALL}
+    with pytest.raises(ig.InputError, match="is 384 wide and .* 32; layers of one cannot stand on"):
+        check("mini", parallel_text(), other=planted[1], **given)
+    with pytest.raises(ig.InputError, match="is a decoder; stitch cuts encoders"):
+        check(planted[0], parallel_text(), other=tiny("gpt2"), **given)
+
+
+def test_few_pairs_are_told(planted, tmp_path):
+    first, other, _ = planted
+    options = {**write_stitching(tmp_path), **SMALL, "epochs": 1, "layers": "1", "word_pairs": 8}
+    ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
+    assert any("8 pairs for 32 directions" in note for note in read_facts(tmp_path / "run")["notes"])

@@ -11,21 +11,28 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
-from isogloss.recipes.recipe import RECIPES
-from isogloss.recipes.steps import taskfitting
-from isogloss.recipes.steps.grids import grid_jobs, in_words, read_grid, spread
-from isogloss.recipes.steps.sweeptable import collect, joined
-from isogloss.recipes.sweep import choose_devices, with_shared_states
+from isogloss.recipes.recipe import find_recipe
+from isogloss.recipes.sweep import (
+    choose_devices,
+    collect,
+    coordinates_text,
+    grid_jobs,
+    joined_rows,
+    read_grid,
+    spread,
+    with_frozen_cache,
+)
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
-from isogloss.runs.table import row
-from isogloss.training import prefixes
+from isogloss.runs.table import row, settings_of
+from isogloss.training import frozen_prefix
+from isogloss.training.loop import Training
 from tiny_commands import command_line
 from tiny_drift import write_model
 from tiny_tasks import SMALL, write_sets
 
-TRANSFER = RECIPES["transfer"]
+TRANSFER = find_recipe("transfer")
 QUICK = {**SMALL, "epochs": 1}
 
 
@@ -37,33 +44,34 @@ def given(tiny, tmp_path):
 
 
 def test_jobs_give_the_rows_they_give_alone_in_one_table(given, tmp_path):
-    told = []
+    news = []
     grid = {"plans": ["freeze:1", "freeze:-1"], "seed": [0, 1, 2]}
     out = tmp_path / "run"
-    table = ig.sweep("transfer", grid=grid, out=out, progress=lambda *news: told.append(news), **given)
-    assert ("jobs", 6, 6) in told and ("checking the grid", 4, 4) in told
+    table = ig.sweep("transfer", grid=grid, out=out, progress=lambda *each: news.append(each), **given)
+    assert ("jobs", 6, 6) in news and ("checking the grid", 4, 4) in news
     pd.testing.assert_frame_equal(table, read_rows(out))
     assert len(list((out / "jobs").glob("*/run.json"))) == 6
     model, options = given["model"], {name: value for name, value in given.items() if name != "model"}
     alone = ig.transfer(model, plans="freeze:1", seed=2, **options)
-    here = table[(table.seed == 2) & table.variant.str.startswith("freeze:1")]
+    here = table[(table.seed == 2) & (table.plan == "freeze:1")]
     pd.testing.assert_frame_equal(here.reset_index(drop=True), alone.reset_index(drop=True))
     together = ig.transfer(model, plans="freeze:1,freeze:-1", seeds=3, **options)
-    order = ["measure", "target", "data", "variant", "step", "seed"]
-    one, other = (each.sort_values(order).reset_index(drop=True) for each in (table, together))
-    pd.testing.assert_frame_equal(one, other)  # the means over seeds, too
+    order = ["measure", "target", "data", "plan", "selection", "step", "seed"]
+    swept, called = (each.sort_values(order).reset_index(drop=True) for each in (table, together))
+    pd.testing.assert_frame_equal(swept, called)  # the means over seeds, too
     facts = read_facts(out)
     assert facts["status"] == "finished" and facts["command"] == "sweep"
     assert facts["arguments"]["recipe"] == "transfer" and facts["arguments"]["grid"] == grid
     assert set(facts["jobs"]["hashes"]) == set(facts["jobs"]["finished"])
 
 
-def test_an_argument_without_a_column_stands_before_the_variant(given, tmp_path):
+def test_an_argument_without_a_column_stands_in_the_settings(given, tmp_path):
     del given["epochs"]
     table = ig.sweep("transfer", grid=["epochs=1,2"], out=tmp_path / "run", **given)
-    assert set(table.variant) == {f"epochs:{n} freeze:-1{end}" for n in (1, 2) for end in ("", " oracle")}
+    assert set(table.settings) == {'{"epochs": 1}', '{"epochs": 2}'} and set(table.plan) == {"freeze:-1"}
+    assert set(table.selection) == {"", "oracle"}
     results = table[table.step.isna() & (table.measure == "accuracy") & (table.target == "qab")]
-    assert not results.duplicated(["variant", "data", "seed"]).any()
+    assert not results.duplicated(["settings", "selection", "data", "seed"]).any()
 
 
 GRIDS = [
@@ -74,14 +82,22 @@ GRIDS = [
     (["cache=yes,no"], {"cache": [True, False]}),
     (["train=en=../a/1.tsv,nl=b.tsv"], {"train": ["en=../a/1.tsv", "nl=b.tsv"]}),
     (["test=en=a nl=b;en=c"], {"test": [["en=a", "nl=b"], ["en=c"]]}),
-    ({"seed": range(2), "rates": "1e-3,2e-3"}, {"seed": [0, 1], "rates": ["1e-3", "2e-3"]}),
+    ({"seed": range(2), "rate": "1e-3,2e-3"}, {"seed": [0, 1], "rate": ["1e-3", "2e-3"]}),
     (["model=mini,./mine"], {"model": ["mini", "./mine"]}),
-]  # fmt: skip
+    (["bitext=a.txt b.txt;c.tsv"], {"bitext": [["a.txt", "b.txt"], ["c.tsv"]]}),
+    (["languages=en,nl;en,de"], {"languages": ["en,nl", "en,de"]}),
+]
 
 
 @pytest.mark.parametrize(("given_as", "values"), GRIDS)
 def test_values_of_a_grid(given_as, values):
     assert read_grid(given_as, TRANSFER) == values
+
+
+def test_an_argument_that_is_given_several_times_is_a_list_whatever_else_it_may_be():
+    assert read_grid(["text=qaa=a.txt qab=b.txt;texts"], find_recipe("pretrain")) == {
+        "text": [["qaa=a.txt", "qab=b.txt"], ["texts"]]
+    }
 
 
 def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
@@ -92,7 +108,7 @@ def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
     chosen = [jobs[number].place for number in spread(grid)]
     assert len(chosen) == 1 + 2 + 1 + 2
     for name, values in grid.items():
-        assert {place[name] for place in chosen} == set(values)
+        assert {coordinates[name] for coordinates in chosen} == set(values)
     assert jobs[0].first == "mini" and jobs[0].name == "plans-a-epochs-1-seed-0"
 
 
@@ -103,9 +119,12 @@ def test_files_are_called_by_their_names_unless_those_are_the_same(tmp_path):
     (tmp_path / "two.tsv").touch()
     same = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/b/one.tsv"]
     other = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/two.tsv"]
-    assert in_words({"train": other[0]}, ["train"], {"train": other}) == "train:en=one.tsv"
-    assert in_words({"train": same[0]}, ["train"], {"train": same}) == f"train:{same[0]}"
-    assert in_words({"plans": "unfreeze:4/500"}, ["plans"], {"plans": ["unfreeze:4/500"]}) == "plans:unfreeze:4/500"
+    assert coordinates_text({"train": other[0]}, ["train"], {"train": other}) == "train:en=one.tsv"
+    assert coordinates_text({"train": same[0]}, ["train"], {"train": same}) == f"train:{same[0]}"
+    assert (
+        coordinates_text({"plans": "unfreeze:4/500"}, ["plans"], {"plans": ["unfreeze:4/500"]})
+        == "plans:unfreeze:4/500"
+    )
 
 
 MISTAKES = [
@@ -137,7 +156,7 @@ def test_a_mistake_in_the_grid_is_one_sentence_before_any_job_starts(change, sen
 
 
 def test_unknown_recipes_and_what_a_recipe_needs(given, tmp_path):
-    with pytest.raises(ig.InputError, match="there is no recipe 'chess'; there is map, pretrain, drift, transfer"):
+    with pytest.raises(ig.InputError, match="there is no recipe 'chess'; there is map, lexicon, rotate, stitch, drift"):
         ig.sweep("chess", grid=["seed=0"], out=tmp_path / "run")
     del given["task"]
     with pytest.raises(ig.InputError, match="transfer needs --task; give it, or its values in --grid"):
@@ -158,7 +177,7 @@ def test_devices_are_those_of_this_machine(monkeypatch):
 def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_left(given, tmp_path, monkeypatch):
     out, grid = tmp_path / "run", {"seed": [0, 1, 2]}
     given = {**given, "epochs": 3}  # six updates, a checkpoint after three
-    real, count = taskfitting.Training.update, Counter()
+    real, count = Training.update, Counter()
 
     def update(self):
         count[self.settings.seed] += 1
@@ -166,7 +185,7 @@ def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_lef
             raise RuntimeError("the machine gave way")
         real(self)
 
-    monkeypatch.setattr(taskfitting.Training, "update", update)
+    monkeypatch.setattr(Training, "update", update)
     with pytest.raises(ig.InputError, match=r"1 of 3 jobs failed, seed-1 first: RuntimeError: the machine gave way"):
         ig.sweep("transfer", grid=grid, out=out, **given)
     assert set(read_rows(out).seed.dropna()) == {0, 2}
@@ -188,31 +207,37 @@ def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_lef
     assert read_facts(out)["status"] == "finished" and not read_facts(out)["notes"]
 
 
-def finished(folder, name, rows, **place):
-    run = start(folder / name, {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}})
-    run.append(rows)
-    run.finish()
-    return Job(name, "map", "m", {}, folder / name, place)
+def finished(folder, name, rows, **coordinates):
+    with start(folder / name, {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}) as run:
+        run.append(rows)
+        run.finish()
+    return Job(name, "map", "m", {}, folder / name, coordinates)
 
 
 def test_rows_that_are_the_same_in_several_jobs_are_there_once_and_others_are_told_apart(tmp_path):
-    grid = {"pool": [10, 20], "seed": [0, 1]}
-    jobs = [
-        finished(tmp_path, f"{pool}-{seed}", [
-            row("cka", pool + seed, layer=1, variant="debiased", seed=seed),
-            row("duplicates", 7.0),
-            row("truncated", float(seed)),
-        ], pool=pool, seed=seed)
-        for pool in grid["pool"] for seed in grid["seed"]
-    ]  # fmt: skip
-    rows = joined(jobs, grid)
-    assert [(one["variant"], one["value"]) for one in rows if one["measure"] == "cka"] == [
-        (f"pool:{pool} debiased", pool + seed) for pool in (10, 20) for seed in (0, 1)
-    ]
-    assert [one["variant"] for one in rows if one["measure"] == "duplicates"] == ["pool:10", "pool:20"]
-    assert [one["variant"] for one in rows if one["measure"] == "truncated"] == [
-        f"seed:{seed} pool:{pool}" for pool in (10, 20) for seed in (0, 1)
-    ]
+    grid = {"sample": [10, 20], "seed": [0, 1]}
+    jobs = []
+    for sample in grid["sample"]:
+        for seed in grid["seed"]:
+            rows = [row("cka", sample + seed, layer=1, method="debiased", seed=seed)]
+            rows += [row("duplicates", 7.0), row("truncated", float(seed))]
+            jobs.append(finished(tmp_path, f"{sample}-{seed}", rows, sample=sample, seed=seed))
+    rows = joined_rows(jobs, grid)
+
+    def told_apart(measure):
+        return [(settings_of(entry), entry["value"]) for entry in rows if entry["measure"] == measure]
+
+    both = [(sample, seed) for sample in (10, 20) for seed in (0, 1)]
+    assert told_apart("cka") == [({"sample": sample}, sample + seed) for sample, seed in both]
+    assert told_apart("duplicates") == [({"sample": sample}, 7.0) for sample in (10, 20)]
+    assert told_apart("truncated") == [({"sample": sample, "seed": seed}, seed) for sample, seed in both]
+
+
+def test_a_number_that_was_written_as_text_is_a_number_in_the_settings(tmp_path):
+    grid = {"rate": ["1e-3", "2e-3"], "train": ["en=a.tsv", "en=b.tsv"]}
+    place = {"rate": "1e-3", "train": "en=a.tsv"}
+    (entry,) = joined_rows([finished(tmp_path, "job", [row("gap", 0.5, settings={"part": "a"})], **place)], grid)
+    assert settings_of(entry) == {"part": "a", "rate": 0.001, "train": "en=a.tsv"}
 
 
 def test_jobs_with_rows_that_have_no_value_are_one_table_too(tmp_path):
@@ -220,9 +245,9 @@ def test_jobs_with_rows_that_have_no_value_are_one_table_too(tmp_path):
     for seed, value in enumerate((np.nan, 0.25)):
         rows = [row("relative_gap", value, seed=seed), row("gap", 0.5 + seed, seed=seed)]
         jobs.append(finished(tmp_path, str(seed), rows, seed=seed))
-    run = start(tmp_path / "sweep", {"command": "sweep", "arguments": {}, "seed": 0, "model": "m", "hashes": {}})
-    collect(run, jobs, {"seed": [0, 1]})
-    run.finish()
+    with start(tmp_path / "sweep", {"command": "sweep", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}) as run:
+        collect(run, jobs, {"seed": [0, 1]})
+        run.finish()
     table = read_rows(tmp_path / "sweep")
     assert table[table.measure == "relative_gap"].value.tolist() == pytest.approx([np.nan, 0.25], nan_ok=True)
     assert table[table.measure == "gap"].value.tolist() == [0.5, 1.5, 1.0]
@@ -230,7 +255,7 @@ def test_jobs_with_rows_that_have_no_value_are_one_table_too(tmp_path):
 
 def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys):
     words = ["sweep", "transfer", given["model"], "--task", "pos", "--device", "cpu", "--quiet", "--batch", 4]
-    words += ["--train", f"qaa={given['train']['qaa']}", "--epochs", 1, "--rates", "1e-3", "--out", tmp_path / "run"]
+    words += ["--train", f"qaa={given['train']['qaa']}", "--epochs", 1, "--rate", "1e-3", "--out", tmp_path / "run"]
     for part in ("dev", "test"):
         for language, path in given[part].items():
             words += [f"--{part}", f"{language}={path}"]
@@ -243,11 +268,11 @@ def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys)
     assert code == 0, told
     assert "freeze:0: accuracy " in shown and "freeze:2: accuracy " in shown
     table = read_rows(tmp_path / "run")
-    assert set(table.variant) >= {"freeze:0", "freeze:2"}
+    assert set(table.plan) >= {"freeze:0", "freeze:2"}
     code, _, told = run(*words[:-1], "plans=freeze:0,freeze:9", "--out", tmp_path / "other")
     assert code == 2 and told.startswith("isogloss: the plan freeze:9") and told.count("\n") == 1
     code, _, told = run("sweep", "chess")
-    assert code == 2 and "No such command 'chess'; there is map, pretrain, " in told
+    assert code == 2 and "No such command 'chess'; there is map, lexicon, " in told
 
 
 def test_a_sweep_of_trainings_ends_with_what_its_jobs_have_moved(tmp_path, monkeypatch, capsys):
@@ -263,17 +288,21 @@ def test_a_sweep_of_trainings_ends_with_what_its_jobs_have_moved(tmp_path, monke
 def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_path):
     (tmp_path / "text.tsv").write_text("en\tnl\n" + "".join(f"the cat {n}\tde kat {n}\n" for n in range(8)))
     models = [tiny("bert"), tiny("roberta")]
-    table = ig.sweep(
-        "map", grid={"model": models}, out=tmp_path / "run", bitext=str(tmp_path / "text.tsv"), languages="en,nl",
-        points=0, layers="0,3", device="cpu",
-    )  # fmt: skip
+    options = {
+        "bitext": str(tmp_path / "text.tsv"),
+        "languages": "en,nl",
+        "points": 0,
+        "layers": "0,3",
+        "device": "cpu",
+    }
+    table = ig.sweep("map", grid={"model": models}, out=tmp_path / "run", **options)
     assert set(table.model) == {"bert", "roberta"} and set(table.layer.dropna()) == {0, 3}
     assert len(table[table.measure == "p@1_mean"]) == 2 * 2 * 3
 
 
 def test_jobs_that_freeze_the_same_layers_share_their_states_and_lose_nothing(given, tmp_path, monkeypatch):
-    seen, real = [], prefixes._fill
-    monkeypatch.setattr(prefixes, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
+    seen, real = [], frozen_prefix._fill
+    monkeypatch.setattr(frozen_prefix, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
     grid = {"plans": ["freeze:1", "freeze:2"], "seed": [0, 1]}
     shared = ig.sweep("transfer", grid=grid, out=tmp_path / "run", **given)
     assert seen == [1] * 5 + [2] * 5  # five sets of text, once a cut
@@ -285,10 +314,11 @@ def test_jobs_that_freeze_the_same_layers_share_their_states_and_lose_nothing(gi
 
 
 def test_only_jobs_that_could_share_states_are_told_to():
-    def told(grid, **options):
+    def caches(grid, **options):
         given = {**dict.fromkeys(("task", "train", "dev", "test"), "x"), **options}
         jobs = grid_jobs(TRANSFER, grid, given, folder=Path("out"))
-        return [job.options.get("states") for job in with_shared_states(jobs, TRANSFER, Path("s"))]
+        return [job.options.get("frozen_cache") for job in with_frozen_cache(jobs, TRANSFER, Path("s"))]
 
-    assert told({"seed": [0, 1]}) == ["s", "s"] and told({"plans": ["freeze:1", "freeze:2"]}) == [None, None]
-    assert told({"seed": [0, 1]}, cache=False) == [None, None] and told({"seed": [0, 1]}, states="mine") == ["mine"] * 2
+    seeds = {"seed": [0, 1]}
+    assert caches(seeds) == ["s", "s"] and caches({"plans": ["freeze:1", "freeze:2"]}) == [None, None]
+    assert caches(seeds, cache=False) == [None, None] and caches(seeds, frozen_cache="mine") == ["mine"] * 2

@@ -1,4 +1,4 @@
-"""Intervals of what a target loses: right for translations, for other texts, and for texts of another size."""
+"""Intervals of what a target loses, for translations and for other texts; counts in files; means over seeds."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from isogloss.measures.scores import Score
-from isogloss.recipes.steps.taskscores import Scored, result_rows
+from isogloss.measures.scores import Score, f1
+from isogloss.recipes.task_scores import ScoredModel, read_scores, result_rows, save_scores
+from isogloss.runs.table import mean_rows, row
 from isogloss.tasks import TASKS
+from isogloss.tasks.task import Task
 
 TASK = TASKS["nli"]
 
@@ -19,6 +21,7 @@ class Sets:
     dev: dict
     tests: list
     source_test: int = 0
+    task: Task = TASK
 
 
 def score(right, floor=0.3):
@@ -29,8 +32,10 @@ def rows_of(*tests):
     """Result rows of one model whose answers to these test sets are right or wrong; the first is the source's."""
     names = [SimpleNamespace(language=f"l{number}", name="test") for number in range(len(tests))]
     sets = Sets("l0", {"l0": None}, names)
-    model = Scored(1e-3, 5, [score(np.ones(3)), *(score(one, 0.3 + number / 100) for number, one in enumerate(tests))])
-    return result_rows([model], sets, TASK, place={"model": "m", "variant": "freeze:-1", "seed": 0})
+    model = ScoredModel(
+        1e-3, 5, [score(np.ones(3)), *(score(one, 0.3 + number / 100) for number, one in enumerate(tests))]
+    )
+    return result_rows([model], sets, {"model": "m", "plan": "freeze:-1", "seed": 0})
 
 
 def gap(rows, target="l1", measure="gap"):
@@ -91,3 +96,23 @@ def test_of_a_source_without_a_right_answer_no_share_is_lost():
 def test_every_score_has_its_floor():
     rows = rows_of(drawn(50, 0), drawn(50, 1))
     assert [one["floor"] for one in rows if one["measure"] == "accuracy"] == [0.3, 0.31, 0.31]
+
+
+def test_counts_come_back_from_their_file(tmp_path):
+    scores = [{"a": Score(np.array([[1, 2], [3, 4]]))}, {"a": Score(np.eye(3), f1, 0.25), "b": Score(np.ones((1, 2)))}]
+    save_scores(tmp_path / "x", 1, scores)
+    for one, other in zip(scores, read_scores(tmp_path / "x" / "counts" / "0000001.npz"), strict=True):
+        assert {name: (s.value, s.ratio, str(s.floor)) for name, s in one.items()} == {
+            name: (s.value, s.ratio, str(s.floor)) for name, s in other.items()
+        }
+
+
+def test_means_over_seeds_stay_within_the_range_of_their_measure():
+    rows = [row("accuracy", one, target="nl", seed=seed) for seed, one in enumerate((0.2, 1.0))]
+    assert (mean_rows(rows)[0]["low"], mean_rows(rows)[0]["high"]) == (0.0, 1.0)
+
+
+def test_what_has_no_value_in_a_seed_has_no_mean():
+    rows = [row("relative_gap", one, target="nl", seed=seed) for seed, one in enumerate((0.2, np.nan, 0.4))]
+    assert mean_rows(rows) == []
+    assert mean_rows(rows[::2])[0]["value"] == pytest.approx(0.3)

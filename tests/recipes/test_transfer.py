@@ -1,26 +1,34 @@
-"""`isogloss transfer`: what it reports is what its models said, and a run that was killed goes on to the same rows."""
+"""`isogloss transfer`: what it reports is what its models said; kill and resume; targets with models of their own."""
 
+import importlib
 import json
+import re
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.cli import app
-from isogloss.measures.scores import Score, f1
-from isogloss.recipes.steps import taskfitting
-from isogloss.recipes.steps.seedmeans import mean_rows
-from isogloss.recipes.steps.taskscores import keep_scores, kept_scores
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import row
 from isogloss.stack.load import load
-from isogloss.training import prefixes
+from isogloss.tasks import TASKS
+from isogloss.tasks.model import answers, predict, task_model
+from isogloss.tasks.task import join_items
+from isogloss.training import frozen_prefix
+from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets, write_task
 from tiny_training import interrupted
 
+transfer_module = importlib.import_module("isogloss.recipes.transfer")  # its name in the package is the recipe's
 
-def finals(table, variant="freeze:-1", seed=0):
-    return table[table.step.isna() & (table.variant == variant) & (table.seed == seed)]
+
+def finals(table, plan="freeze:-1", selection="", seed=0):
+    """Rows of the chosen model."""
+    same = (table.plan == plan) & (table.selection == selection) & (table.seed == seed)
+    return table[table.step.isna() & same]
 
 
 def value(rows, measure, target, **where):
@@ -37,7 +45,7 @@ def sets(tmp_path):
 
 
 def test_the_model_is_chosen_on_source_dev_and_gaps_are_source_less_target(tiny, sets):
-    table = ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 6, "rates": "1e-3,1e-2"})
+    table = ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 6, "rate": "1e-3,1e-2"})
     curve = table[table.step.notna() & (table.measure == "span_f1")]
     dev = curve[(curve.target == "qaa") & (curve.data == "dev-qaa")]
     best = dev[dev.value == dev.value.max()].sort_values("step").iloc[0]
@@ -45,12 +53,12 @@ def test_the_model_is_chosen_on_source_dev_and_gaps_are_source_less_target(tiny,
     rows = finals(table)
     for target in ("qaa", "qab"):
         one = value(rows, "span_f1", target)
-        there = curve[(curve.variant == best.variant) & (curve.step == best.step) & (curve.data == f"test-{target}")]
+        there = curve[(curve.settings == best.settings) & (curve.step == best.step) & (curve.data == f"test-{target}")]
         assert one.value == there.iloc[0].value and one.n == there.iloc[0].n
         assert one.low <= one.value <= one.high
         assert 0 <= one.floor < 1 and one.floor == there.iloc[0].floor
         assert value(rows, "chosen_step", target).value == best.step
-        assert best.variant == f"freeze:-1 rate:{value(rows, 'chosen_rate', target).value:g}"
+        assert json.loads(best.settings) == {"rate": value(rows, "chosen_rate", target).value}
     source, target = (value(rows, "span_f1", one).value for one in ("qaa", "qab"))
     gap = value(rows, "gap", "qab")
     assert gap.value == pytest.approx(source - target) and gap.unit == "span_f1" and gap.low <= gap.value <= gap.high
@@ -60,46 +68,49 @@ def test_the_model_is_chosen_on_source_dev_and_gaps_are_source_less_target(tiny,
 
 
 def test_the_oracle_is_chosen_on_each_targets_own_dev_and_reported_apart(tiny, sets):
-    table = ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 6, "rates": "1e-2"})
+    table = ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 6, "rate": "1e-2"})
     curve = table[table.step.notna() & (table.measure == "span_f1") & (table.target == "qab")]
     dev, test = (curve[curve.data == name].set_index("step").value for name in ("dev-qab", "test-qab"))
     step = dev[dev == dev.max()].index.min()
-    rows = finals(table, "freeze:-1 oracle")
+    rows = finals(table, selection="oracle")
     assert value(rows, "chosen_step", "qab").value == step
     assert value(rows, "span_f1", "qab").value == test[step]
     only = {**sets, "dev": {"qaa": sets["dev"]["qaa"]}}
-    assert finals(ig.transfer(tiny("bert"), **only, **SMALL), "freeze:-1 oracle").empty
+    assert finals(ig.transfer(tiny("bert"), **only, **SMALL), selection="oracle").empty
 
 
 def test_several_plans_and_seeds_have_means_with_intervals(tiny, sets):
     table = ig.transfer(tiny("bert"), **sets, **SMALL, plans="freeze:2,reinit:2-3+freeze:0", seeds=3)
     means = table[table.step.isna() & table.seed.isna()]
     plans = ("freeze:2", "reinit:2-3+freeze:0")
-    assert set(means.variant) == {f"{plan}{end}" for plan in plans for end in ("", " oracle")}
+    assert set(zip(means.plan, means.selection, strict=True)) == {
+        (plan, end) for plan in plans for end in ("", "oracle")
+    }
+    assert set(means.over.dropna()) == {"seeds"}
     for plan in plans:
-        each = [value(finals(table, plan, seed), "span_f1", "qab").value for seed in range(3)]
-        mean = value(means, "span_f1", "qab", variant=plan)
+        each = [value(finals(table, plan, seed=seed), "span_f1", "qab").value for seed in range(3)]
+        mean = value(means, "span_f1", "qab", plan=plan, selection="")
         assert mean.value == pytest.approx(np.mean(each)) and mean.n == 3
-        floors = [value(finals(table, plan, seed), "span_f1", "qab").floor for seed in range(3)]
+        floors = [value(finals(table, plan, seed=seed), "span_f1", "qab").floor for seed in range(3)]
         assert mean.floor == pytest.approx(np.mean(floors))
 
 
 @pytest.mark.parametrize("plan", ["freeze:2", "reinit:1-1+freeze:1", "unfreeze:1/epoch+freeze:1"])
 def test_frozen_layers_that_are_computed_once_change_no_score(plan, tiny, sets):
     tables = [
-        ig.transfer(tiny("modernbert"), **sets, **{**SMALL, "rates": "1e-2"}, plans=plan, cache=cache, seeds=2)
+        ig.transfer(tiny("modernbert"), **sets, **{**SMALL, "rate": "1e-2"}, plans=plan, cache=cache, seeds=2)
         for cache in (True, False)
     ]
     assert np.allclose(tables[0].value, tables[1].value, atol=1e-4, equal_nan=True)
 
 
 def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny, sets, tmp_path, monkeypatch):
-    given = {**sets, **SMALL, "rates": "1e-2", "plans": "freeze:2"}
+    given = {**sets, **SMALL, "rate": "1e-2", "plans": "freeze:2"}
     usual = ig.transfer(tiny("bert"), **given)
-    monkeypatch.setattr(prefixes, "_free_memory", lambda: 0.0)
-    files, real = [], prefixes.read_prefix
+    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
+    files, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(
-        taskfitting, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
+        transfer_module, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
     )
     table = ig.transfer(tiny("bert"), **given, out=tmp_path / "run")
     assert len(files) == 1 and files[0] > 0
@@ -109,8 +120,8 @@ def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny,
 
 def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(tiny, sets, monkeypatch):
     given = {**sets, **SMALL, "plans": "freeze:2"}
-    seen, real = [], prefixes.read_prefix
-    monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(k["file"]) or real(*a, **k))
+    seen, real = [], frozen_prefix.read_prefix
+    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(k.get("file")) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, frozen_dropout=dropout) for dropout in (True, False)]
     assert [file is None for file in seen] == [True] * 4 + [False] + [True] * 4
     losses = [table[table.measure == "loss"].value.tolist() for table in tables]
@@ -119,11 +130,9 @@ def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(ti
 
 def test_states_of_frozen_layers_are_read_once_for_all_seeds_and_rates(tiny, sets, monkeypatch):
     seen = []
-    real = taskfitting.read_prefix
-    monkeypatch.setattr(taskfitting, "read_prefix", lambda *a, **k: seen.append(a[2]) or real(*a, **k))
-    ig.transfer(
-        tiny("bert"), **sets, **{**SMALL, "epochs": 1, "rates": "1e-3,2e-3"}, plans="freeze:1,freeze:2", seeds=2
-    )
+    real = frozen_prefix.read_prefix
+    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(a[2]) or real(*a, **k))
+    ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1, "rate": "1e-3,2e-3"}, plans="freeze:1,freeze:2", seeds=2)
     assert seen == [1] * 5 + [2] * 5
 
 
@@ -134,10 +143,18 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_p
     with interrupted(monkeypatch, after=after):
         ig.transfer(tiny("bert"), **given, out=tmp_path / "killed")
     again = ig.transfer(tiny("bert"), **given, out=tmp_path / "killed", resume=True)
-    order = ["measure", "target", "data", "variant", "step", "seed"]
+    order = ["measure", "target", "data", "plan", "selection", "step", "seed"]
     one, other = (table.sort_values(order).reset_index(drop=True) for table in (whole, again))
     assert one.equals(other)
     assert not list((tmp_path / "killed" / "checkpoints").glob("*/step-*"))
+
+
+def test_code_of_options_that_are_not_given_is_not_visited(tiny, sets, monkeypatch):
+    unvisited = ("add_translations", "join_training_items", "read_switching", "dictionary_note", "switched_items")
+    for name in (*unvisited, "_read_target_models", "compare_languages", "read_sentences"):
+        assert callable(getattr(transfer_module, name))
+        monkeypatch.setattr(transfer_module, name, None)
+    assert len(ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1}, plans="freeze:1"))
 
 
 def test_bad_rows_are_skipped_counted_and_told(tiny, sets, tmp_path):
@@ -161,7 +178,7 @@ def test_a_test_set_that_is_trained_on_is_told(tiny, sets, tmp_path):
 
 
 def test_the_best_model_is_kept_where_that_is_asked_for(tiny, sets, tmp_path):
-    ig.transfer(tiny("bert"), **sets, **SMALL, keep=True, out=tmp_path / "run")
+    ig.transfer(tiny("bert"), **sets, **SMALL, save_models=True, out=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").glob("*/best")
     assert load(folder, device="cpu").cuts == range(4)
     assert json.loads((folder / "task.json").read_text())["labels"][0] == "O"
@@ -181,26 +198,6 @@ def test_other_tasks_run_and_words_behind_the_models_length_are_told(name, tiny,
     notes = read_facts(tmp_path / "run")["notes"]
     told = "2 of 80 answers of test-qab (qab) are beyond the model's length or have no token"
     assert any(note.startswith(told) for note in notes) is (name == "pos")
-
-
-def test_counts_come_back_from_their_file(tmp_path):
-    scores = [{"a": Score(np.array([[1, 2], [3, 4]]))}, {"a": Score(np.eye(3), f1, 0.25), "b": Score(np.ones((1, 2)))}]
-    keep_scores(tmp_path / "x" / "1.npz", scores)
-    for one, other in zip(scores, kept_scores(tmp_path / "x" / "1.npz"), strict=True):
-        assert {name: (s.value, s.ratio, str(s.floor)) for name, s in one.items()} == {
-            name: (s.value, s.ratio, str(s.floor)) for name, s in other.items()
-        }
-
-
-def test_means_over_seeds_stay_within_the_range_of_their_measure():
-    rows = [row("accuracy", one, target="nl", seed=seed) for seed, one in enumerate((0.2, 1.0))]
-    assert (mean_rows(rows)[0]["low"], mean_rows(rows)[0]["high"]) == (0.0, 1.0)
-
-
-def test_what_has_no_value_in_a_seed_has_no_mean():
-    rows = [row("relative_gap", one, target="nl", seed=seed) for seed, one in enumerate((0.2, np.nan, 0.4))]
-    assert mean_rows(rows) == []
-    assert mean_rows(rows[::2])[0]["value"] == pytest.approx(0.3)
 
 
 def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
@@ -232,18 +229,18 @@ def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
 MISTAKES = [
     ({"task": "chess"}, "--task 'chess' is not known; choose nli, pos, ner"),
     ({"plans": "freeze:9"}, "the plan freeze:9 asks for 9 blocks in freeze"),
-    ({"rates": "fast"}, "--rates takes numbers with commas"),
-    ({"rates": "1e-3,0.001"}, "--rates has a rate twice"),
-    ({"rates": "0"}, "--rates must be above 0, not 0"),
-    ({"rates": "1e-3,-1"}, "--rates must be above 0, not 1e-3,-1"),
-    ({"rates": "inf"}, "--rates must be above 0, not inf"),
+    ({"rate": "fast"}, "--rate takes numbers with commas"),
+    ({"rate": "1e-3,0.001"}, "--rate has a rate twice"),
+    ({"rate": "0"}, "--rate must be above 0, not 0"),
+    ({"rate": "1e-3,-1"}, "--rate must be above 0, not 1e-3,-1"),
+    ({"rate": "inf"}, "--rate must be above 0, not inf"),
     ({"epochs": 0}, "--epochs must be at least 1"),
     ({"batch": 0}, "--batch must be at least 1"),
     ({"seeds": 0}, "--seeds must be at least 1"),
     ({"warm_up": 1.5}, "--warm-up must be from 0 to below 1"),
     ({"length": 3}, "--length must be at least 8"),
     ({"dtype": "float16"}, "does not train stably"),
-    ({"states": "here", "cache": False}, "--states is where states of frozen layers are kept"),
+    ({"frozen_cache": "here", "cache": False}, "--frozen-cache is where states of frozen layers are kept"),
 ]
 
 
@@ -282,3 +279,108 @@ def _decoder(tiny, sets):
     with pytest.raises(ig.InputError) as error:
         ig.transfer(tiny("gpt2"), **sets, **SMALL)
     return str(error.value)
+
+
+# --- target languages with a model of their own ----------------------------------------------------------------------
+
+OPTIONS = {**SMALL, "epochs": 3, "rate": "2e-2"}
+
+
+@pytest.fixture
+def source_dev(sets):
+    """The sets without an oracle."""
+    return {**sets, "dev": {"qaa": sets["dev"]["qaa"]}}
+
+
+def other_model(folder, into):
+    """A model of the same shape with other weights and another alphabet."""
+    path, _ = turned_model(folder, into)
+    model = AutoModel.from_pretrained(path)
+    with torch.no_grad():
+        for number, weight in enumerate(model.parameters()):
+            noise = torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
+            weight.add_(0.1 * noise)
+    model.save_pretrained(path)
+    return path
+
+
+def scored(table, target):
+    rows = table[table.step.isna() & (table.measure == "span_f1") & (table.target == target)]
+    return float(rows.value.iloc[0])
+
+
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, source_dev, tmp_path, frozen):
+    first = tiny("bert")
+    own = other_model(first, tmp_path / "own")
+    table = ig.transfer(
+        first,
+        **source_dev,
+        **OPTIONS,
+        target_models={"qab": own},
+        plans=f"freeze:{frozen}",
+        save_models=True,
+        out=tmp_path / "run",
+    )
+    (best,) = (tmp_path / "run" / "checkpoints").glob("*/best")
+    trained, mine = AutoModel.from_pretrained(best), AutoModel.from_pretrained(own)
+    trained.embeddings.load_state_dict(mine.embeddings.state_dict())
+    for block in range(frozen):
+        trained.encoder.layer[block].load_state_dict(mine.encoder.layer[block].state_dict())
+    trained.save_pretrained(tmp_path / "both")
+    load(own, device="cpu").tokenizer.save_pretrained(tmp_path / "both")
+    task = TASKS["ner"]
+    labels = task.labels(task.read(source_dev["train"]["qaa"], "qaa"))
+    examples = task.read(source_dev["test"]["qab"], "qab", labels=labels)
+    model = task_model(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
+    model.head.load_state_dict(load_file(best / "head.safetensors"))
+    items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
+    said = answers(task, examples, items, predict(model, items), labels)
+    assert scored(table, "qab") == pytest.approx(task.score(examples, said, "qab")["span_f1"].value)
+    alone = ig.transfer(first, **source_dev, **OPTIONS, plans=f"freeze:{frozen}")
+    assert scored(alone, "qaa") == scored(table, "qaa") > 0  # the source has nothing to do with it
+    assert scored(alone, "qab") != scored(table, "qab")
+
+
+@pytest.mark.parametrize("plan", ["freeze:-1", "freeze:2"])
+def test_a_model_of_its_own_that_is_the_same_changes_nothing(tiny, source_dev, plan):
+    first = tiny("bert")
+    one, other = (
+        ig.transfer(first, **source_dev, **OPTIONS, plans=plan, target_models=own) for own in (None, {"qab": first})
+    )
+    rows = [table[table.measure == "span_f1"].value.to_list() for table in (one, other)]
+    assert rows[0] == pytest.approx(rows[1]) and max(rows[0]) > 0
+
+
+def test_with_nothing_frozen_only_the_tokenizer_is_its_own(tiny, source_dev, tmp_path):
+    first = tiny("bert")
+    own, _ = turned_model(first, tmp_path / "own")
+    table = ig.transfer(first, **source_dev, **OPTIONS, target_models=[f"qab={own}"])
+    assert scored(table, "qaa") > 0 and set(table.target) >= {"qaa", "qab"}
+
+
+def test_target_models_that_cannot_be_used_are_one_sentence(tiny, source_dev, tmp_path):
+    first = tiny("bert")
+    wide = AutoModel.from_pretrained(first)
+    wide.resize_token_embeddings(wide.config.vocab_size + 8)
+    wide.save_pretrained(tmp_path / "larger")
+    load(first, device="cpu").tokenizer.save_pretrained(tmp_path / "larger")
+    text = ig.Bitext((ig.Corpus("qaa", ["a", "b"]), ig.Corpus("qab", ["c", "d"])))
+    for options, part in (
+        ({"target_models": {"qac": first}}, "--target-models qac: it is for a language of --test other than qaa"),
+        ({"target_models": {"qaa": first}}, "--target-models qaa: it is for a language of --test"),
+        ({"target_models": {"qab": tmp_path}}, "is no model"),
+        (
+            {"target_models": {"qab": tiny("distilbert")}, "plans": "reinit:1-1+freeze:1"},
+            "freeze:1 changes frozen layers",
+        ),
+        ({"target_models": {"qab": first}, "plans": "unfreeze:1/epoch"}, "changes frozen layers"),
+        ({"target_models": {"qab": tmp_path / "larger"}}, "with embeddings of its own they must be frozen"),
+    ):
+        with pytest.raises(ig.InputError, match=re.escape(part)):
+            ig.transfer(first, **{**source_dev, **OPTIONS, **options})
+    pairs = write_sets(tmp_path / "pairs", "nli")
+    with pytest.raises(ig.InputError, match="--target-models qab is only tested"):
+        ig.transfer(first, **pairs, **OPTIONS, target_models={"qab": first}, translated={"qab": pairs["train"]["qaa"]})
+    with pytest.raises(ig.InputError, match="--bitext compares languages in one model"):
+        ig.transfer(first, text, **source_dev, **OPTIONS, target_models={"qab": first})

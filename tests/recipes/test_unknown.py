@@ -42,7 +42,7 @@ def test_a_text_is_told_of_by_its_share_and_one_below_a_twentieth_is_not(model):
 def test_a_map_and_an_alignment_and_a_tuning_say_so(model, tmp_path):
     text = strange(60)
     ig.map(model, text, out=tmp_path / "map", device="cpu", points=0)
-    ig.align_model(model, train=text, out=tmp_path / "align", **SMALL | {"steps": 1})
+    ig.align(model, train_bitext=text, out=tmp_path / "align", **SMALL | {"steps": 1})
     (tmp_path / "qab.txt").write_text("\n".join(text["qab"].sentences), encoding="utf-8")
     tuned, _, files = write_tuning(tmp_path / "tuning")
     ig.drift(tuned, out=tmp_path / "drift", **given({**files, "qab": tmp_path / "qab.txt"}))

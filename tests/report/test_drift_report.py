@@ -9,7 +9,7 @@ import pytest
 from browsing import NEEDED, visit
 
 from isogloss.measures.statistics import band
-from isogloss.recipes.steps.effects import effect_rows
+from isogloss.recipes.legacy import effect_rows
 from isogloss.report import verdict, write_figures, write_report
 from isogloss.report.defectfigure import write_defect_figures
 from isogloss.report.folder import read_run

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -20,8 +21,8 @@ import pytest
 import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.runs import cluster as cluster_module
-from isogloss.runs import joining, nodes, read_facts
-from isogloss.runs.cluster import Share, on_cluster
+from isogloss.runs import read_facts
+from isogloss.runs.cluster import Share, find_ray, machine_fault, on_cluster, run_worker
 from tiny_tasks import SMALL, write_sets
 
 LEASE = 3.0
@@ -29,9 +30,9 @@ STORE = 100 * 2**20
 COUNTING = """
 import os, sys, time
 from pathlib import Path
-from isogloss.recipes import work
-from isogloss.recipes.steps import taskfitting
-real, count, folder = taskfitting.Training.update, [0], Path({folder!r})
+from isogloss.recipes import jobs
+from isogloss.training.loop import Training
+real, count, folder = Training.update, [0], Path({folder!r})
 
 def update(self):
     count[0] += 1
@@ -42,16 +43,15 @@ def update(self):
         time.sleep(60)
     real(self)
 
-taskfitting.Training.update = update
-work.main(watched=True)
+Training.update = update
+jobs.main(watched=True)
 """
 STUB = """
 import json, os, sys, time
 from pathlib import Path
-sys.path.insert(0, {lease!r})
-import lease
+from isogloss.runs.jobs import holding, job_lease
 job = json.loads(sys.stdin.readline())
-folder, what, given = Path(job["folder"]), job["first"], job["lease"]
+folder, what, seconds = Path(job["folder"]), job["first"], job["lease"]
 
 def tell(event):
     with folder.with_name("events").open("a") as file:
@@ -65,7 +65,7 @@ if what == "mistake":
     sys.exit("there is no such model")
 if what == "killed":
     os.kill(os.getpid(), 9)
-with lease.held(Path(given["path"]), given["owner"], seconds=given["seconds"]):
+with holding(job_lease(folder.with_name(folder.name + ".lease"), seconds=seconds)):
     if (folder / "run.json").exists():
         tell("found")
         sys.exit()
@@ -75,9 +75,9 @@ with lease.held(Path(given["path"]), given["owner"], seconds=given["seconds"]):
         os.kill(starter, 9)
     while what == "zombie" and folder.with_name("events").read_text().count("start") < 2:
         time.sleep(0.1)
-    time.sleep({{"long": 60, "zombie": 1.5 * given["seconds"]}}.get(what, 0.3))
+    time.sleep({"long": 60, "zombie": 1.5 * seconds}.get(what, 0.3))
     folder.mkdir()
-    (folder / "run.json").write_text(json.dumps({{"status": "finished", "gpus": os.environ["CUDA_VISIBLE_DEVICES"]}}))
+    (folder / "run.json").write_text(json.dumps({"status": "finished", "gpus": os.environ["CUDA_VISIBLE_DEVICES"]}))
     tell("end")
 """
 
@@ -87,7 +87,7 @@ with lease.held(Path(given["path"]), given["owner"], seconds=given["seconds"]):
 def test_a_cluster_of_two_machines(tiny, tmp_path, monkeypatch, capsys):
     """One test, since a cluster takes ten seconds to start."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    ray = joining.find_ray()
+    ray = find_ray()
     from ray.cluster_utils import Cluster
 
     before, cluster = signal.getsignal(signal.SIGTERM), Cluster()
@@ -96,7 +96,7 @@ def test_a_cluster_of_two_machines(tiny, tmp_path, monkeypatch, capsys):
         other = cluster.add_node(num_cpus=2, object_store_memory=STORE)
         a_machine_is_lost_in_a_sweep(cluster, other, tiny("bert"), tmp_path / "sweep", monkeypatch)
         assert not ray.is_initialized() and capsys.readouterr().out == ""  # Ray itself is silent
-        monkeypatch.setattr(cluster_module, "COMMAND", ("-c", STUB.format(lease=str(Path(nodes.__file__).parent))))
+        monkeypatch.setattr(cluster_module, "COMMAND", ("-c", STUB))
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         jobs_fail_and_are_tried_again(tmp_path / "failing", monkeypatch)
         an_interrupt_ends_remote_work(tmp_path / "interrupted")
@@ -116,9 +116,7 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
     given = {"model": model, "task": "pos", **plain, **SMALL, "epochs": 3}  # six updates, a checkpoint after three
     (folder / "victim").write_text(str(victim.all_processes["raylet"][0].process.pid))
     monkeypatch.setattr(cluster_module, "COMMAND", ("-c", COUNTING.format(folder=str(folder))))
-    monkeypatch.setattr(
-        sys.modules["isogloss.recipes.sweep"], "on_cluster", functools.partial(on_cluster, lease=2 * LEASE)
-    )
+    monkeypatch.setattr("isogloss.recipes.sweep.on_cluster", functools.partial(on_cluster, lease=2 * LEASE))
     told, grid = [], {"seed": [0, 1]}
 
     def kill():
@@ -127,10 +125,8 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    there = ig.sweep(
-        "transfer", grid=grid, out=folder / "there", cluster=cluster.address, cpus=2,
-        progress=lambda *news: told.append(news), **given,
-    )  # fmt: skip
+    remote = {"cluster": cluster.address, "cpus": 2, "progress": lambda *news: told.append(news)}
+    there = ig.sweep("transfer", grid=grid, out=folder / "there", **remote, **given)
     killer.join()
     here = ig.sweep("transfer", grid=grid, out=folder / "here", **given)
     pd.testing.assert_frame_equal(there, here)
@@ -184,7 +180,7 @@ def machines_are_refused(folder, monkeypatch):
     ):
         run_jobs(jobs, executor=on_cluster("auto", share=Share(gpus=1)))
     with monkeypatch.context() as change:
-        change.setattr(nodes, "look", lambda *_: "does not see /runs")
+        change.setattr(cluster_module, "machine_fault", lambda *_: "does not see /runs")
         with pytest.raises(ig.InputError, match=r"--cluster: [\d.]+ does not see /runs; no job was started"):
             run_jobs(jobs, executor=on_cluster("auto"))
     assert not list(folder.iterdir())
@@ -216,13 +212,13 @@ def a_worker_is_taken_for_dead_and_runs_on(folder):
 def test_a_machine_says_what_keeps_it_from_running_jobs(tmp_path, monkeypatch):
     mark, version = tmp_path / "mark", importlib.metadata.version("isogloss")
     said = f"does not see {tmp_path}; --out and files must be on storage that every machine has at the same path"
-    assert nodes.look(str(mark), str(tmp_path), version) == said
+    assert machine_fault(str(mark), str(tmp_path), version) == said
     mark.touch()
-    assert nodes.look(str(mark), str(tmp_path), version) == ""
-    assert nodes.look(str(mark), "/nowhere", version).startswith("does not see /nowhere; ")
-    assert nodes.look(str(mark), str(tmp_path), "9").startswith(f"has isogloss {version}, and this machine 9; ")
-    monkeypatch.setattr(nodes.os, "access", lambda *_: False)
-    assert nodes.look(str(mark), str(tmp_path), version) == f"may not write into {tmp_path}"
+    assert machine_fault(str(mark), str(tmp_path), version) == ""
+    assert machine_fault(str(mark), "/nowhere", version).startswith("does not see /nowhere; ")
+    assert machine_fault(str(mark), str(tmp_path), "9").startswith(f"has isogloss {version}, and this machine 9; ")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert machine_fault(str(mark), str(tmp_path), version) == f"may not write into {tmp_path}"
 
 
 def test_what_a_job_asks_for():
@@ -264,7 +260,7 @@ def test_a_mistake_is_one_sentence_and_leaves_nothing(given, sentence, tmp_path)
 
 def test_what_answers_but_is_no_cluster_is_told_within_a_bounded_time(monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(joining, "ANSWER", 1.0)
+    monkeypatch.setattr(cluster_module, "ANSWER", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         begun = time.monotonic()
@@ -309,7 +305,47 @@ def wait_for(what, seconds=180):
 def test_work_can_be_interrupted_where_a_shell_in_the_background_started_it(tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        nodes.work("", ("-c", "pass"), {}, str(tmp_path), str(tmp_path / "log"), str(tmp_path / "lease"), "me")
+        run_worker("", ("-c", "pass"), {}, str(tmp_path), str(tmp_path / "log"), str(tmp_path / "lease"))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from isogloss.runs.jobs import holding, job_lease
+with holding(job_lease(Path(sys.stdin.readline().strip()))):
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_lease_of_a_worker_that_was_killed_is_given_back_for_it_and_that_of_another_is_left(tmp_path):
+    lease, log = tmp_path / "job.lease", tmp_path / "log"
+    code, *_ = run_worker(str(lease), ("-c", KILLED), {}, str(tmp_path), str(log), str(lease))
+    assert code == -signal.SIGKILL and not lease.exists()
+    lease.write_text(
+        f"filelock/2\npid={os.getpid()}\nhost={socket.gethostname()}\nmode=lease\ntoken=a\nduration=60.0\n"
+    )
+    run_worker("", ("-c", "pass"), {}, str(tmp_path), str(log), str(lease))
+    assert lease.exists()
+
+
+ELSEWHERE = """
+import pickle, sys
+sys.modules["isogloss"] = None
+machine_fault, run_worker = pickle.load(open(sys.argv[1], "rb"))
+print(machine_fault("/nowhere/mark", "/", "1"), "torch" in sys.modules)
+"""
+
+
+def test_what_is_sent_to_a_machine_needs_no_isogloss_there(tmp_path):
+    cloudpickle = pytest.importorskip("ray").cloudpickle
+    cloudpickle.register_pickle_by_value(cluster_module)
+    try:
+        (tmp_path / "sent").write_bytes(cloudpickle.dumps((machine_fault, run_worker)))
+    finally:
+        cloudpickle.unregister_pickle_by_value(cluster_module)
+    words = [sys.executable, "-c", ELSEWHERE, tmp_path / "sent"]
+    shown = subprocess.run(words, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert shown.stdout.startswith("does not see /nowhere; ") and shown.stdout.endswith("False\n"), shown.stderr

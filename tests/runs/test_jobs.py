@@ -125,16 +125,14 @@ def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
 
 
 def test_a_job_reads_as_the_command_it_is(tmp_path):
-    options = {"test": {"en": "a", "nl": ["b", "c"]}, "keep": True, "cache": False, "seed": 1, "dtype": None}
+    options = {"test": {"en": "a", "nl": ["b", "c"]}, "save_models": True, "cache": False, "seed": 1, "dtype": None}
     job = Job("one", "transfer", "mini", options, tmp_path, {})
-    assert job.words == [
-        "isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--keep", "--no-cache", "--seed 1",
-        f"--out {tmp_path}",
-    ]  # fmt: skip
+    words = ["isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--save-models", "--no-cache", "--seed 1"]
+    assert job.words == [*words, f"--out {tmp_path}"]
 
 
 def test_a_worker_ends_when_the_process_that_started_it_dies():
-    code = "import time; from isogloss.recipes import work; work.end_with_starter(); print(flush=True); time.sleep(60)"
+    code = "import time; from isogloss.recipes import jobs; jobs.end_with_starter(); print(flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"\n" and process.poll() is None
     process.stdin.close()
@@ -150,24 +148,28 @@ def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "sentence"),
     [
-        ({"steps": 6, "plan": "all"}, r"--steps than is asked for \(3 then, 6 now\); remove it"),
-        ({"steps": 3}, None),  # a word that is not given any more may be a file's name: only numbers are missed
-        ({"steps": 3, "plan": "gradual"}, r"--plan than is asked for \(all then, gradual now\)"),
-        ({"plan": "all"}, r"--steps than is asked for \(3 then, without now\)"),
-        ({"steps": 3, "plan": "all", "share": 0.5}, r"--share than is asked for \(without then, 0.5 now\)"),
-        ({"steps": 3, "plan": "all", "languages": "en,nl"}, None),  # how text is read is told by its hashes
-        ({"steps": 3, "plan": "all", "text": "/moved/en.txt", "device": "cuda", "checkpoint": 9}, None),
+        ({"epochs": 6, "plans": "last:1"}, r"--epochs than is asked for \(4 then, 6 now\); remove it"),
+        ({"epochs": 4}, None),  # a word that is not given any more may be a file's name: only numbers are missed
+        ({"epochs": 4, "plans": "last:2"}, r"--plans than is asked for \(last:1 then, last:2 now\)"),
+        ({"plans": "last:1"}, r"--epochs than is asked for \(4 then, 3 now\)"),  # 3 is what transfer takes by itself
+        ({"epochs": 4, "plans": "last:1", "switch": 0.5}, r"--switch than is asked for \(without then, 0.5 now\)"),
+        ({"epochs": 4, "languages": "en,nl"}, None),  # how text is read is told by its hashes
+        ({"epochs": 4, "train": "/moved/en.tsv", "device": "cuda", "checkpoint": 9}, None),
+        ({"epochs": 4, "rate": "5e-5", "batch": 32, "frozen_cache": "states"}, None),  # as a run records them
     ],
 )
-def test_a_job_that_is_finished_with_other_options_is_refused_and_one_whose_files_moved_is_not(tmp_path, asked, told):
-    made = {"model": "mini", "steps": 3, "plan": "all", "text": "here/en.txt", "device": "cpu", "checkpoint": 5}
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "run.json").write_text(json.dumps({"status": "finished", "arguments": made}))
-    job = Job("one", "drift", "mini", asked, tmp_path / "one", {})
-    if told is None:
+def test_a_job_that_is_finished_with_other_options_is_refused_and_one_whose_files_moved_is_not(
+    tmp_path, asked, sentence
+):
+    made = {"model": "bert", "epochs": 4, "plans": "last:1", "train": "here/en.tsv", "device": "cpu", "checkpoint": 5}
+    made |= {"rate": 5e-05, "batch": 32, "cache": True, "seed": 0}
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "run.json").write_text(json.dumps({"status": "finished", "arguments": made}))
+    job = Job("job", "transfer", "bert", asked, tmp_path / "job", {})
+    if sentence is None:
         run_jobs([job])
     else:
-        with pytest.raises(ig.InputError, match=told):
+        with pytest.raises(ig.InputError, match=sentence):
             run_jobs([job])

@@ -1,25 +1,24 @@
-"""Leases: one holder at a time, also when one is taken for dead that still runs."""
+"""Leases of jobs: one holder at a time, also when one is taken for dead that still runs."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs.lease import LOST, held, holder_of, release, still_held
+from isogloss.runs import jobs as jobs_module
+from isogloss.runs.jobs import LOST, holding, job_lease, still_held
 
 SECONDS = 2.0
 HOLDER = """
-import sys, time
+import os, sys, time
 from pathlib import Path
-sys.path.insert(0, sys.argv[4])
-import lease
-with lease.held(Path(sys.argv[1]), sys.argv[2], seconds=float(sys.argv[3]), told=print):
+from isogloss.runs.jobs import holding, job_lease
+with holding(job_lease(Path(sys.argv[1]), seconds=float(sys.argv[3])), tell=lambda text: print(text, flush=True)):
     with open(sys.argv[1] + ".work", "a") as work:
         while True:
             print(sys.argv[2], time.monotonic(), file=work, flush=True)
@@ -30,11 +29,11 @@ with lease.held(Path(sys.argv[1]), sys.argv[2], seconds=float(sys.argv[3]), told
 @pytest.fixture
 def holder(tmp_path):
     """`holder("a")` is a process that holds the lease, or waits for it, and works all the while."""
-    begun, folder = [], str(Path(sys.modules[held.__module__].__file__).parent)  # without torch it starts at once
+    begun = []
 
-    def start(owner):
-        words = [sys.executable, "-c", HOLDER, tmp_path / "job.lease", owner, str(SECONDS), folder]
-        begun.append(subprocess.Popen(words, stdout=subprocess.PIPE))
+    def start(name):
+        words = [sys.executable, "-c", HOLDER, tmp_path / "job.lease", name, str(SECONDS)]
+        begun.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
         return begun[-1]
 
     yield start
@@ -47,39 +46,45 @@ def works(folder):
     """Who worked when."""
     path = folder / "job.lease.work"
     lines = path.read_text().splitlines() if path.exists() else []
-    return [(owner, float(when)) for owner, when in (line.split() for line in lines)]
+    return [(name, float(when)) for name, when in (line.split() for line in lines)]
 
 
-def until(what, seconds=20):
+def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.02)
 
 
-def test_a_second_worker_waits_for_the_first_and_comes_after_it(holder, tmp_path):
+def owner(folder):
+    return job_lease(folder / "job.lease").owner
+
+
+def test_a_second_worker_waits_while_the_first_lives_and_takes_the_place_of_a_dead_one_of_its_machine(holder, tmp_path):
     first = holder("a")
     until(lambda: works(tmp_path))
     second = holder("b")
-    assert b"waiting for process " in second.stdout.readline()
+    assert second.stdout.readline().decode().startswith(f"waiting for process {first.pid} on ")
     time.sleep(1.5 * SECONDS)
-    assert {owner for owner, _ in works(tmp_path)} == {"a"}  # it lives, so nobody takes its place
+    assert {name for name, _ in works(tmp_path)} == {"a"}  # it lives, so nobody takes its place
     first.kill()
+    first.wait()
     until(lambda: works(tmp_path)[-1][0] == "b")
-    last = max(when for owner, when in works(tmp_path) if owner == "a")
-    assert min(when for owner, when in works(tmp_path) if owner == "b") > last + SECONDS * 0.8
-    assert holder_of(tmp_path / "job.lease") == "b"
+    assert owner(tmp_path).pid == second.pid
 
 
 def test_a_worker_that_stood_still_ends_when_it_wakes_and_leaves_the_lease_of_its_successor(holder, tmp_path):
     first = holder("a")
     until(lambda: works(tmp_path))
     os.kill(first.pid, signal.SIGSTOP)
-    holder("b")
+    second = holder("b")
     until(lambda: works(tmp_path)[-1][0] == "b")
+    last = max(when for name, when in works(tmp_path) if name == "a")
+    assert min(when for name, when in works(tmp_path) if name == "b") > last + SECONDS * 0.8
     os.kill(first.pid, signal.SIGCONT)
-    assert first.wait(timeout=SECONDS) == LOST
-    assert holder_of(tmp_path / "job.lease") == "b"
+    assert first.wait(timeout=10) == LOST
+    assert b"could not be renewed for 1 seconds" in first.stderr.read()
+    assert owner(tmp_path).pid == second.pid
     count = len(works(tmp_path))
     until(lambda: len(works(tmp_path)) > count)  # and the other goes on
 
@@ -88,22 +93,43 @@ def test_a_worker_whose_lease_is_gone_ends(holder, tmp_path):
     first = holder("a")
     until(lambda: works(tmp_path))
     (tmp_path / "job.lease").unlink()
-    assert first.wait(timeout=SECONDS) == LOST
+    assert first.wait(timeout=10) == LOST
 
 
-def test_a_lease_is_given_back_and_only_by_its_owner(tmp_path):
-    path = tmp_path / "job.lease"
-    with held(path, "a"):
-        release(path, "b")
-        assert holder_of(path) == "a"
-    assert holder_of(path) is None
-    release(path, "a")
+def test_a_worker_whose_storage_hangs_ends_before_another_may_take_its_place(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(jobs_module, "_end", lambda why: ended.append((time.monotonic(), why)))
+    lease = job_lease(tmp_path / "job.lease", seconds=1.5)
+    monkeypatch.setattr("filelock._lease.touch", lambda *_, **__: time.sleep(10))
+    begun = time.monotonic()
+    with holding(lease):
+        until(lambda: ended)
+    assert 0.9 < ended[0][0] - begun < 1.5 and "could not be renewed" in ended[0][1]
 
 
-def test_jobs_that_still_run_elsewhere_are_not_run_here_and_leases_of_the_dead_are_forgotten(
+def test_a_lease_is_given_back(tmp_path):
+    lease = job_lease(tmp_path / "job.lease")
+    with holding(lease):
+        assert owner(tmp_path).pid == os.getpid() and owner(tmp_path).lease_duration == jobs_module.LEASE
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lease_nobody_renews_is_taken_where_names_cannot_be_exchanged_as_on_network_storage(
     holder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("isogloss.runs.jobs.still_held", lambda paths: still_held(paths, seconds=SECONDS))
+    monkeypatch.setattr("filelock._soft.exchange_names", lambda *_: False, raising=False)
+    first = holder("a")
+    until(lambda: works(tmp_path))
+    os.kill(first.pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    with holding(job_lease(tmp_path / "job.lease", seconds=SECONDS)):
+        assert time.monotonic() - begun > SECONDS and owner(tmp_path).pid == os.getpid()
+        os.kill(first.pid, signal.SIGCONT)
+        assert first.wait(timeout=10) == LOST
+        assert owner(tmp_path).pid == os.getpid()
+
+
+def test_jobs_that_still_run_elsewhere_are_not_run_here_and_leases_of_the_dead_are_forgotten(holder, tmp_path):
     job = Job("job", "map", "m", {}, tmp_path / "job", {})
     assert still_held([job.lease]) == {}
     first = holder("a")
@@ -111,6 +137,20 @@ def test_jobs_that_still_run_elsewhere_are_not_run_here_and_leases_of_the_dead_a
     with pytest.raises(ig.InputError, match=r"1 of these jobs still run elsewhere, job as process \d+ on "):
         run_jobs([job], executor=lambda *_: pytest.fail("it runs elsewhere"))
     first.kill()
+    first.wait()
     assert job.lease.exists()
+    begun = time.monotonic()
     run_jobs([job], executor=lambda *_: [])
-    assert not job.lease.exists()
+    assert not job.lease.exists() and time.monotonic() - begun < SECONDS  # its process was of this machine
+
+
+RECORD = "filelock/2\npid=1\nhost=far-away\nmode=lease\ntoken=a\nduration=0.5\n"
+
+
+@pytest.mark.parametrize("text", [RECORD, ""], ids=["whole", "its machine was lost before it was written"])
+def test_a_lease_of_another_machine_is_forgotten_when_nobody_renews_it(text, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs_module, "LEASE", 0.5)
+    path, begun = tmp_path / "job.lease", time.monotonic()
+    path.write_text(text)
+    assert still_held([path, tmp_path / "other.lease"]) == {}
+    assert not path.exists() and 0.4 < time.monotonic() - begun < 5

@@ -1,5 +1,9 @@
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pandas as pd
 import pytest
@@ -8,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.runs import COLUMNS, check_folder, frame, read_facts, read_rows, row, start
 
-FACTS = {"command": "map", "arguments": {"pool": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
+FACTS = {"command": "map", "arguments": {"sample": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
 ROWS = [
     row("cka", 1 / 3, low=0.1, high=0.7, floor=-0.0, n=9, layer=0, source="en", target="nan", model="mini", seed=0),
     row("cka", 1e-17, layer=1, source="en", target="nl", model='a "quoted", name', seed=0),
@@ -53,8 +57,10 @@ def test_a_row_is_kept_once(tmp_path):
 def test_resume_drops_half_a_line_and_goes_on(tmp_path):
     run = start(tmp_path / "run", FACTS)
     run.append(ROWS[:2])
+    run.close()
     file = tmp_path / "run" / "rows.csv"
     file.write_bytes(file.read_bytes()[:-9])
+    assert len(read_rows(tmp_path / "run")) == 1  # half a row is not read
     again = start(tmp_path / "run", FACTS, resume=True)
     assert [again.has(one) for one in ROWS] == [True, False, False]
     again.append(ROWS)
@@ -64,7 +70,7 @@ def test_resume_drops_half_a_line_and_goes_on(tmp_path):
 def test_a_run_killed_while_it_was_being_made_can_be_resumed(tmp_path):
     for files in ([], [".run.json.77.part"], ["run.json"], ["run.json", ".rows.csv.77.part"]):
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
-        start(folder, FACTS)
+        start(folder, FACTS).close()
         kept = {name: (folder / name).read_bytes() if (folder / name).exists() else b"half" for name in files}
         for path in folder.iterdir():
             path.unlink()
@@ -76,7 +82,7 @@ def test_a_run_killed_while_it_was_being_made_can_be_resumed(tmp_path):
 
 
 def test_a_folder_is_never_overwritten(tmp_path):
-    start(tmp_path / "run", FACTS)
+    start(tmp_path / "run", FACTS).close()
     with pytest.raises(InputError, match="already holds a run; add --resume"):
         start(tmp_path / "run", FACTS)
     (tmp_path / "notes").mkdir()
@@ -99,13 +105,13 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(tmp_
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"arguments": {"pool": 5}}, "arguments pool: 4 then, 5 now"),
+        ({"arguments": {"sample": 5}}, "arguments sample: 4 then, 5 now"),
         ({"seed": 1}, "seed: 0 then, 1 now"),
         ({"hashes": {"model": "b"}}, "hashes model: 'a' then, 'b' now"),
     ],
 )
 def test_resume_with_something_else_is_refused(tmp_path, change, sentence):
-    start(tmp_path / "run", FACTS)
+    start(tmp_path / "run", FACTS).close()
     with pytest.raises(InputError, match=sentence):
         start(tmp_path / "run", {**FACTS, **change}, resume=True)
 
@@ -115,7 +121,7 @@ def test_a_damaged_table_is_named_by_line(tmp_path):
     run.append(ROWS)
     file = tmp_path / "run" / "rows.csv"
     file.write_text(file.read_text().replace("\ncka,1e-17", "\nx"))
-    with pytest.raises(InputError, match=r"rows\.csv:3: 18 cells instead of 19"):
+    with pytest.raises(InputError, match=r"rows\.csv:3: 24 cells instead of 25"):
         read_rows(tmp_path / "run")
     with pytest.raises(InputError, match="is no run folder"):
         read_rows(tmp_path)
@@ -146,3 +152,123 @@ def test_facts_say_versions_and_notes_once(tmp_path):
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
     assert facts["notes"] == ["one"]
     assert {"python", "torch", "isogloss"} <= set(facts["versions"])
+
+
+HOLDER = """
+import sys, time
+from isogloss.runs import row, start
+with start(sys.argv[1], {facts!r}) as run:
+    run.append([row("cka", 0.5, layer=1)])
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A process that is in the middle of a run in the folder `run`."""
+    words = [sys.executable, "-c", HOLDER.format(facts=FACTS), tmp_path / "run"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout.readline() == b"ready\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_two_processes_on_one_folder_the_second_is_told_at_once_and_changes_nothing(other, tmp_path):
+    before, begun = contents(tmp_path / "run"), time.monotonic()
+    with pytest.raises(InputError, match=r"run is in use: another process is writing to it; wait for it, or choose"):
+        start(tmp_path / "run", FACTS, resume=True)
+    assert time.monotonic() - begun < 5 and contents(tmp_path / "run") == before and other.poll() is None
+
+
+def test_a_killed_process_leaves_no_lock_behind(other, tmp_path):
+    other.kill()
+    other.wait()
+    with start(tmp_path / "run", FACTS, resume=True) as run:
+        assert run.rows == [row("cka", 0.5, layer=1)]
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+COMMAND = """
+import sys, time, typer
+from isogloss import cli
+from isogloss.runs import row, start
+
+def work():
+    with start(sys.argv[1], {facts!r}) as run:
+        run.append([row("cka", 0.5, layer=1)])
+        print("ready", flush=True)
+        time.sleep(60)
+
+cli.app = lambda **_: work()
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_was_stopped_says_so_and_goes_on_when_it_is_resumed(tmp_path, number, code):
+    words = [sys.executable, "-c", COMMAND.format(facts=FACTS), tmp_path / "run"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
+    assert read_facts(tmp_path / "run")["status"] == "interrupted"
+    with start(tmp_path / "run", FACTS, resume=True) as run:
+        assert read_facts(tmp_path / "run")["status"] == "running" and len(run.rows) == 1
+        run.finish()
+    assert read_facts(tmp_path / "run")["status"] == "finished"
+
+
+def test_a_finished_run_stays_finished_when_the_process_is_stopped_afterwards(tmp_path):
+    with pytest.raises(KeyboardInterrupt), start(tmp_path / "run", FACTS) as run:
+        run.finish()
+        raise KeyboardInterrupt
+    assert read_facts(tmp_path / "run")["status"] == "finished"
+
+
+def test_a_mistake_leaves_no_folder_unless_there_is_work_in_it(tmp_path):
+    for name, file in (("none", "jobs/job.log"), ("trained", "checkpoints/step-1"), ("swept", "jobs/job/run.json")):
+        with pytest.raises(InputError, match="a mistake"), start(tmp_path / name, FACTS) as run:
+            (run.folder / file).parent.mkdir(parents=True)
+            (run.folder / file).touch()
+            raise InputError("a mistake")
+        assert (tmp_path / name).exists() == (name != "none")
+
+
+def test_a_finished_folder_with_parquet_alone_keeps_its_table_when_it_is_resumed(tmp_path):
+    with start(tmp_path / "run", FACTS) as run:
+        run.append(ROWS)
+        table = run.finish()
+    (tmp_path / "run" / "rows.csv").unlink()
+    with start(tmp_path / "run", FACTS, resume=True) as run:
+        assert run.finished
+        pd.testing.assert_frame_equal(frame(run.rows), table)
+    pd.testing.assert_frame_equal(read_rows(tmp_path / "run"), table)
+
+
+def test_a_table_that_is_collected_anew_forgets_the_rows_before(tmp_path):
+    with start(tmp_path / "run", FACTS) as run:
+        run.append(ROWS)
+        run.note("before")
+        run.finish()
+        run.begin_anew()
+        assert not (tmp_path / "run" / "rows.parquet").exists() and not len(read_rows(tmp_path / "run"))
+        facts = read_facts(tmp_path / "run")
+        assert (facts["status"], facts["finished"], facts["notes"]) == ("running", None, [])
+        run.append(ROWS[:1])
+        pd.testing.assert_frame_equal(run.finish(), frame(ROWS[:1]))
+
+
+def test_a_disk_without_locks_is_used_without(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    with start(tmp_path / "run", FACTS) as run:
+        run.append(ROWS)
+        assert len(run.finish()) == 3

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import isogloss
+from isogloss.cli import RECIPES
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "docs_pages.py"
 
@@ -38,3 +39,10 @@ def test_a_link_that_leads_nowhere_is_told(docs_pages, tmp_path, monkeypatch):
     broken = []
     docs_pages.site_text(page, {page: "page.md"}, tmp_path / "site", broken)
     assert broken == ["docs/page.md links to nowhere.md, which is no file of the repository"]
+
+
+@pytest.mark.parametrize("name", [*RECIPES, "sweep", "reproduce", "export"])
+def test_the_tables_of_options_are_those_of_the_commands(docs_pages, name):
+    text = (SCRIPT.parents[1] / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    assert "\n## Options\n" in text
+    assert docs_pages.with_options(text, name) == text, "python scripts/docs_pages.py --options writes them anew"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isogloss.tasks.parsing import PARSING, Biaffine, Parse, decode, encode, gold, guess, loss, relation_scores
-from isogloss.tasks.task import IGNORE, Found
+from isogloss.tasks.task import IGNORE, Prediction
 from isogloss.text import read_parses
 from tiny_models import tiny_tokenizer
 
@@ -113,9 +113,9 @@ def test_a_tree_is_decoded_and_lost_words_hang_on_its_root():
     example = tree(tuple("abcd"), (2, 0, 2, 2), ("nsubj",) * 4)
     arcs = np.array([[0.0, 0, 0, 9], [0, 0, 5, 0], [6, 1, 0, 0], [0, 0, 0, 0]])  # the last column is another row's
     relations = np.array([[0, 0, 0, 0], [0, 1, 2, 0], [0, 1, 1, 0], [0, 0, 0, 0]])[:3]
-    found = Found(np.array([[0], [1], [3]]), (arcs[:3], relations))
+    found = Prediction(np.array([[0], [1], [3]]), (arcs[:3], relations))
     assert decode(example, [found], LABELS) == Parse((3, 3, 0, 3), ("nsubj", "dep", "root", "dep"))
-    nothing = Found(np.array([[0]]), (np.zeros((1, 4)), np.zeros((1, 4), dtype=int)))
+    nothing = Prediction(np.array([[0]]), (np.zeros((1, 4)), np.zeros((1, 4), dtype=int)))
     assert decode(example, [nothing], LABELS) == Parse((0, 1, 1, 1), ("root", "dep", "dep", "dep"))
 
 

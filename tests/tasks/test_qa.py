@@ -8,7 +8,7 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.tasks.qa import QA, best_span, decode, encode, guess, loss
-from isogloss.tasks.task import IGNORE, Found
+from isogloss.tasks.task import IGNORE, Prediction
 from isogloss.text.readers.questions import Question
 from tiny_models import tiny_tokenizer
 
@@ -61,7 +61,7 @@ def starts():
 def test_decoding_gold_places_gives_the_answer_wherever_it_stands(first):
     example = asked(first, first + 3)
     items = encode([example], (), tokenizer=tiny_tokenizer(), length=40)
-    found = [Found(one.units, (np.log(one.gold + 1e-6),)) for one in items]
+    found = [Prediction(one.units, (np.log(one.gold + 1e-6),)) for one in items]
     assert decode(example, found, ()) == example.answers[0]
     scores = QA.score([example], [decode(example, found, ())], "en")
     assert (scores["exact_match"].value, scores["answer_f1"].value) == (1.0, 1.0)
@@ -93,7 +93,7 @@ def test_many_questions_keep_their_numbers(monkeypatch):
     items = encode(examples, (), tokenizer=tiny_tokenizer(), length=40)
     assert sorted({one.owner for one in items}) == [0, 1, 2, 3, 4]
     for number, example in enumerate(examples):
-        found = [Found(one.units, (np.log(one.gold + 1e-6),)) for one in items if one.owner == number]
+        found = [Prediction(one.units, (np.log(one.gold + 1e-6),)) for one in items if one.owner == number]
         assert decode(example, found, ()) == example.answers[0]
 
 
@@ -111,10 +111,10 @@ def test_no_span_is_better(longest):
 
 def test_the_window_that_is_surest_answers():
     example = Question("q", "?", "ab cd ef", ("cd",), (3,))
-    here = Found(np.array([[0, 0], [0, 2], [3, 5]]), (np.log([[0.1, 0.1], [0.1, 0.1], [0.8, 0.8]]),))
-    away = Found(np.array([[0, 0], [6, 8]]), (np.log([[0.7, 0.7], [0.3, 0.3]]),))
+    here = Prediction(np.array([[0, 0], [0, 2], [3, 5]]), (np.log([[0.1, 0.1], [0.1, 0.1], [0.8, 0.8]]),))
+    away = Prediction(np.array([[0, 0], [6, 8]]), (np.log([[0.7, 0.7], [0.3, 0.3]]),))
     assert decode(example, [away, here], ()) == "cd"
-    assert decode(example, [Found(np.array([[0, 0]]), (np.zeros((1, 2)),))], ()) == ""
+    assert decode(example, [Prediction(np.array([[0, 0]]), (np.zeros((1, 2)),))], ()) == ""
 
 
 def test_loss_and_guess_are_of_the_places_that_are_there():

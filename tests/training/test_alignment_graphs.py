@@ -8,12 +8,12 @@ from torch.utils._triton import has_triton
 
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.streams import borders_of
-from isogloss.training import captured
+from isogloss.training import cuda_graphs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, graphs_of
 from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masking_of
 from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
-from isogloss.training.sentences import masking_of
 from tiny_alignment import LONGEST, pack_invented, write_models
 from tiny_drift import write_model
 
@@ -138,7 +138,7 @@ def nothing(aligner):
     ("family", "case"), [("modernbert", one) for one in CASES] + [("bert", one) for one in CASES if one != "pull"]
 )
 def test_graphs_that_overwrite_what_they_left_change_nothing(models, pairs, family, case, monkeypatch):
-    monkeypatch.setattr(captured, "SIZE", 32)  # so that steps have sizes of their own
+    monkeypatch.setattr(cuda_graphs, "SIZE", 32)  # so that steps have sizes of their own
     expected, gradients = followed(made(models[family], pairs, CASES[case], nothing))
     training = made(models[family], pairs, CASES[case], stand_in)
     found, same = followed(training)
@@ -152,7 +152,7 @@ def test_graphs_that_overwrite_what_they_left_change_nothing(models, pairs, fami
 @pytest.mark.parametrize("how", [QUEUE, IN_BATCH], ids=["queue", "in-batch"])
 def test_every_pass_runs_through_graphs_of_its_own(models, pairs, how, monkeypatch):
     """All sizes are rounded up to one here, so passes that shared a `Captured` would share a graph."""
-    monkeypatch.setattr(captured, "SIZE", 512)
+    monkeypatch.setattr(cuda_graphs, "SIZE", 512)
     made_for = {}
 
     def counted(aligner):
@@ -163,7 +163,7 @@ def test_every_pass_runs_through_graphs_of_its_own(models, pairs, how, monkeypat
     followed(made(models["modernbert"], pairs, how, counted))
     graphs = [graph for one in made_for.values() for graph in one._graphs.values()]
     assert made_for.keys() == {"tlm", "query", "key"} and len(graphs) == 3 == len(set(map(id, graphs)))
-    assert {len(graph.held) for graph in graphs} == {captured.SIZE}
+    assert {len(graph.held) for graph in graphs} == {cuda_graphs.SIZE}
     assert [graph.back for graph in graphs] == [True, True, how.negatives == "batch"]
     assert all(graph.gradients is not None for graph in graphs if graph.back)
 
@@ -171,7 +171,7 @@ def test_every_pass_runs_through_graphs_of_its_own(models, pairs, how, monkeypat
 @pytest.mark.parametrize("shared", [("query", "key"), ("tlm", "query")])
 def test_passes_that_share_a_graph_have_wrong_gradients(models, pairs, shared, monkeypatch):
     """What the tests above would miss if the stand-in were kinder than a graph is."""
-    monkeypatch.setattr(captured, "SIZE", 512)
+    monkeypatch.setattr(cuda_graphs, "SIZE", 512)
 
     def sharing(aligner):
         found = stand_in(aligner)
@@ -229,8 +229,8 @@ def compiling(sizes):
 
 
 def test_compiled_blocks_change_nothing_and_are_compiled_once_for_all_sizes(models, pairs, monkeypatch):
-    monkeypatch.setattr(captured, "SIZE", 32)
-    monkeypatch.setattr(captured, "COMPILER", "aot_eager")  # traces as the default does, and needs no C++
+    monkeypatch.setattr(cuda_graphs, "SIZE", 32)
+    monkeypatch.setattr(cuda_graphs, "COMPILER", "aot_eager")  # traces as the default does, and needs no C++
     expected, gradients = followed(made(models["modernbert"], pairs, QUEUE, nothing))
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -246,7 +246,7 @@ def test_compiled_blocks_change_nothing_and_are_compiled_once_for_all_sizes(mode
 
 
 def test_what_cannot_be_compiled_is_captured_all_the_same(models, pairs, monkeypatch):
-    monkeypatch.setattr(captured, "COMPILER", "no such compiler")
+    monkeypatch.setattr(cuda_graphs, "COMPILER", "no such compiler")
     expected, _ = followed(made(models["bert"], pairs, QUEUE, nothing))
     with pytest.warns(UserWarning, match="not compiled.*no such compiler"):
         found, _ = followed(made(models["bert"], pairs, QUEUE, compiling([])))

@@ -11,7 +11,14 @@ import torch
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers
 from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints, copy_weights, export_best, latest, restore, save
+from isogloss.training.checkpoints import (
+    Checkpoints,
+    copy_weights,
+    export_best,
+    latest,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from isogloss.training.loop import Objective, Part
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
@@ -42,12 +49,12 @@ def state_of(optimiser):
 
 def test_weights_moments_and_state_come_back_to_the_bit(tmp_path):
     one = begun()
-    path = save(place(tmp_path), one.model, one.optimiser, state=STATE)
+    path = save_checkpoint(place(tmp_path), one.model, one.optimiser, state=STATE)
     other = training(Tower())
     with torch.no_grad():
         for weight in other.model.parameters():
             weight.add_(1)
-    assert restore(path, other.model, other.optimiser) == STATE
+    assert restore_checkpoint(path, other.model, other.optimiser) == STATE
     assert same(weights(one.model), weights(other.model))
     found, expected = state_of(other.optimiser), state_of(one.optimiser)
     assert len(found) == len(expected) == 4, "the parts no row reached have none"
@@ -72,7 +79,7 @@ def test_models_of_every_family_come_back_with_what_they_share(tmp_path, family,
 
     one, other = fresh(0), fresh(1)
     one.update()
-    other.restore(save(place(tmp_path), one.model, one.optimiser, state={**STATE, "step": 1}))
+    other.restore(save_checkpoint(place(tmp_path), one.model, one.optimiser, state={**STATE, "step": 1}))
     one.update()
     other.update()
     assert same(weights(one.model), weights(other.model))
@@ -82,7 +89,7 @@ def test_models_of_every_family_come_back_with_what_they_share(tmp_path, family,
 def test_the_last_ones_are_kept(tmp_path):
     one = begun()
     for step in (1, 2, 3, 10_000_000):
-        save(place(tmp_path, keep=2), one.model, one.optimiser, state={**STATE, "step": step})
+        save_checkpoint(place(tmp_path, keep=2), one.model, one.optimiser, state={**STATE, "step": step})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000003", "step-10000000"]
     assert latest(tmp_path).name == "step-10000000"
     assert (latest(tmp_path) / "config.json").is_file()
@@ -92,7 +99,7 @@ def test_the_latest_is_by_number_and_whole(tmp_path):
     assert latest(tmp_path / "nothing") is None
     one = begun()
     for step in (9_999_999, 10_000_000):
-        save(place(tmp_path, keep=5), one.model, one.optimiser, state={**STATE, "step": step})
+        save_checkpoint(place(tmp_path, keep=5), one.model, one.optimiser, state={**STATE, "step": step})
     assert latest(tmp_path).name == "step-10000000"
     (tmp_path / "step-10000000" / "training.json").unlink()
     assert latest(tmp_path).name == "step-9999999"
@@ -100,7 +107,7 @@ def test_the_latest_is_by_number_and_whole(tmp_path):
 
 def test_what_a_kill_left_half_written_is_passed_by_and_cleared(tmp_path):
     one = begun()
-    save(place(tmp_path), one.model, one.optimiser, state=STATE)
+    save_checkpoint(place(tmp_path), one.model, one.optimiser, state=STATE)
     half = tmp_path / ".step-0000009.77.part"
     half.mkdir()
     (half / "training.json").write_text(json.dumps({**STATE, "step": 9}))
@@ -142,23 +149,23 @@ def test_the_best_so_far_is_in_a_checkpoint_once(tmp_path):
 
 def test_another_model_is_refused(tmp_path):
     one = begun()
-    path = save(place(tmp_path), one.model, one.optimiser, state=STATE)
+    path = save_checkpoint(place(tmp_path), one.model, one.optimiser, state=STATE)
     other = torch.nn.Linear(2, 2)
     with pytest.raises(InputError, match="holds another model than the one to be trained"):
-        restore(path, other, torch.optim.AdamW(other.parameters()))
+        restore_checkpoint(path, other, torch.optim.AdamW(other.parameters()))
 
 
 @pytest.mark.parametrize("file", ["training.safetensors", "training.json"])
 @pytest.mark.parametrize("damage", ["gone", "cut short"])
 def test_a_damaged_checkpoint_is_named(tmp_path, file, damage):
     one = begun()
-    path = save(place(tmp_path), one.model, one.optimiser, state=STATE)
+    path = save_checkpoint(place(tmp_path), one.model, one.optimiser, state=STATE)
     if damage == "gone":
         (path / file).unlink()
     else:
         (path / file).write_bytes((path / file).read_bytes()[:-20])
     with pytest.raises(InputError, match="step-0000004 is no checkpoint to go on from"):
-        restore(path, one.model, one.optimiser)
+        restore_checkpoint(path, one.model, one.optimiser)
 
 
 def test_a_damaged_best_model_in_a_checkpoint_is_named(tmp_path):
@@ -187,7 +194,7 @@ def small_disk(limit):
 @pytest.mark.parametrize("where", ["the weights", "the model's own files"])
 def test_a_disk_that_is_really_too_small_is_an_os_error_and_the_last_checkpoint_stays(tmp_path, where):
     one = begun()
-    save(place(tmp_path), one.model, one.optimiser, state=STATE)
+    save_checkpoint(place(tmp_path), one.model, one.optimiser, state=STATE)
     before = {path.name: path.read_bytes() for path in latest(tmp_path).iterdir()}
 
     def export(beside):
@@ -196,7 +203,7 @@ def test_a_disk_that_is_really_too_small_is_an_os_error_and_the_last_checkpoint_
 
     full = Checkpoints(tmp_path, export, every=1)
     with small_disk(1_000), pytest.raises(OSError, match="File too large") as caught:
-        save(full, one.model, one.optimiser, state={**STATE, "step": 5})
+        save_checkpoint(full, one.model, one.optimiser, state={**STATE, "step": 5})
     assert caught.value.errno == errno.EFBIG
     assert [path.name for path in tmp_path.iterdir()] == ["step-0000004"]
     assert {path.name: path.read_bytes() for path in latest(tmp_path).iterdir()} == before

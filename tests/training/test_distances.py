@@ -310,7 +310,7 @@ def test_attention_is_that_of_a_hook_by_hand(bert):
     here, there = hooked(bert), hooked(other)
     readings = take(bert, other, part="attention", measures=["l2"])
     assert [one["layer"] for one in readings] == [1, 2, 3]
-    assert {one["variant"] for one in readings} == {"attention"}
+    assert {one["method"] for one in readings} == {"attention"}
     for one in readings:
         x, y = here[one["layer"] - 1], there[one["layer"] - 1]
         assert one["value"] == pytest.approx(np.mean([float((x[key] - y[key]).norm()) for key in x]), rel=1e-5)

@@ -10,7 +10,8 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load_masked_lm
-from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, output, part, scores
+from isogloss.stack.stack import module_at
+from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, output, scores
 from tiny_drift import write_model
 from tiny_models import ENCODERS, tiny_config
 
@@ -80,7 +81,7 @@ def test_the_rows_point_at_the_right_modules(family):
     assert output(model) is model.get_output_embeddings()
     assert output(model).weight is model.get_input_embeddings().weight
     if row.bias is not None:
-        assert part(model, row.bias) is output(model).bias
+        assert module_at(model, row.bias) is output(model).bias
     outside = [name for name, _ in model.named_parameters() if not name.startswith(f"{row.base}.")]
     named = (*(f"{path}." for path in row.transform), f"{row.output}.", row.bias or "\0")
     assert all(name.startswith(named) for name in outside), outside

@@ -358,3 +358,9 @@ def test_after_is_called_once_a_step_when_the_weights_have_moved():
     one = training(model, objective=replace(plain, after=after), piece=3)
     one.update(), one.update()
     assert seen == [(True, None)] * 2
+
+
+def test_a_probe_without_a_rhythm_is_taken_before_the_first_and_after_the_last_update():
+    one = training()
+    readings = run(one, probes=[Probe(None, lambda: [{"measure": "cka", "value": one.step}])])
+    assert [reading["step"] for reading in readings if reading["measure"] == "cka"] == [0, 9]

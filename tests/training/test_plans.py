@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.errors import InputError
-from isogloss.stack.change import reinitialise
+from isogloss.stack.edit import reinitialise
 from isogloss.stack.families import FAMILIES
 from isogloss.training import plans
 from isogloss.training.checkpoints import Checkpoints, latest
 from isogloss.training.heads import output
 from isogloss.training.loop import Settings, Training
-from isogloss.training.objectives import masked_lm
+from isogloss.training.masked_lm import masked_lm
 from isogloss.training.optimisation import Optimisation, rate_at
 from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
 from isogloss.training.sharing import build, parse, stack_of

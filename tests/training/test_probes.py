@@ -12,7 +12,15 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.measures import perplexity_interval
 from isogloss.text.masking import IGNORE
-from isogloss.training.probes import MASKED_AT_ONCE, HeldOut, Probe, held_out_masks, perplexity_probe, retrieval_probe
+from isogloss.training.probes import (
+    MASKED_AT_ONCE,
+    HeldOut,
+    Probe,
+    TextSize,
+    held_out_masks,
+    perplexity_probe,
+    retrieval_probe,
+)
 from tiny_models import TEXT, tiny_config
 
 VOCABULARY, LENGTH, MASK, MARKS = 60, 16, 4, [0, 2, 3]
@@ -54,7 +62,7 @@ def probe(model, streams=STREAMS, **changes):
 
 def masks(language, seed=0, limit=None, ids=None):
     ids = STREAMS[language] if ids is None else ids
-    held = HeldOut(language, ids, LENGTH, POOL, 0, 0, 0)
+    held = HeldOut(language, ids, LENGTH, POOL, TextSize(0, 0, 0))
     return list(held_out_masks(held, mask_id=MASK, marks=MARKS, seed=seed, limit=limit))
 
 
@@ -273,7 +281,7 @@ def test_retrieval_at_every_layer_by_hand(tiny):
         assert mean["n"] == 24
     pairs = {(one["source"], one["target"]) for one in readings if one["measure"] == "p@1"}
     assert pairs == {("en", "nl"), ("nl", "en"), ("en", "de"), ("de", "en")}
-    assert {(one["variant"], one["unit"], one["data"]) for one in readings} == {("centred", "sentence", "three")}
+    assert {(one["method"], one["unit"], one["data"]) for one in readings} == {("centred", "sentence", "three")}
     assert all(one["low"] <= one["value"] <= one["high"] for one in readings)
     chance = (22 * 1 + 2 * 2) / 24 / 24  # the two sentences that are alike have two right answers
     assert [one["floor"] for one in readings] == pytest.approx([chance] * len(readings))
@@ -283,7 +291,7 @@ def test_readings_are_named_as_the_map_names_its_rows(tiny):
     parallel = bitext()
     stack = ig.load(tiny("bert"))
     table = ig.map(stack, parallel, pool="all", pairs="all")
-    rows = table[(table.variant == "centred") & (table.unit == "sentence")]
+    rows = table[(table.method == "centred") & (table.unit == "sentence")]
     for one in retrieval_probe(lambda _: stack, [parallel], every=1).take():
         if one["measure"] == "p@1":
             same = rows[(rows.measure == "p@1") & (rows.layer == one["layer"]) & (rows.source == one["source"])]
@@ -293,7 +301,7 @@ def test_readings_are_named_as_the_map_names_its_rows(tiny):
                 assert same[column].tolist() == [pytest.approx(one[column]) if column != "data" else one[column]]
     pair = ig.Bitext((parallel["en"], parallel["nl"]), name="pair")
     table = ig.map(stack, pair, pool="all")
-    rows = table[(table.variant == "centred") & (table.measure == "p@1_mean")].set_index("layer")
+    rows = table[(table.method == "centred") & (table.measure == "p@1_mean")].set_index("layer")
     for one in retrieval_probe(lambda _: stack, [pair], every=1).take():
         if one["measure"] == "p@1_mean":
             for column in ("value", "low", "high", "floor", "n"):

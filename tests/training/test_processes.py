@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from isogloss.errors import InputError
-from isogloss.recipes import pretrain
+from isogloss.recipes.pretrain import pretrain
 from isogloss.runs import read_facts, read_rows
 from isogloss.training import checkpoints as kept
 from isogloss.training import processes as processes_of

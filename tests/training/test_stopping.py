@@ -13,7 +13,7 @@ from isogloss.training import checkpoints as kept
 from isogloss.training import stopping
 from isogloss.training.loop import train
 from isogloss.training.probes import Probe
-from isogloss.training.stopping import Balance, Selection, at_balance, early_stopping
+from isogloss.training.stopping import Balance, Selection, Stopping, at_balance
 from tiny_processes import together
 from tiny_training import Tower, exported, numbers, run, same, training, weights
 
@@ -58,7 +58,7 @@ def test_docstring_examples():
     ],
 )
 def test_early_stopping_by_hand(values, patience, least, stops):
-    rule = early_stopping(Selection("perplexity", {"target": "nl"}), patience=patience, least=least)
+    rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=patience, least=least)
     found = judged(rule, values)
     assert (found and found[0]) == stops
 
@@ -67,7 +67,7 @@ def test_early_stopping_goes_in_the_measures_own_direction():
     def rising(values):
         return [[{"measure": "p@1_mean", "value": value}] for value in values]
 
-    rule = early_stopping(Selection("p@1_mean"), patience=2, least=0.05)
+    rule = Stopping(Selection("p@1_mean"), patience=2, least=0.05)
     assert judged(rule, rising([0.1, 0.2, 0.3, 0.4])) is None
     assert judged(rule, rising([0.4, 0.3, 0.2]))[0] == 2
     assert judged(rule, rising([0.4, 0.44, 0.44, 0.9]))[0] == 2
@@ -128,7 +128,7 @@ def test_a_stopped_training_ends_as_if_this_were_its_last_step():
     values = [9, 5, 6, 7, 1, 1]
     one = training(steps=10, report=4)
     rare = Probe(100, lambda: [{"measure": "rare", "value": 0.0}])
-    rule = early_stopping(Selection("perplexity", {"target": "nl"}), patience=2)
+    rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=2)
     readings = run(one, probes=[curve(one, target=values), rare], stop=rule)
     found = {}
     for reading in readings:
@@ -178,7 +178,7 @@ def test_a_probe_taken_only_for_the_stop_can_still_be_the_best():
     run(
         one,
         probes=[often, rarely],
-        stop=early_stopping(Selection("cka"), patience=3),
+        stop=Stopping(Selection("cka"), patience=3),
         selection=Selection("perplexity"),
     )
     assert (one.step, one.best, one.best_step) == (3, 6.0, 3)
@@ -239,7 +239,7 @@ def test_several_processes_stop_together_when_the_first_does():
     def work(processes):
         one = training(processes=processes, steps=12, report=4)
         values = {0: [9, 5, 6, 7, 1, 1, 1], 1: [9, 9, 9, 8, 7, 6, 5], 2: [9, 8, 7, 6, 5, 4, 3]}[processes.rank]
-        rule = early_stopping(Selection("perplexity", {"target": "nl"}), patience=2)
+        rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=2)
         readings = run(one, probes=[curve(one, target=values)], stop=rule)
         return one.step, one.stopped, [reading["step"] for reading in readings if reading["measure"] == "loss"]
 
@@ -251,7 +251,7 @@ def test_several_processes_stop_together_when_the_first_does():
 
 def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
     one = training(steps=4)
-    rule = early_stopping(Selection("perplexity", {"target": "xx"}), patience=2)
+    rule = Stopping(Selection("perplexity", {"target": "xx"}), patience=2)
     message = r"cannot stop by perplexity \(target xx\): no probe reads it \(they read perplexity\); mend"
     with pytest.raises(InputError, match=message):
         run(one, probes=[curve(one, target=[1, 1, 1])], stop=rule)
@@ -261,9 +261,9 @@ def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: early_stopping(Selection("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
-        (lambda: early_stopping(Selection("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
-        (lambda: early_stopping(Selection("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
+        (lambda: Stopping(Selection("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
+        (lambda: Stopping(Selection("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
+        (lambda: Stopping(Selection("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
         (lambda: at_balance({}, {}, patience=1, measure="loss"), "'loss' has no declared direction"),
     ],
 )

@@ -9,22 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isogloss.integrations.callbacks import BalanceStopCallback, PerplexityCallback
-    from isogloss.integrations.layers import DriftCallback
-    from isogloss.integrations.unfreezing import UnfreezeCallback
+    from isogloss.integrations.callbacks import BalanceStopCallback, DriftCallback, PerplexityCallback, UnfreezeCallback
 
 __all__ = ["BalanceStopCallback", "DriftCallback", "PerplexityCallback", "UnfreezeCallback"]
 
-_HOMES = {
-    "BalanceStopCallback": "callbacks",
-    "DriftCallback": "layers",
-    "PerplexityCallback": "callbacks",
-    "UnfreezeCallback": "unfreezing",
-}
-
 
 def __getattr__(name: str) -> Any:
-    """Import a callback when it is asked for."""
-    if name not in _HOMES:
+    """Import the callbacks when one of them is asked for."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.callbacks"), name)

@@ -6,33 +6,175 @@ Each is a plain `TrainerCallback`, usable alone:
     stop = BalanceStopCallback(perplexity, patience=5)
     Trainer(model, arguments, ..., callbacks=[perplexity, stop]).train()
 
-Readings set evaluation mode and restore it, leave no gradient, and draw nothing from the global random state: the
-trained weights are those of a training without them, bit for bit.
+`DriftCallback` reads how each layer moves, `UnfreezeCallback` trains by a plan. Readings set evaluation mode and
+restore it, leave no gradient, and draw nothing from the global random state: the trained weights are those of a
+training without them, bit for bit.
 """
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from transformers import TrainerCallback
+from accelerate.utils import broadcast_object_list
+from torch import nn
+from transformers import Trainer, TrainerCallback
+from transformers.trainer_utils import has_length
 
 from isogloss.errors import InputError
-from isogloss.integrations.curve import Curve, Log
-from isogloss.integrations.trainer import refuse_sharded, stack_of, steps_in_epoch
 from isogloss.measures.perplexity import UNITS
 from isogloss.seeds import seed_of
-from isogloss.text.corpora import Corpus
+from isogloss.stack.edit import freeze, redraw
+from isogloss.stack.families import family_of
+from isogloss.stack.load import whole_stack
+from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Corpus, check_corpus
+from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
+from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.sentences import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.stopping import Memory, Stopping, at_balance
 
+ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
 OTHERS = "others"
 SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
 FEWEST = 16  # sentences of a corpus that are worth reading
+SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}
+PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a schedule with an entry for each group
 
 
-class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
+def stack_of(model: Any, tokenizer: Any = None) -> Stack:
+    """The stack inside a model with any head; the weights are the model's own, so it reads what training leaves."""
+    family = family_of(model.config, type(model).__name__)
+    if family.kind == "encoder-decoder":
+        raise InputError(f"{type(model).__name__} is an encoder-decoder; the callbacks are for encoders and decoders")
+    return whole_stack(model.base_model, family, tokenizer, type(model).__name__)
+
+
+def updates_in_epoch(loader: Any, arguments: Any) -> int | None:
+    """Updates of an epoch, as Trainer counts them: the last may have fewer batches. None for data without a length."""
+    if not has_length(loader):
+        return None
+    return max(1, -(-len(loader) // int(arguments.gradient_accumulation_steps)))
+
+
+def refuse_sharded(arguments: Any, name: str) -> None:
+    """A callback reads and changes whole weights, which processes that share them out do not have."""
+    if arguments.fsdp or arguments.deepspeed:
+        raise InputError(
+            f"{name} needs the whole model in every process, and FSDP and DeepSpeed split it; train with plain "
+            "data parallelism (torchrun) or leave the callback out"
+        )
+
+
+Log = Callable[[dict[str, float]], None]
+
+
+class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
+    """Takes the readings of a probe while a Trainer trains: each step once, as rows and in Trainer's own log.
+
+    A subclass says what is read (`_make`), what a reading is called in the log after `eval_` (`_name`), and may make
+    more numbers for the log of a step's readings (`_further`).
+
+    every: updates between readings, None for Trainer's own evaluations. log: `trainer.log`; without it numbers go to
+    `state.log_history`, which is all that a callback can reach by itself.
+
+    rows: every reading so far with its `step`, for `isogloss.runs.table.frame`. Trainer's log is kept in its
+    checkpoints, and rows from before a resumed one are read there: values without their intervals.
+    """
+
+    def __init__(self, *, every: int | None, log: Log | None) -> None:
+        if every is not None and every < 1:
+            raise InputError(f"readings are taken every 1 update or more rarely, not every {every}")
+        self.rows: list[dict[str, Any]] = []
+        self._every, self._log = every, log
+        self._probe: Probe | None = None
+        self._training = self._resumed = False
+        self._step, self._values = -1, dict[str, float]()
+
+    def on_train_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **rest: Any
+    ) -> None:
+        """Read the model before its first update, unless the training is resumed."""
+        refuse_sharded(args, type(self).__name__)
+        self._probe = self._make(model, args, state, train_dataloader)
+        if self._every is None and args.eval_strategy == "no":
+            raise InputError(
+                "Trainer makes no evaluations (eval_strategy='no'), at which readings would be taken; say how often "
+                "with every=500, or set eval_strategy"
+            )
+        self.rows.clear()
+        self._training, self._resumed, self._step = True, state.global_step > 0, -1
+        if not self._resumed:
+            self._read(self._probe, state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Read the model if it is time, and after the last update in any case."""
+        if self._every and (state.global_step % self._every == 0 or state.global_step >= state.max_steps):
+            assert self._probe is not None
+            self._read(self._probe, state)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
+    ) -> None:
+        """Read the model if evaluations are when that is done; what is known of this step joins Trainer's metrics.
+
+        So `metric_for_best_model` can name a reading. Trainer evaluates each of several sets apart; one reading does.
+        """
+        self._probe = self._probe or self._make(model, args, None, None)
+        if self._every is None or not self._training:
+            self._read(self._probe, state)
+        if metrics is not None and (self._step == state.global_step or not self._training):
+            metrics.update(self._values)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        """Evaluations after the training are of whatever model Trainer then holds, and make no rows."""
+        self._training = False
+
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        """The probe of this model; state and loader are those of a training, None at an evaluation without one."""
+        raise NotImplementedError
+
+    def _name(self, reading: Reading) -> str:
+        raise NotImplementedError
+
+    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
+        return {}
+
+    def _read(self, probe: Probe, state: Any) -> None:
+        if self._training and self._step == state.global_step:
+            return
+        # Every process reads, and all go by the first one's numbers: were one to stop alone, the others would hang.
+        readings: list[Reading] = broadcast_object_list([list(probe.take())])[0]
+        values = {f"eval_{self._name(reading)}": float(reading["value"]) for reading in readings}
+        values |= self._further(readings)
+        if self._training:
+            if self._resumed:
+                self.rows[:] = self._logged(readings, state)
+                self._resumed = False
+            self.rows += [{**reading, "step": state.global_step} for reading in readings]
+        self._step, self._values = state.global_step, values
+        if self._log is not None:
+            self._log(dict(values))
+        else:
+            state.log_history.append({**values, "epoch": state.epoch or 0, "step": state.global_step})
+
+    def _logged(self, readings: Sequence[Reading], state: Any) -> list[dict[str, Any]]:
+        """Rows of the steps that the log of a resumed training knows."""
+        coordinates_of = {
+            f"eval_{self._name(reading)}": {name: value for name, value in reading.items() if name not in ANSWER}
+            for reading in readings
+        }
+        return [
+            {**coordinates, "value": entry[name], "step": entry["step"]}
+            for entry in state.log_history
+            for name, coordinates in coordinates_of.items()
+            if name in entry and entry["step"] < state.global_step
+        ]
+
+
+class PerplexityCallback(ReadingsCallback):
     """Perplexity of a masked LM in training, on the language it is trained on and on any others.
 
     tokenizer: the model's. corpora: held-out sentences by language. target: the language trained on; the others are
@@ -62,6 +204,7 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
         limit: int | Literal["auto"] | None = "auto",
         log: Log | None = None,
     ) -> None:
+        super().__init__(every=every, log=log)
         self.corpora = [_corpus(language, given) for language, given in corpora.items()]
         if target not in corpora:
             raise InputError(f"the target {target} is not among the corpora ({', '.join(corpora)}); add its sentences")
@@ -69,41 +212,12 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
             raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
         self.target, self.others = target, len(corpora) > 1
         self._rule = at_balance({"target": target, "unit": "token"}, {"target": OTHERS, "unit": "token"}, patience=1)
-        self._tokenizer, self._every, self._seed, self._limit = tokenizer, every, seed, limit
-        self._curve = Curve(_perplexity_name, every=every, log=log, further=self._balance)
-        self._probe: Probe | None = None
+        self._tokenizer, self._seed, self._limit = tokenizer, seed, limit
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Every reading so far, with its `step`."""
-        return self._curve.rows
-
-    def on_train_begin(
-        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **rest: Any
-    ) -> None:
-        """Tokenise, mask, and read the model before its first update."""
-        refuse_sharded(args, "PerplexityCallback")
-        self._refuse_worst(args)
-        self._probe = self._make(model, args, self._sample(args, state, train_dataloader))
-        self._curve.begin(self._probe, args, state)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Read the model every so many updates."""
-        assert self._probe is not None
-        self._curve.after_update(self._probe, state)
-
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
-    ) -> None:
-        """Read the model with Trainer's own evaluation."""
-        self._probe = self._probe or self._make(model, args, None if self._limit == "auto" else self._limit)
-        self._curve.at_evaluation(self._probe, state, metrics)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """No more rows."""
-        self._curve.end()
-
-    def _make(self, model: Any, args: Any, limit: int | None) -> Probe:
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        if state is not None:
+            self._refuse_worst(args)
+        limit = self._sample(args, state, loader)
         if not type(model).__name__.endswith("ForMaskedLM"):
             raise InputError(f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
         stack = stack_of(model, self._tokenizer)
@@ -121,15 +235,18 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
 
     def _sample(self, args: Any, state: Any, loader: Any) -> int | None:
         """Sentences of each corpus to read, None for all."""
-        if self._limit != "auto":
-            return self._limit
-        between = self._every or (state.eval_steps if args.eval_strategy == "steps" else steps_in_epoch(loader, args))
+        if self._limit != "auto" or state is None:
+            return None if self._limit == "auto" else self._limit
+        between = self._every or (state.eval_steps if args.eval_strategy == "steps" else updates_in_epoch(loader, args))
         updates = state.max_steps
         readings = 1 + -(-updates // min(between or updates, updates))  # the first before any update
         trained = updates * args.train_batch_size * args.gradient_accumulation_steps
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
-    def _balance(self, readings: Sequence[Reading]) -> dict[str, float]:
+    def _name(self, reading: Reading) -> str:
+        return _perplexity_name(reading)
+
+    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
         value = self._rule.selection.value(readings)
         return {} if value is None else {"eval_balance": value}
 
@@ -142,7 +259,7 @@ class PerplexityCallback(TrainerCallback):  # type: ignore[misc]
         )
         if args.greater_is_better and chosen in {
             "eval_balance",
-            *(f"eval_{_perplexity_name(one)}" for one in readings),
+            *(f"eval_{_perplexity_name(reading)}" for reading in readings),
         }:
             raise InputError(
                 f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
@@ -227,3 +344,212 @@ def _drawn(corpus: Corpus, limit: int | None, seed: int) -> Corpus:
         return corpus
     generator = np.random.default_rng(seed_of(seed, "sentences to read", corpus.language))
     return corpus.take(sorted(generator.permutation(len(corpus))[:limit].tolist()))
+
+
+class DriftCallback(ReadingsCallback):
+    """How far each layer of the model in training is from another model, or from its own start, on the same words.
+
+    tokenizer: the model's. corpus: sentences, of which so many are drawn, once, that they hold `words` words.
+    reference: a model of the same depth, with any tokenizer, as `isogloss.load` gives it; None for the model's own
+    start. every: updates between readings, None for Trainer's own evaluations. measures: of "l2", "cosine", "cka" and
+    "procrustes". layers: default all; 0 is the embeddings. log: as for `PerplexityCallback`.
+
+    In the log: `eval_layer8_l2` of each layer and measure. `rows` holds every reading with its interval. Put it into
+    `Trainer(callbacks=...)`: added later to a training that is resumed, it could not know the start.
+
+    >>> Trainer(model, arguments, callbacks=[DriftCallback(tokenizer, Corpus("nl", dutch))]).train()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        corpus: Corpus,
+        *,
+        reference: Stack | None = None,
+        every: int | None = 500,
+        words: int | None = 1000,
+        measures: Sequence[Distance] = ("l2", "cosine"),
+        layers: Sequence[int] | None = None,
+        seed: int = 0,
+        log: Log | None = None,
+    ) -> None:
+        super().__init__(every=every, log=log)
+        check_corpus(corpus)
+        self._tokenizer, self._corpus, self._reference, self._measures = tokenizer, corpus, reference, tuple(measures)
+        self._sampling: dict[str, Any] = {"words": words, "layers": layers, "seed": seed}
+        self._start: Sampled | None = None
+
+    def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
+        """Keep the start, before Trainer may load a checkpoint into the model."""
+        self._keep(model)
+
+    def _keep(self, model: Any) -> None:
+        """What the model is now is the start."""
+        if self._reference is None:
+            self._start = own_start(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
+
+    def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
+        if state is not None and state.global_step == 0:
+            self._keep(model)
+        reference = self._reference or self._start
+        if reference is None:
+            raise InputError(
+                "the model this training began with is no longer there; give DriftCallback to Trainer(callbacks=...), "
+                "or that model as reference=isogloss.load(...)"
+            )
+        return distance_probe(
+            stack_of(model, self._tokenizer),
+            reference,
+            self._corpus,
+            every=1,
+            other=reference.name if isinstance(reference, Stack) else "start",
+            measures=self._measures,
+            **self._sampling,
+        )
+
+    def _name(self, reading: Reading) -> str:
+        return f"layer{reading['layer']}_{SHORT[reading['measure']]}"
+
+
+class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
+    """Train by a plan: which layers are frozen, re-initialised, and unfrozen when.
+
+    The trap: Trainer makes its optimiser of the weights that require gradients at that moment. A callback that sets
+    `requires_grad` later changes what has a gradient, and nothing else: the optimiser does not hold the weight, so it
+    never moves. Trainer makes the optimiser after `on_init_end` and before `on_train_begin`. So in
+    `Trainer(callbacks=...)` this callback freezes nothing at `on_init_end`, and the optimiser takes every weight; from
+    `on_train_begin` the plan holds. A weight without a gradient is left alone: no update, no decay, no moments in
+    memory. The groups never change, so checkpoints can be resumed, and several processes know from the start which
+    gradients they share.
+
+    Any other way (`trainer.add_callback`, an optimiser of one's own, a model frozen before), a weight that is unfrozen
+    and that the optimiser does not hold is added to it then: in parameter groups of their own, with decay and without,
+    at the schedule's current rate, and the schedule goes on with them.
+
+    plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`. It
+    alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised blocks. Put it
+    into `Trainer(callbacks=...)`, before callbacks that read the start.
+
+    >>> Trainer(model, arguments, callbacks=[UnfreezeCallback("unfreeze:4/epoch")]).train()  # doctest: +SKIP
+    """
+
+    def __init__(self, plan: str | Plan = "unfreeze:4/epoch", *, seed: int = 0) -> None:
+        self.plan = parse_plan(plan) if isinstance(plan, str) else plan
+        self._seed = seed
+        self._stack: Stack | None = None
+        self._epoch = 1
+        self._frozen: int | None = None
+
+    def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
+        """Re-initialise, and have the optimiser take every weight."""
+        refuse_sharded(args, "UnfreezeCallback")
+        freeze(self._begin(model), -1)
+
+    def on_train_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        model: Any = None,
+        optimizer: Any = None,
+        lr_scheduler: Any = None,
+        train_dataloader: Any = None,
+        **rest: Any,
+    ) -> None:
+        """Freeze what the plan freezes at the step that training begins with."""
+        refuse_sharded(args, "UnfreezeCallback")
+        _refuse_waiting(args)
+        if self._stack is None or self._stack.model is not model.base_model:
+            self._begin(model, fresh=state.global_step == 0)
+        epoch = updates_in_epoch(train_dataloader, args)
+        if epoch is None and self.plan.unfreeze is not None and self.plan.every is None:
+            raise InputError(
+                f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead"
+            )
+        self._epoch, self._frozen = epoch or 1, None
+        self._change(args, state, model, optimizer, lr_scheduler)
+
+    def on_step_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        model: Any = None,
+        optimizer: Any = None,
+        lr_scheduler: Any = None,
+        **rest: Any,
+    ) -> None:
+        """Unfreeze what the plan trains from this update on."""
+        self._change(args, state, model, optimizer, lr_scheduler)
+
+    def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
+        self._stack = stack_of(model)
+        frozen_at(self.plan, 0, depth=self._stack.last, epoch=1)  # refuses a plan for layers that are not there
+        if self.plan.reinit and fresh:
+            redraw(self._stack, self.plan.reinit, seed=self._seed, initialiser=self.plan.initialiser)
+        return self._stack
+
+    def _change(self, args: Any, state: Any, model: nn.Module, optimizer: Any, schedule: Any) -> None:
+        assert self._stack is not None
+        now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
+        if now == self._frozen:
+            return
+        freeze(self._stack, now, until=self.plan.until)
+        self._frozen = now
+        late = _not_held(model, optimizer)
+        if late and args.world_size > 1:
+            raise InputError(
+                "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
+                "Trainer(callbacks=...) and let Trainer make the optimiser"
+            )
+        add_weights(model, late, optimizer=optimizer, schedule=schedule)
+
+
+def add_weights(model: nn.Module, weights: Mapping[str, nn.Parameter], *, optimizer: Any, schedule: Any) -> None:
+    """Add weights of a model, by name, to an optimiser that runs under a schedule.
+
+    Those that decay and those that do not, by Trainer's own rule, are a group each. A group has the options of the
+    first group with its weight decay (the largest there is, the smallest there is), its current rate among them, and
+    the schedule treats it as that one.
+    """
+    inner = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
+    groups = inner.param_groups
+    rates = [group.get("weight_decay", 0.0) for group in groups]
+    decaying = set(Trainer.get_decay_parameter_names(None, model))
+    for decays, rate in ((True, max(rates)), (False, min(rates))):
+        chosen = [(name, weight) for name, weight in weights.items() if (name in decaying) is decays]
+        if not chosen:
+            continue
+        like = rates.index(rate)
+        options = {name: value for name, value in groups[like].items() if name not in ("params", "param_names")}
+        named = "param_names" in groups[like]
+        inner.add_param_group({"params": chosen if named else [one for _, one in chosen], **copy.deepcopy(options)})
+        _extend(schedule, like)
+
+
+def _extend(schedule: Any, like: int) -> None:
+    """One more group for a schedule, treated as group `like`; a schedule of schedules passes it on."""
+    for inner in getattr(schedule, "_schedulers", ()):
+        _extend(inner, like)
+    for name in PER_GROUP:
+        values = getattr(schedule, name, None)
+        if isinstance(values, list):
+            setattr(schedule, name, [*values, values[like]])  # a new list: schedules of schedules share theirs
+
+
+def _not_held(model: nn.Module, optimizer: Any) -> dict[str, nn.Parameter]:
+    """Weights that require gradients and are in no group of the optimiser."""
+    held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    return {
+        name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
+    }
+
+
+def _refuse_waiting(args: Any) -> None:
+    """Several processes wait for a gradient of each weight, unless they look which have none."""
+    looks = args.ddp_find_unused_parameters
+    if args.world_size > 1 and not (not args.gradient_checkpointing if looks is None else looks):
+        raise InputError(
+            "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
+            "without gradient checkpointing"
+        )

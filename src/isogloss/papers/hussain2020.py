@@ -60,12 +60,11 @@ from isogloss.papers.results import (
     published,
     seeds_note,
 )
+from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
-from isogloss.recipes.steps.drifting import START, curve_rows
-from isogloss.recipes.steps.tunedtext import Corpora, split
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, records
+from isogloss.runs.table import START, Row, records
 from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
@@ -339,8 +338,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         if _is_curve(entry):
             last[entry["plan"]] = max(last.get(entry["plan"], 0), int(entry["step"]))
     run.append(PUBLISHED.beside(entry, **_respelt(entry, language, native, last)) for entry in rows)
-    text = Corpus(language, [])
-    for more in curve_rows(run, Corpora(text, text, text), model=rows[0]["model"]):
+    for more in curve_rows(run, language, model=rows[0]["model"]):
         run.append(more)
 
 

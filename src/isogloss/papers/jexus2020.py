@@ -68,9 +68,8 @@ from isogloss.papers.results import (
     within,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, records, row
+from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus

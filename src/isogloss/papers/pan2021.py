@@ -83,9 +83,8 @@ from isogloss.papers.results import (
 )
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import at_least
-from isogloss.recipes.steps.seedmeans import mean_rows
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import key, records, row
+from isogloss.runs.table import key, mean_rows, records, row
 from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir
 from isogloss.text.invented import invented

@@ -25,9 +25,8 @@ from isogloss.files import write_text
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
-from isogloss.recipes.jobs import Job, run_job, run_jobs
+from isogloss.recipes.jobs import Job, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import at_least
-from isogloss.runs.jobs import refuse_others
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 

@@ -4,20 +4,32 @@ Pan et al. (2021) train a multilingual model further on pairs of translations, w
 predicts masked words from both languages, and a contrastive one, which brings a sentence nearer to its translation than
 to others (momentum contrast). Pairs are packed into token ids on disk, so that memory does not grow with the text.
 Retrieval at every layer and perplexity of every language are read on the way: what was gained, and what it cost.
+
+Pairs are set aside to measure on by the hash of their first sentence (`isogloss.text.sampling.hash_fraction`), so that
+neither a seed nor the order of a file decides. A pair that has any sentence of those is not trained on, whatever
+languages it is of: English that is measured with Dutch is not learned with German. Nor is a pair that has a sentence of
+the text given to measure on.
 """
 
+import hashlib
+import heapq
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import torch
 
 from isogloss.errors import InputError
-from isogloss.files import clear_leftovers, whole_folder, write_text
+from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import Progress, silent
+from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import (
     OPTIMISER,
+    PRETRAINING_ADAM,
     RARE,
     CheckpointEvery,
     Compiled,
@@ -33,46 +45,50 @@ from isogloss.recipes.recipe import (
     Work,
     at_least,
     compiles,
+    describe_files,
     half_precision,
+    interval_of,
     joined_corpus,
     language_files,
     model_name,
     one_of,
     one_process,
     optimisation,
+    parallel_texts,
     recipe,
     share_of,
 )
-from isogloss.recipes.steps.aligning import (
-    BestRetrieval,
-    align_card,
-    align_row,
-    best_note,
-    make_probes,
-    objective_name,
-)
-from isogloss.recipes.steps.aligntext import first_sentences, languages_of, pack_aligned, pack_shared, pair_facts
-from isogloss.recipes.steps.legacy import without_dropout
-from isogloss.recipes.steps.probing import parallel_texts
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row
-from isogloss.stack.load import choose_device, load_masked_lm, quietly
+from isogloss.runs.table import Row, row
+from isogloss.stack.edit import without_dropout
+from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.readers.parallel import find_pairs
-from isogloss.text.streams import borders_of
+from isogloss.text.languages import name as language_name
+from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
+from isogloss.text.sampling import hash_fraction
+from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
-from isogloss.training import checkpoints as kept
-from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs
-from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.alignment import (
+    NEGATIVES,
+    POOLS,
+    PROJECTIONS,
+    Aligner,
+    Alignment,
+    align_pairs,
+    loss_probe,
+)
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
-from isogloss.training.loop import train as train_loop
+from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.processes import join
-from isogloss.training.sentences import masking_of
-from isogloss.training.stopping import Choice
+from isogloss.training.resumable import Resumable
+from isogloss.training.stopping import Choice, Selection
 
 SHORTEST = 8  # tokens of a pair that are worth reading
+MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
+LEAST_HELD_OUT = 8  # pairs that retrieval is worth measuring on
 
 
 @recipe
@@ -122,7 +138,7 @@ def align(
     micro_batch: MicroBatch = None,
     compiled: Compiled = "no",
     report: Annotated[int, "updates between readings of the losses"] = 50,
-    probe: Annotated[int, "updates between readings of retrieval and perplexity"] = 500,
+    probe: Annotated[int | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
     packed: Annotated[
         str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
@@ -141,114 +157,106 @@ def align(
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
     one_process("align")
-    place = choose_device(device)
-    sources = find_pairs(cast(Any, train_bitext))
-    texts = [joined_corpus(one, files) for one, files in language_files(evaluate or [], option="evaluate").items()]
-    source, stack = load_masked_lm(model, revision, device=place)
+    hardware = choose_device(device)
+    sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
+    texts = [joined_corpus(code, files) for code, files in language_files(evaluate or [], option="evaluate").items()]
+    source, stack = load_masked_lm(model, revision, device=hardware)
     head_of(source.config)
     how = Alignment(
-        _layer(layer, stack),
-        at_least("tlm", tlm, 0),
-        at_least("contrastive", contrastive, 0),
-        at_least("pull", pull, 0),
-        cast(Any, one_of("negatives", negatives, NEGATIVES)),
-        at_least("queue", queue, 1),
-        share_of("momentum", momentum),
-        at_least("temperature", temperature, 1e-4),
-        cast(Any, one_of("projection", projection, PROJECTIONS)),
-        at_least("projection_width", projection_width, 1),
-        cast(Any, one_of("pooling", pooling, POOLS)),
-        shuffle,
-        reset_positions,
-        share_of("mask_share", mask_share, zero=False),
+        layer=_layer(layer, stack),
+        tlm=at_least("tlm", tlm, 0),
+        contrastive=at_least("contrastive", contrastive, 0),
+        pull=at_least("pull", pull, 0),
+        negatives=cast(Any, one_of("negatives", negatives, NEGATIVES)),
+        size=at_least("queue", queue, 1),
+        momentum=share_of("momentum", momentum),
+        temperature=at_least("temperature", temperature, 1e-4),
+        projection=cast(Any, one_of("projection", projection, PROJECTIONS)),
+        width=at_least("projection_width", projection_width, 1),
+        pool=cast(Any, one_of("pooling", pooling, POOLS)),
+        shuffle=shuffle,
+        reset=reset_positions,
+        share=share_of("mask_share", mask_share, zero=False),
     )
     _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch)
     longest = _longest(length, stack)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
+    schedule = optimisation(
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
+    )
     settings = Settings(
-        at_least("steps", steps, 0),
-        at_least("seed", seed, 0),
-        optimisation(
-            steps=steps,
-            rate=rate,
-            warm_up=warm_up,
-            decay=decay,
-            weight_decay=weight_decay,
-            clip=clip,
-            betas=(0.9, 0.98),
-            epsilon=1e-6,
-        ),
+        steps,
+        seed,
+        schedule,
         report=at_least("report", report, 1),
         piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
-        half=half_precision(dtype, place),
+        half=half_precision(dtype, hardware),
     )
     if packed is not None and Path(packed).is_file():
         raise InputError(f"--packed {packed} is a file; give a folder")
-    share, every = share_of("held_out", held_out), at_least("probe", probe, 1)
+    share, every = share_of("held_out", held_out), interval_of("probe", probe, steps)
     at_least("checkpoint", checkpoint, 1), at_least("exponent", exponent, 0)
-    given = parallel_texts(bitext, languages_of(sources)) if bitext else []
-    name, called = model_name(model), objective_name(how)
-    known = [one for text in (*(side for each in given for side in each), *texts) for one in text]
+    languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
+    given = parallel_texts(bitext, languages) if bitext else []
+    measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
+    name = model_name(model)
+    coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        fits: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "known": known}
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        packing: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "measured": measured}
         if packed is None:
-            text = pack_aligned(sources, run.scratch / "pairs", progress=progress, **fits)
+            pairs = pack_text(sources, run.scratch / "pairs", progress=progress, **packing)
         else:
-            text = pack_shared(sources, Path(packed), progress=progress, **fits)
-        for sentence in (*text.notes, *unknown_notes(stack.tokenizer, first_sentences(sources, LOOKED_AT))):
+            pairs = pack_shared(sources, Path(packed), progress=progress, **packing)
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, _first_sentences(sources))):
             run.note(sentence)
         if not dropout:
             without_dropout(source)
         aligner = Aligner(source, stack, how, seed=seed)
-        feed: dict[str, Any] = {
-            "borders": borders_of(stack.tokenizer),
-            "batch": batch,
-            "longest": longest,
-            "exponent": exponent,
-            "compiled": compiles(compiled, place, auto=False),
-        }
-        masking = masking_of(stack.tokenizer)
-        objective = align_pairs(aligner, text.pairs, seed=seed, device=place, half=settings.half, **feed, **masking)
-        training = Training(aligner, objective, settings, join(place))
-        probes = make_probes(
-            run, aligner, stack, parallel=given or text.bitexts(), corpora=texts or text.corpora(), every=every,
-            report=report, best=best, seed=seed, dtype=torch.bfloat16 if settings.half else None,
-        )  # fmt: skip
-
-        def export(at: Path) -> None:
-            with quietly():
-                source.save_pretrained(at)
-            stack.tokenizer.save_pretrained(at)
-
-        checkpoints = Checkpoints(run.folder / "checkpoints", export, checkpoint)
-        clear_leftovers(checkpoints.folder)
-        if (last := kept.latest(checkpoints.folder)) is not None:
-            training.restore(last)
-        by = BestRetrieval(how.layer)
-        choice = cast(Choice, by) if best else None
-        where = {"model": name, "plan": called, "seed": seed}
-        training_steps = train_loop(
-            training, probes=probes, checkpoints=checkpoints, selection=choice, progress=progress
+        objective = align_pairs(
+            aligner,
+            pairs.streams,
+            borders=borders_of(stack.tokenizer),
+            batch=batch,
+            longest=longest,
+            exponent=exponent,
+            compiled=compiles(compiled, hardware, auto=False),
+            seed=seed,
+            device=hardware,
+            half=settings.half,
+            **masking_of(stack.tokenizer),
         )
-        for readings in training_steps:
-            yield [found for one in readings if (found := align_row(one, where)) is not None]
-        chosen = training.best_step if best and training.best_step is not None else training.step
-        if chosen < training.step:
-            run.note(best_note(by, chosen, training.step))
-        with whole_folder(run.folder / "model") as beside:
-            if best and (checkpoints.folder / "best").is_dir():
-                shutil.copytree(checkpoints.folder / "best", beside, dirs_exist_ok=True)
+        training = Training(aligner, objective, settings, join(hardware))
+        probes = [loss_probe(aligner, every=report)]
+        probes += _retrieval_probes(run, stack, given or pairs.bitexts(), every=every, seed=seed, best=best)
+        probes += _perplexity_probes(
+            source, stack, texts or pairs.corpora(), every=every, seed=seed, half=settings.half
+        )
+
+        def export(folder: Path) -> None:
+            save_masked_lm(source, stack.tokenizer, folder)
+
+        cycle = Resumable(run.folder / "checkpoints", every=checkpoint)
+        choice = BestRetrieval(how.layer)
+        selection = cast(Choice, choice) if best else None
+        for readings in cycle.train(training, export=export, probes=probes, selection=selection, progress=progress):
+            yield [_alignment_row(reading, coordinates) for reading in readings if not _is_joint_loss(reading)]
+        step = training.best_step if best and training.best_step is not None else training.step
+        if step < training.step:
+            run.note(best_note(choice, step, training.step))
+        with whole_folder(run.folder / "model") as folder:
+            if best and (cycle.folder / "best").is_dir():
+                shutil.copytree(cycle.folder / "best", folder, dirs_exist_ok=True)
             else:
-                export(beside)
-            card = align_card(run, training, text, step=chosen, batch=batch, how=how)
-            write_text(beside / "README.md", card)
+                export(folder)
+            write_text(folder / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
 
     def hashes(progress: Progress) -> dict[str, Any]:
-        read: dict[str, Any] = {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
-        read |= {"evaluate": {one.language: one.fingerprint for one in texts}} if texts else {}
-        return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **read}
+        compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
+        compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
+        return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
 
-    return Work(name, work, hashes, depth=stack.cuts[-1])
+    return Work(name, rows, hashes, depth=stack.cuts[-1])
 
 
 def _layer(layer: int | None, stack: Stack) -> int:
@@ -284,3 +292,315 @@ def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | N
             )
     if how.reset and not stack.family.packs:
         raise InputError(f"--reset-positions: {stack.name} works positions out by itself; leave it out")
+
+
+def objective_name(how: Alignment) -> str:
+    """What is learned, in a word for the rows.
+
+    >>> objective_name(Alignment(layer=12))
+    'tlm+queue'
+    >>> objective_name(Alignment(layer=12, tlm=0, negatives="batch", shuffle=False))
+    'batch+unshuffled'
+    """
+    parts = {
+        "tlm": how.tlm,
+        how.negatives: how.contrastive,
+        "pull": how.pull,
+        "reset": how.reset,
+        "unshuffled": not how.shuffle,
+    }
+    return "+".join(name for name, present in parts.items() if present)
+
+
+# --- pairs to train on and to measure on -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PackedPairs:
+    """Pairs to train on, pairs set aside to measure on, and how many were left out, by their languages (`en-nl`).
+
+    left_out: pairs that have a sentence of the text given to measure on.
+    """
+
+    streams: Mapping[str, PairStream]
+    held_out: Mapping[str, Sequence[Pair]]
+    left_out: Mapping[str, int]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out or cut."""
+        notes = []
+        for title, stream in self.streams.items():
+            counts = {
+                "have an empty side and were left out": stream.left_out,
+                "are longer than the model reads, and are cut": stream.cut,
+                "have a sentence that is measured on, and were left out": self.left_out[title],
+            }
+            notes += [f"{title}: {count:,} pairs {what}" for what, count in counts.items() if count]
+        return notes
+
+    def bitexts(self) -> list[Bitext]:
+        """The pairs set aside, as text to measure retrieval on; too few are none."""
+        bitexts = []
+        for title, pairs in self.held_out.items():
+            if len(pairs) >= LEAST_HELD_OUT:
+                sides = zip(self.streams[title].languages, zip(*pairs, strict=True), strict=True)
+                bitexts.append(Bitext(tuple(Corpus(language, list(side)) for language, side in sides), name=title))
+        return bitexts
+
+    def corpora(self) -> list[Corpus]:
+        """The sentences set aside, each once, by language, as text to measure perplexity on."""
+        sentences: dict[str, dict[str, None]] = {}
+        for title, pairs in self.held_out.items():
+            for number, language in enumerate(self.streams[title].languages):
+                sentences.setdefault(language, {}).update((pair[number], None) for pair in pairs)
+        return [
+            Corpus(language, list(distinct), name="held-out") for language, distinct in sentences.items() if distinct
+        ]
+
+
+def pack_text(
+    sources: Sequence[PairSource],
+    folder: Path,
+    *,
+    stack: Stack,
+    longest: int,
+    share: float,
+    measured: Sequence[str],
+    progress: Progress = silent,
+) -> PackedPairs:
+    """Pack pairs into token ids in `folder`, or go on with what is there.
+
+    Args:
+        sources: where the pairs come from.
+        folder: for the packed pairs, with what was set aside in `pairs.json`.
+        stack: whose tokenizer makes the ids.
+        longest: tokens of a pair.
+        share: of the pairs, set aside to measure on.
+        measured: sentences of other text that is measured on.
+        progress: told the pairs packed.
+
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    record = folder / "pairs.json"
+    if not record.is_file():
+        clear_leftovers(folder)
+        by_title = _by_title(sources)
+        held_out = {title: _held_out(own, share) if share else [] for title, own in by_title.items()}
+        held_hashes = {hash_fraction(side) for pairs in held_out.values() for pair in pairs for side in pair}
+        measured_hashes = {hash_fraction(sentence) for sentence in measured}
+        facts = {}
+        for title, own in by_title.items():
+            sieve = _Sieve(held_hashes, measured_hashes)
+            pairs = sieve.passing(pair for source in own for pair in source.open())
+            path, languages = folder / f"{title}.npy", own[0].languages
+            stream = pack_pairs(stack.tokenizer, pairs, path, languages=languages, longest=longest, progress=progress)
+            if not len(stream):
+                other = sieve.measured > sieve.held_out
+                raise InputError(
+                    f"--train-bitext {title}: no pair is left to train on: {stream.left_out:,} have an empty side, "
+                    f"{sieve.held_out:,} a sentence that is held out, {sieve.measured:,} one of the text given to "
+                    "measure on; give "
+                    f"{'--bitext or --evaluate other text' if other else 'more text or a smaller --held-out'}"
+                )
+            facts[title] = {"held": held_out[title], "measured": sieve.measured}
+        write_text(record, json.dumps(facts, ensure_ascii=False))
+    known = json.loads(record.read_text(encoding="utf-8"))
+    return PackedPairs(
+        {title: open_pairs(folder / f"{title}.npy") for title in known},
+        {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
+        {title: facts["measured"] for title, facts in known.items()},
+    )
+
+
+def pack_shared(
+    sources: Sequence[PairSource], folder: Path, *, stack: Stack, progress: Progress = silent, **packing: Any
+) -> PackedPairs:
+    """The same in a folder that runs share, in which everything that decides the packed pairs names their own folder.
+
+    Of several processes that need the same pairs at once, one packs while the others wait.
+    """
+    facts = {
+        "pairs": pair_facts(sources, progress),
+        "tokenizer": stack.tokenizer.backend_tokenizer.to_str(),
+        "longest": packing["longest"],
+        "share": packing["share"],
+        "known": sorted(hash_fraction(sentence) for sentence in packing["measured"]),
+    }
+    own = folder / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    with one_at_a_time(own):
+        return pack_text(sources, own, stack=stack, progress=progress, **packing)
+
+
+def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
+    """What tells these pairs from any other: hashes of every file, or of text in memory."""
+    files = {title: [path for source in own for path in source.files] for title, own in _by_title(sources).items()}
+    in_memory = [(source.title, source.mark) for source in sources if source.mark]
+    return {**describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
+
+
+class _Sieve:
+    """Lets pairs through that may be trained on, and counts those with a sentence that is held out or measured on."""
+
+    def __init__(self, held_hashes: set[float], measured_hashes: set[float]) -> None:
+        self.held_hashes, self.measured_hashes = held_hashes, measured_hashes
+        self.held_out = self.measured = 0
+
+    def passing(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The pairs to train on."""
+        for pair in pairs:
+            hashes = {hash_fraction(side) for side in pair}
+            if not all(side.strip() for side in pair):
+                yield "", ""  # packing counts what is empty
+            elif hashes & self.measured_hashes:
+                self.measured += 1
+            elif hashes & self.held_hashes:
+                self.held_out += 1
+            else:
+                yield pair
+
+
+def _held_out(sources: Sequence[PairSource], share: float) -> list[Pair]:
+    """The pairs whose first sentence has the lowest hashes, below the share, at most MOST_HELD_OUT of them."""
+    pairs = (pair for source in sources for pair in source.open() if all(side.strip() for side in pair))
+    hashed = ((hash_fraction(pair[0]), pair) for pair in pairs)
+    return [pair for _, pair in heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))]
+
+
+def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:
+    by_title: dict[str, list[PairSource]] = {}
+    for source in sources:
+        by_title.setdefault(source.title, []).append(source)
+    return by_title
+
+
+def _first_sentences(sources: Sequence[PairSource]) -> Iterator[Corpus]:
+    """Both sides of the first pairs of each source."""
+    for source in sources:
+        pairs = list(islice(source.open(), LOOKED_AT))
+        for number, language in enumerate(source.languages):
+            yield Corpus(language, [pair[number] for pair in pairs], name=source.name)
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def _retrieval_probes(
+    run: Run, stack: Stack, parallel: Sequence[Bitext], *, every: int, seed: int, best: bool
+) -> list[Probe]:
+    """Retrieval at every layer; best: the best step is to be chosen by it."""
+    if parallel:
+        return [retrieval_probe(lambda language: stack, parallel, every=every, seed=seed)]
+    if best:
+        raise InputError(
+            "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+            "--bitext, or leave --best out"
+        )
+    run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
+    return []
+
+
+def _perplexity_probes(
+    model: Any, stack: Stack, corpora: Sequence[Corpus], *, every: int, seed: int, half: bool
+) -> list[Probe]:
+    """Perplexity of every text."""
+    if not corpora:
+        return []
+    texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+    precision = torch.bfloat16 if half else None
+    how: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "dtype": precision}
+    return [sentence_perplexity_probe(model, texts, target="", **how, **masking_of(stack.tokenizer))]
+
+
+def _is_joint_loss(reading: Reading) -> bool:
+    """Whether a reading is the sum of the losses, each of which has a row of its own."""
+    return reading["measure"] == "loss" and "task" not in reading
+
+
+def _alignment_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    # The perplexity probe has no target language here: what it pools as the others is all of them.
+    pooled = {"target": "all"} if reading.get("target") == "others" else {}
+    return row(**{**reading, **coordinates, **data, **pooled})
+
+
+@dataclass(frozen=True)
+class BestRetrieval:
+    """The best step by P@1 at a layer, averaged over all texts: a choice as `isogloss.training.stopping` has them."""
+
+    layer: int
+
+    @property
+    def title(self) -> str:
+        """The reading in words."""
+        return f"mean P@1 at layer {self.layer}"
+
+    def value(self, readings: Sequence[Reading]) -> float | None:
+        """The mean over texts, if retrieval was read at this step."""
+        values = [
+            reading["value"]
+            for reading in readings
+            if reading["measure"] == "p@1_mean" and reading["layer"] == self.layer
+        ]
+        return sum(values) / len(values) if values else None
+
+    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
+        """Whether a value beats the best so far, in the direction that P@1 declares."""
+        return Selection("p@1").better(new, old, least=least)
+
+
+def best_note(choice: BestRetrieval, step: int, steps: int) -> str:
+    """Which model `--best` has left, where it is not the last one.
+
+    >>> best_note(BestRetrieval(12), 0, 400)
+    '--best: the model is the one it began with, before any update: mean P@1 at layer 12 was never higher after it'
+    >>> best_note(BestRetrieval(12), 100, 400)
+    '--best: the model is that of step 100 of 400, where mean P@1 at layer 12 was highest'
+    """
+    if step:
+        return f"--best: the model is that of step {step:,} of {steps:,}, where {choice.title} was highest"
+    return f"--best: the model is the one it began with, before any update: {choice.title} was never higher after it"
+
+
+# --- the model's card ------------------------------------------------------------------------------------------------
+
+
+def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: int, batch: int, how: Alignment) -> str:
+    """The card of the model that is left, which is that of `step`."""
+    languages = list(dict.fromkeys(language for stream in pairs.streams.values() for language in stream.languages))
+    names = ", ".join(language_name(language) for language in languages)
+    name = run.facts["model"]
+    pooled = "first token" if how.pool == "first" else "mean of content tokens"
+    facts = {
+        "learned": objective_name(how),
+        "weights of the terms": f"TLM {how.tlm:g}, contrastive {how.contrastive:g}, pull {how.pull:g}",
+        "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
+        "negatives": f"a queue of {how.size:,}, momentum {how.momentum:g}" if how.queued else "the batch",
+        "steps": f"{step:,} of {training.settings.steps:,}, {batch} pairs each",
+        "optimiser": optimiser_facts(training.settings.optimisation),
+        "seed": training.settings.seed,
+    }
+    counts = [(title, f"{len(stream):,}", f"{len(stream.ids):,}") for title, stream in pairs.streams.items()]
+    until = [reading for reading in run.rows if int(reading["step"]) <= step]
+    return training_card(
+        run,
+        title=f"{name}, aligned",
+        summary=[f"{name}, trained further on parallel text of {names} with `isogloss align`."],
+        facts=facts,
+        text=markdown_table(("languages", "pairs", "tokens"), counts),
+        held_out=[*_retrieval_lines(until, how.layer), *perplexity_lines(until)],
+        languages=languages,
+    )
+
+
+def _retrieval_lines(rows: Sequence[Row], layer: int) -> list[str]:
+    """P@1 of each text before and after, at the layer that sentences were compared at."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for reading in rows:
+        if reading["measure"] == "p@1_mean" and reading["layer"] == layer:
+            curves.setdefault(reading["data"], []).append((int(reading["step"]), float(reading["value"])))
+    if not curves:
+        return []
+    table = [(name, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for name, curve in curves.items()]
+    head = ("text", "P@1 before", "P@1 after")
+    return [f"Retrieval at layer {layer}, centred, both directions.", "", *markdown_table(head, table), ""]

@@ -4,17 +4,37 @@ Hussain & Dudev (2020) tune a multilingual model on Dutch. While it trains, perp
 language and on text of others, the distance of every layer to a native model and to its own start, and retrieval on
 parallel text. Every plan (which layers train, when) is run with every seed, one after the other; at the end each one's
 best model is tested, and the steps where the curves cross and where gain and loss balance best are worked out.
+
+Which sentences are held out is decided by the sentences themselves (`isogloss.text.sampling.hash_fraction`), so neither
+the order of the file nor a seed changes it, and copies of a sentence are never on both sides. Masks and samples of the
+measures are drawn from the run's first seed, whatever seed a training has, so that curves of different seeds and plans
+are of the same tokens.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
+import numpy as np
 import torch
 
 from isogloss.errors import InputError
+from isogloss.measures.perplexity import StepOverSeeds, balance_interval, crossing_interval
 from isogloss.progress import Progress, named, silent
+from isogloss.recipes.kept_models import FOLDER
+from isogloss.recipes.legacy import (
+    DEFECTS,
+    Protocol,
+    Worst,
+    effect_rows,
+    legacy_condition,
+    legacy_notes,
+    parse_legacy,
+    protocol_with,
+)
 from isogloss.recipes.recipe import (
     Batch,
     CheckpointEvery,
@@ -36,39 +56,40 @@ from isogloss.recipes.recipe import (
     Work,
     at_least,
     half_precision,
+    interval_of,
+    joined_corpus,
+    language_files,
     one_of,
     one_process,
     optimisation,
+    parallel_texts,
     plan_list,
     recipe,
     share_of,
 )
-from isogloss.recipes.steps.drifting import (
-    Native,
-    Readings,
-    chosen_reading,
-    curve_rows,
-    evaluate_untuned,
-    start_watch,
-    with_defects,
-)
-from isogloss.recipes.steps.effects import effect_rows
-from isogloss.recipes.steps.legacy import DEFECTS, legacy_condition, legacy_notes, parse_legacy
-from isogloss.recipes.steps.probing import parallel_texts
-from isogloss.recipes.steps.tunedtext import overlap_notes, read_corpora
-from isogloss.recipes.steps.tuning import Tuning, tune
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row, training_name
-from isogloss.stack.load import choose_device, load_masked_lm
-from isogloss.stack.stack import Stack
+from isogloss.runs.table import START, UNTUNED, Row, row, training_folder, training_name
+from isogloss.seeds import seed_of
+from isogloss.stack.edit import without_dropout
+from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
+from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.sampling import hash_fraction
 from isogloss.text.words import unknown_notes
+from isogloss.training.cuda_graphs import Captured, drops_attention
+from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
 from isogloss.training.heads import fingerprint
-from isogloss.training.loop import Settings
-from isogloss.training.plans import frozen_at
-from isogloss.training.stopping import Choice, at_balance, early_stopping
+from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.plans import Plan, apply_plan, frozen_at
+from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.processes import join
+from isogloss.training.resumable import Resumable, SavedModels
+from isogloss.training.stopping import Choice, Selection, Stopping, at_balance
 
-UNTUNED = "untuned"
+FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
+EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
+FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
 
 
 @recipe
@@ -91,8 +112,8 @@ def drift(
     weight_decay: WeightDecay = 0.0,
     clip: Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
-    probe: Annotated[int, "updates between readings of loss and perplexity"] = 50,
-    distance: Annotated[int, "updates between readings of distances and retrieval"] = 250,
+    probe: Annotated[int | None, "updates between readings of loss and perplexity"] = 50,
+    distance: Annotated[int | None, "updates between readings of distances and retrieval"] = 250,
     words: Annotated[int, "words that distances are measured on; the paper's 16 sentences are read besides"] = 2000,
     attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
     stop: Annotated[str, "never; early: perplexity no longer falls; balance: gain no longer outweighs loss"] = "never",
@@ -116,100 +137,551 @@ def drift(
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
     one_process("drift")
-    place = choose_device(device)
+    hardware = choose_device(device)
     chosen, sets = plan_list(plans), parse_legacy(legacy)
     share = share_of("held_out", held_out, zero=False)
     corpora = read_corpora(target, others or [], share=share, batch=at_least("batch", batch, 1))
     if one_of("stop", stop, ("never", "early", "balance")) == "balance" and not corpora.others:
         raise InputError("--stop balance weighs the target against other languages; give them with --others")
-    source, stack = load_masked_lm(model, revision, device=place)
+    source, stack = load_masked_lm(model, revision, device=hardware)
     depth, epoch = stack.cuts[-1], math.ceil(len(corpora.train) / batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)
-    half = half_precision(dtype, place)
-    best = chosen_reading(corpora)
-    elsewhere = {"target": "others", "unit": "token"}
-    rules = {
-        "early": early_stopping(best, patience=patience),
-        "balance": at_balance(best.where, elsewhere, patience=patience),
-    }
-    rule = rules.get(stop)
-    choice: Choice = best if rule is None else rule.selection
+    steps, half = at_least("epochs", epochs, 1) * epoch, half_precision(dtype, hardware)
+    schedule = optimisation(steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
+    report = interval_of("probe", probe, steps)
+    stopping = _stopping(stop, corpora.language, patience)
     tuning = Tuning(
-        model,
-        revision,
-        place,
-        Settings(
-            at_least("epochs", epochs, 1) * epoch,
-            at_least("seed", seed, 0),
-            optimisation(
-                steps=epochs * epoch, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip
-            ),
-            report=at_least("probe", probe, 1),
-            half=half,
-        ),
-        batch,
-        epoch,
-        dropout,
-        at_least("checkpoint", checkpoint, 1),
-        choice,
-        rule,
-        None if save_every is None else at_least("save_every", save_every, 1),
+        model=model,
+        revision=revision,
+        device=hardware,
+        settings=Settings(steps, at_least("seed", seed, 0), schedule, report=report, half=half),
+        batch=batch,
+        epoch=epoch,
+        dropout=dropout,
+        checkpoint=at_least("checkpoint", checkpoint, 1),
+        selection=_validation(corpora.language) if stopping is None else stopping.selection,
+        stopping=stopping,
+        save_every=None if save_every is None else at_least("save_every", save_every, 1),
     )
-    how = Readings(
-        probe,
-        at_least("distance", distance, 1),
-        at_least("words", words, 4),
-        attention,
-        sets[0],
-        seed if sample_seed is None else at_least("sample_seed", sample_seed, 0),
-        torch.bfloat16 if half else None,
-    )
+    name, native_name = _names(model, native)
     parallel = parallel_texts(bitext, corpora.languages)
-    names = _names(model, native)
-    beside = None if native is None else _native(native, names[1], stack, place)
-    numbers = range(seed, seed + at_least("seeds", seeds, 1))
-    trainings = [(plan, defects, each) for plan in chosen for defects in sets for each in numbers]
+    own = None if native is None else _load_native(native, native_name, stack, hardware)
+    start_watch = partial(
+        Watch,
+        corpora=corpora,
+        parallel=parallel,
+        native=own,
+        perplexity=report,
+        distance=interval_of("distance", distance, steps),
+        words=at_least("words", words, 4),
+        attention=attention,
+        seed=seed if sample_seed is None else at_least("sample_seed", sample_seed, 0),
+        dtype=torch.bfloat16 if half else None,
+        protocol=protocol_with(sets[0]),
+    )
+    seed_numbers = range(seed, seed + at_least("seeds", seeds, 1))
+    trainings = [(plan, defects, number) for plan in chosen for defects in sets for number in seed_numbers]
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        watch = start_watch(stack, corpora, parallel, how, native=beside, progress=progress)
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        watch = start_watch(text=tokenise_corpora(stack, corpora, progress=progress))
         unknown = unknown_notes(stack.tokenizer, (corpora.train, *corpora.others))
         for sentence in (*watch.text.notes, *unknown, *overlap_notes(corpora, parallel)):
             run.note(sentence)
-        before = {"model": names[0], "plan": UNTUNED, "seed": seed}
-        # Read now and given last: until the first rows are there, a mistake leaves no folder behind.
-        untuned = [row(**{**before, **one}) for one in evaluate_untuned(watch, source, stack, beside)]
-        for number, (plan, defects, each) in enumerate(trainings, 1):
-            place = {"model": names[0], "plan": str(plan), "condition": legacy_condition(defects), "seed": each}
-            stage = f"tuning {training_name(place)}, seed {each} ({number} of {len(trainings)})"
-            if defects != watch.how.defects:
-                watch = with_defects(watch, defects, native=beside)
-            yield from tune(run, tuning, watch, plan=plan, place=place, progress=named(progress, stage))
+        before = {"model": name, "plan": UNTUNED, "seed": seed}
+        # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
+        untuned = [row(**{**before, **reading}) for reading in evaluate_untuned(watch, source, stack)]
+        for position, (plan, defects, number) in enumerate(trainings, 1):
+            coordinates = {"model": name, "plan": str(plan), "condition": legacy_condition(defects), "seed": number}
+            stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
+            watch = replace(watch, protocol=protocol_with(defects))
+            yield from tune(run, tuning, watch, plan=plan, coordinates=coordinates, progress=named(progress, stage))
         yield untuned
-        yield from curve_rows(run, corpora, model=names[0])
+        yield from curve_rows(run, corpora.language, model=name)
         yield from effect_rows(run.rows)
 
     hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
-    hashes |= {} if beside is None else {"native": fingerprint(beside.model, beside.stack)}
-    hashes |= {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
-    return Work(names[0], work, hashes, legacy_notes(sets), depth)
+    hashes |= {} if own is None else {"native": fingerprint(own.model, own.stack)}
+    hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
+    return Work(name, rows, hashes, legacy_notes(sets), depth)
+
+
+def _validation(language: str) -> Selection:
+    """What decides which model is the best: the target's validation perplexity per token."""
+    return Selection("perplexity", {"target": language, "data": "validation", "unit": "token"})
+
+
+def _stopping(stop: str, language: str, patience: int) -> Stopping | None:
+    if stop == "early":
+        return Stopping(_validation(language), patience=patience)
+    if stop == "balance":
+        return at_balance(_validation(language).where, {"target": "others", "unit": "token"}, patience=patience)
+    return None
 
 
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:
     """What the two models are called: their folders' names, with the folder above where those are the same."""
-    paths = [Path(str(one)) for one in (model, native or "")]
+    paths = [Path(str(path)) for path in (model, native or "")]
     for parts in (1, 2, 3):
-        named = ["/".join(one.absolute().parts[-parts:]) if one.is_dir() else str(one) for one in paths]
-        if named[0] != named[1]:
+        names = ["/".join(path.absolute().parts[-parts:]) if path.is_dir() else str(path) for path in paths]
+        if names[0] != names[1]:
             break
-    return named[0], named[1]
+    return names[0], names[1]
 
 
-def _native(name: str, called: str, stack: Stack, place: torch.device) -> Native:
-    model, beside = load_masked_lm(name, device=place)
-    if beside.cuts != stack.cuts:
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Training, validation and test sentences of the target language, and a corpus of each other language."""
+
+    train: Corpus
+    validation: Corpus
+    test: Corpus
+    others: tuple[Corpus, ...] = ()
+
+    @property
+    def language(self) -> str:
+        """The language that is tuned on."""
+        return self.train.language
+
+    @property
+    def languages(self) -> list[str]:
+        """That language first, then the others in the order given."""
+        return [self.language, *(corpus.language for corpus in self.others)]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """A hash of every corpus."""
+        named_corpora = {"train": self.train, "validation": self.validation, "test": self.test}
+        named_corpora |= {corpus.language: corpus for corpus in self.others}
+        return {name: corpus.fingerprint for name, corpus in named_corpora.items()}
+
+
+def read_corpora(
+    target: str | Mapping[str, Any], others: Sequence[str] | Mapping[str, Any], *, share: float, batch: int
+) -> Corpora:
+    """Read the text of a drift run.
+
+    Args:
+        target: `LANG=FILE[,FILE]`, or the files by their language.
+        others: the same, once a language.
+        share: of the target's sentences, for the test, and as many for the validation.
+        batch: the fewest sentences to train on.
+
+    """
+    targets = language_files([target] if isinstance(target, str) else target, option="target")
+    if len(targets) != 1:
+        raise InputError(f"--target is one language, LANG=FILE, not {len(targets)} ({', '.join(targets)})")
+    watched = language_files(others, option="others")
+    ((language, files),) = targets.items()
+    if language in watched:
+        raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
+    whole = joined_corpus(language, files)
+    test, validation, train = split(whole, share)
+    if len(train) < batch:
         raise InputError(
-            f"the native model {name} has {beside.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
+            f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of "
+            f"{batch}; give more sentences, or a smaller --batch or --held-out"
+        )
+    return Corpora(train, validation, test, tuple(joined_corpus(code, paths) for code, paths in watched.items()))
+
+
+def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
+    """Test, validation and training sentences of a corpus, named so.
+
+    Sorted by the hash of each sentence, the first share is the test, the next as many the validation, the rest in its
+    own order the training text. Test and validation stay in the order of their hashes, so that the first 16 of them are
+    the same whatever the order of the file. A few more than the share go there where copies of a sentence would be
+    parted.
+
+    >>> test, validation, train = split(Corpus("en", ["a", "b", "c", "d", "e"]), 0.2)
+    >>> test.sentences, validation.sentences, train.sentences
+    (['a'], ['c'], ['b', 'd', 'e'])
+    """
+    hashes = [hash_fraction(sentence) for sentence in corpus]
+    order = sorted(range(len(corpus)), key=hashes.__getitem__)
+
+    def with_copies(count: int) -> int:
+        """The count, or a few more so that no copies of a sentence are parted."""
+        while 0 < count < len(order) and hashes[order[count]] == hashes[order[count - 1]]:
+            count += 1
+        return count
+
+    wanted = round(share * len(corpus))
+    first = with_copies(wanted)
+    second = with_copies(first + wanted)
+    if not 0 < first < second:
+        raise InputError(
+            f"{corpus.name or corpus.language} has {len(corpus)} sentences, too few to hold out {share:g} of them "
+            "twice; give more sentences or a larger --held-out"
+        )
+    parts = {"test": order[:first], "validation": order[first:second], "train": sorted(order[second:])}
+    test, validation, train = (
+        Corpus(corpus.language, [corpus.sentences[number] for number in numbers], name=name)
+        for name, numbers in parts.items()
+    )
+    return test, validation, train
+
+
+def overlap_notes(corpora: Corpora, parallel: Sequence[Bitext]) -> list[str]:
+    """Which parallel texts have sentences that are tuned on: their retrieval is not of new text."""
+    tuned, notes = set(corpora.train.sentences), []
+    for text in parallel:
+        side = text[corpora.language].sentences if corpora.language in text.languages else []
+        if same := sum(sentence in tuned for sentence in side):
+            notes.append(
+                f"{same:,} of {len(side):,} sentences of {text.name} ({corpora.language}) are tuned on, too: "
+                "retrieval there is not of new text"
+            )
+    return notes
+
+
+@dataclass(frozen=True)
+class Tokenised:
+    """The same sentences as ids of one tokenizer, and what masking them needs: mask_id, marks, pool."""
+
+    train: Sentences | None
+    validation: Sentences
+    test: Sentences
+    others: tuple[Sentences, ...]
+    masking: Mapping[str, Any]
+
+    @property
+    def all(self) -> list[Sentences]:
+        """Every text that was tokenised."""
+        return [text for text in (self.train, self.validation, self.test, *self.others) if text is not None]
+
+    @property
+    def notes(self) -> list[str]:
+        """Which texts have sentences that were cut to the model's length."""
+        return [
+            f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's "
+            "length"
+            for text in self.all
+            if text.shortened
+        ]
+
+
+def tokenise_corpora(stack: Stack, corpora: Corpora, *, native: bool = False, progress: Progress = silent) -> Tokenised:
+    """Every corpus as ids of the stack's tokenizer; native: only what a native model is evaluated on."""
+
+    def ids(corpus: Corpus) -> Sentences:
+        return tokenise(stack.tokenizer, corpus, max_length=stack.max_length, progress=progress)
+
+    text = Tokenised(
+        None if native else ids(corpora.train),
+        ids(corpora.validation),
+        ids(corpora.test),
+        () if native else tuple(ids(corpus) for corpus in corpora.others),
+        masking_of(stack.tokenizer),
+    )
+    for sentences in text.all:
+        if np.isin(sentences.ids, text.masking["marks"]).all():
+            raise InputError(
+                f"the corpus {sentences.name} ({sentences.language}) has no token that could be masked; {stack.name} "
+                "knows none of its words: give other text"
+            )
+    return text
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Native:
+    """A model of the target language: with its head, as a stack, and its name in the rows."""
+
+    model: Any
+    stack: Stack
+    name: str
+    _sampled: dict[tuple[Any, ...], Sampled] = field(default_factory=dict)
+
+    def vectors(self, corpus: Corpus, **sampling: Any) -> Sampled:
+        """Its vectors of a sample, read once."""
+        key = (corpus.name, *sampling.values())
+        if key not in self._sampled:
+            self._sampled[key] = own_start(self.stack, corpus, **sampling)
+        return self._sampled[key]
+
+
+def _load_native(path: str, name: str, stack: Stack, device: torch.device) -> Native:
+    model, native = load_masked_lm(path, device=device)
+    if native.cuts != stack.cuts:
+        raise InputError(
+            f"the native model {path} has {native.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
             "compared one by one, so choose one of the same depth"
         )
-    return Native(model, beside, called)
+    return Native(model, native, name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """All that is read of a model in training, and how.
+
+    Args:
+        corpora: the text; text: the same as ids of the model's tokenizer.
+        parallel: text that retrieval is measured on.
+        native: the model that distances are measured to, besides the start.
+        perplexity: updates between readings of perplexity; distance: of distances and retrieval.
+        words: of the larger sample that distances are measured on.
+        attention: distances of what attention adds in each layer, too.
+        seed: of masks and samples.
+        dtype: in which perplexity is computed; None for float32.
+        protocol: the paper's, or one with defects of the original code.
+
+    """
+
+    corpora: Corpora
+    text: Tokenised
+    perplexity: int
+    distance: int
+    words: int
+    parallel: Sequence[Bitext] = ()
+    native: Native | None = None
+    attention: bool = False
+    seed: int = 0
+    dtype: torch.dtype | None = None
+    protocol: Protocol = field(default_factory=Protocol)
+
+
+def make_probes(watch: Watch, model: Any, stack: Stack, *, seed: int, step: Callable[[], int]) -> list[Probe]:
+    """The probes of one training, of a model as it begins: made before a checkpoint is restored.
+
+    Args:
+        watch: what is read.
+        model: the model that trains, with its head.
+        stack: its encoder.
+        seed: of the training, by which redrawn masks differ from those of other seeds.
+        step: gives the update the training is at.
+
+    """
+    protocol = watch.protocol
+    perplexity = sentence_perplexity_probe(
+        model,
+        [watch.text.validation, *watch.text.others],
+        every=watch.perplexity,
+        limit=protocol.limit,
+        redraw=(lambda: seed_of(seed, "redrawn", step())) if protocol.redraw_masks else False,
+        **_evaluation(watch, stack, watch.text),
+    )
+    probes = [perplexity, *_distance_probes(watch, stack)]
+    if watch.parallel:
+        probes.append(retrieval_probe(lambda _: stack, watch.parallel, every=watch.distance, seed=watch.seed))
+    return probes
+
+
+def _distance_probes(watch: Watch, stack: Stack) -> Iterator[Probe]:
+    """Distances to the native model, if there is one, and to the stack as it is now, on two samples of words.
+
+    The samples are `words` words of the validation text, by every measure, and its first sentences as in the paper.
+    """
+    validation, protocol = watch.corpora.validation, watch.protocol
+    first = list(range(min(FIRST_BATCH, len(validation))))
+    batch = Corpus(validation.language, validation.take(first).sentences, name=f"validation, first {len(first)}")
+    drawn = {
+        "seed": watch.seed,
+        "by_position": protocol.by_position,
+        "attend_padding": protocol.by_position and protocol.attend_padding,
+    }
+    parts: tuple[Part, ...] = ("states", "attention") if watch.attention else ("states",)
+    for corpus, words, measures in ((validation, watch.words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
+        for part in parts:
+            sampling: dict[str, Any] = {"words": words, "part": part, **drawn}
+            references = {START: own_start(stack, corpus, **sampling)}
+            if watch.native is not None:
+                references[watch.native.name] = watch.native.vectors(corpus, **sampling)
+            for other, vectors in references.items():
+                yield distance_probe(
+                    stack, vectors, corpus, every=watch.distance, other=other, measures=measures, **sampling
+                )
+
+
+def _evaluation(watch: Watch, stack: Stack, text: Tokenised) -> dict[str, Any]:
+    return {
+        "target": watch.corpora.language,
+        "seed": watch.seed,
+        "device": stack.device,
+        "dtype": watch.dtype,
+        "attend_padding": watch.protocol.attend_padding,
+        **text.masking,
+    }
+
+
+def evaluate(watch: Watch, model: Any, stack: Stack, *, text: Tokenised, parts: Sequence[str]) -> list[Reading]:
+    """Perplexity on the whole of some parts of the target's text ("validation", "test"), under fixed masks."""
+    texts = [getattr(text, part) for part in parts]
+    return list(sentence_perplexity_probe(model, texts, every=1, **_evaluation(watch, stack, text)).take())
+
+
+def evaluate_untuned(watch: Watch, model: Any, stack: Stack) -> Iterator[dict[str, Any]]:
+    """Test perplexity of the model before it is tuned, and the native model's on validation and test."""
+    yield from evaluate(watch, model, stack, text=watch.text, parts=["test"])
+    if (native := watch.native) is not None:
+        text = tokenise_corpora(native.stack, watch.corpora, native=True)
+        for reading in evaluate(watch, native.model, native.stack, text=text, parts=["validation", "test"]):
+            yield {**reading, "model": native.name}
+
+
+# --- one training ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
+
+    Args:
+        model: the model to begin with; revision: of it on the hub.
+        device: where it trains.
+        settings: those of the first seed.
+        batch: sentences in a batch.
+        epoch: updates in an epoch.
+        dropout: whether the model's own dropout is on.
+        checkpoint: updates between checkpoints.
+        selection: the reading by which the best model is kept.
+        stopping: the rule that may end the training early.
+        save_every: updates between models that are kept for good.
+
+    """
+
+    model: str | Path
+    revision: str | None
+    device: torch.device
+    settings: Settings
+    batch: int
+    epoch: int
+    dropout: bool
+    checkpoint: int
+    selection: Choice
+    stopping: Stopping | None
+    save_every: int | None
+
+
+def tune(
+    run: Run, tuning: Tuning, watch: Watch, *, plan: Plan, coordinates: Mapping[str, Any], progress: Progress
+) -> Iterator[list[Row]]:
+    """The rows of one training, by the protocol of `watch`; none where it was finished earlier.
+
+    coordinates: its model, plan, condition and seed in the rows, by which its folder below `checkpoints` is called.
+    """
+    name, seed = training_name(coordinates), coordinates["seed"]
+    folder = training_folder(coordinates)
+    cycle = Resumable(run.folder / "checkpoints" / folder, every=tuning.checkpoint)
+    if cycle.finished():
+        return
+    protocol, selection = watch.protocol, tuning.selection
+    model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
+    if not (tuning.dropout and protocol.dropout):
+        without_dropout(model)
+    text = watch.text.train
+    assert text is not None
+    objective = masked_sentences(
+        model,
+        text,
+        batch=tuning.batch,
+        seed=seed,
+        device=tuning.device,
+        attend_padding=protocol.attend_padding,
+        graphs=None if protocol.attend_padding else _graphs(stack, tuning, longest=int(text.lengths.max())),
+        **watch.text.masking,
+    )
+    training = Training(model, objective, replace(tuning.settings, seed=seed), join(tuning.device))
+    planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=seed)
+    # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+    probes = make_probes(watch, model, stack, seed=seed, step=lambda: training.step)
+    for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
+        run.note(sentence)
+    saved = None
+    if tuning.save_every is not None:
+        record = {"model": str(tuning.model), "plan": name, "seed": seed}
+        saved = SavedModels(run.folder / FOLDER / folder, tuning.save_every, record)
+    training_steps = cycle.train(
+        training,
+        export=lambda path: save_masked_lm(model, stack.tokenizer, path),
+        probes=probes,
+        plan=planned,
+        selection=cast(Choice, Worst(selection)) if protocol.keep_worst else selection,
+        stop=tuning.stopping,
+        saved=saved,
+        progress=progress,
+    )
+    for readings in training_steps:
+        yield [_tuning_row(reading, coordinates) for reading in readings]
+    if training.stopped:
+        run.note(f"{name}, seed {seed}: stopped at step {training.step}, {training.stopped}")
+    best, best_stack = load_masked_lm(cycle.folder / "best", device=tuning.device)
+    tested = evaluate(watch, best, best_stack, text=watch.text, parts=["test"])
+    yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
+    cycle.finish()
+
+
+def _graphs(stack: Stack, tuning: Tuning, *, longest: int) -> Captured | None:
+    """The blocks as CUDA graphs, where there can be any."""
+    packed = replace(stack, pack=True)
+    if tuning.device.type != "cuda" or not tuning.settings.half or not packed.packs or drops_attention(stack):
+        return None
+    return Captured(packed, rows=tuning.batch, longest=longest)
+
+
+def _tuning_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    return row(**{**reading, **coordinates, **data})
+
+
+# --- what the curves say at the end ----------------------------------------------------------------------------------
+
+
+def curve_rows(run: Run, language: str, *, model: str) -> Iterator[list[Row]]:
+    """Where the target's curve crosses that of the others, and the best balance of both, over the seeds of each plan.
+
+    Curves that do not cross have no row; a note of the run says so.
+
+    Args:
+        run: whose rows are read.
+        language: the language that was tuned on.
+        model: what the rows call the model.
+
+    """
+    readings = [reading for reading in run.rows if reading["measure"] == "perplexity" and "step" in reading]
+    for plan, condition in dict.fromkeys((reading["plan"], reading.get("condition", "")) for reading in readings):
+        name = training_name({"plan": plan, "condition": condition})
+        for unit in ("token", "character"):
+            own = [
+                reading
+                for reading in readings
+                if (reading["plan"], reading.get("condition", ""), reading["unit"]) == (plan, condition, unit)
+            ]
+            target = [reading for reading in own if (reading["target"], reading["data"]) == (language, "validation")]
+            others = [reading for reading in own if reading["target"] == "others"]
+            if not others:
+                continue
+            curves = _curves_by_seed(target, others)
+            crossing, balance = crossing_interval(*curves), balance_interval(*curves)
+            if crossing is None or crossing.share < 1:
+                which = "" if crossing is None else f" in {_missing(crossing)} of {crossing.seeds} seeds"
+                run.note(f"{name}: the curves of {language} and the others per {unit} do not cross{which}")
+            coordinates = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": language}
+            steps = {"crossing_step": crossing, "balance_step": balance}
+            yield [_step_row(measure, step) | coordinates for measure, step in steps.items() if step is not None]
+
+
+def _step_row(measure: str, step: StepOverSeeds) -> dict[str, Any]:
+    ends = {} if math.isnan(step.low) else {"low": step.low, "high": step.high}
+    return row(measure, step.value, n=step.seeds - _missing(step), over="seeds", **ends)
+
+
+def _missing(step: StepOverSeeds) -> int:
+    """How many seeds have no such step."""
+    return step.seeds - round(step.share * step.seeds)
+
+
+def _curves_by_seed(target: Sequence[Row], others: Sequence[Row]) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Steps (n,), and both curves (seeds, n), NaN where a seed was not read."""
+    steps = sorted({int(reading["step"]) for reading in target})
+    seeds = list(dict.fromkeys(int(reading["seed"]) for reading in target))
+    curves = np.full((2, len(seeds), len(steps)), np.nan)
+    for curve, readings in zip(curves, (target, others), strict=True):
+        for reading in readings:
+            curve[seeds.index(int(reading["seed"])), steps.index(int(reading["step"]))] = reading["value"]
+    return steps, curves[0], curves[1]

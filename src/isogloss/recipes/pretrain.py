@@ -6,16 +6,25 @@ and memory does not grow with the text. What languages share is an option: vocab
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 
 from isogloss.errors import InputError
-from isogloss.files import clear_leftovers, whole_folder
+from isogloss.files import whole_folder, write_text
 from isogloss.progress import Progress, silent
+from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
+from isogloss.recipes.packed_text import (
+    PackedText,
+    TextSource,
+    masking_ids,
+    repeat_files,
+    tokenizer_options,
+    word_starts,
+)
 from isogloss.recipes.recipe import (
+    PRETRAINING_ADAM,
     SCHEDULE,
     CheckpointEvery,
     Clip,
@@ -36,55 +45,36 @@ from isogloss.recipes.recipe import (
     at_least,
     compiles,
     half_precision,
+    interval_of,
     language_files,
     one_of,
     optimisation,
+    parallel_texts,
     recipe,
     share_of,
 )
-from isogloss.recipes.steps.card import training_facts, write_cards
-from isogloss.recipes.steps.probing import make_probes, parallel_texts
-from isogloss.recipes.steps.sources import Source, piece_spaces, tokenizer_options
-from isogloss.recipes.steps.texts import Packed, masking_words, repeat_files, word_starts
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.configure import configure
+from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.switching import LanguageDictionary, read_dictionaries
-from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, train
-from isogloss.training.objectives import masked_lm
+from isogloss.text.languages import name as language_name
+from isogloss.text.sampling import Sampler
+from isogloss.text.switching import Dictionary, read_dictionaries
+from isogloss.training.loop import Settings, Training
+from isogloss.training.masked_lm import masked_lm
+from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
 from isogloss.training.processes import join, together
-from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save
+from isogloss.training.resumable import Resumable
+from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save, stack_of
 
-
-@dataclass(frozen=True)
-class Model:
-    """What is trained: a family and its shape, what its languages share, and in which words a table says so.
-
-    size: depth and width as they are, which a --config file may have set otherwise than the shape.
-    """
-
-    architecture: str
-    shape: Mapping[str, Any]
-    size: tuple[int, int]
-    sharing: Sharing
-    variant: str
-
-    @property
-    def name(self) -> str:
-        """Such as modernbert-12x384, or modernbert-12x384 separate:embeddings."""
-        return f"{self.architecture}-{self.size[0]}x{self.size[1]} {self.variant}".strip()
-
-    def build(self, packed: Packed, seed: int) -> Languages:
-        """Fresh weights, with a vocabulary for each language's tokenizer."""
-        configs = {
-            one: configure(self.architecture, vocabulary=len(tokenizer), tokenizer=tokenizer, **self.shape)
-            for one, tokenizer in packed.tokenizers.items()
-        }
-        return build(configs, packed.languages, sharing=self.sharing, seed=seed)
+LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
+SPACES = {
+    "joint": ", of all languages together",
+    "union": ", a tokenizer each; pieces spelled alike are one",
+    "prefix": ", a tokenizer each; no piece is shared",
+    "own": " each, a tokenizer and embeddings for every language",
+}
 
 
 @recipe
@@ -126,7 +116,7 @@ def pretrain(
     clip: Clip = 1.0,
     micro_batch: MicroBatch = None,
     report: Annotated[int, "updates between readings of the training loss"] = 50,
-    probe: Annotated[int, "updates between readings of perplexity and retrieval"] = 1000,
+    probe: Annotated[int | None, "updates between readings of perplexity and retrieval"] = 1000,
     checkpoint: CheckpointEvery = 1000,
     keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: Compiled = "auto",
@@ -145,113 +135,259 @@ def pretrain(
 
     Example: isogloss pretrain --text en=en.txt --text nl=nl.txt --depth 6 --width 256 --heads 4 --out runs/mine
     """
-    place = choose_device(device)
+    hardware = choose_device(device)
     sharing = parse(separate)
     spaces = piece_spaces(vocabularies, anchors, sharing)
-    source = Source(
-        repeat_files(language_files(text) if text else {}, _several(repeat)),
-        language_files(evaluate, option="evaluate") if evaluate else {},
-        Path(streams) if streams else None,
-        share_of("held_out", held_out),
-        tokenizer_options(tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length),
-        _dictionaries(_several(lexicon), anchors),
-        seed,
-    )
-    source.check(spaces=spaces, anchors=anchors, separate=separate)
-    shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward,
-                             "dropout": dropout, "length": length, "more": config}  # fmt: skip
-    shaped = configure(architecture, vocabulary=vocabulary, **shape)
-    size = shaped.num_hidden_layers, shaped.hidden_size
-    check_depth(sharing, size[0])
-    model = Model(architecture, shape, size, sharing, _variant(spaces, anchors, separate))
-    settings = Settings(
-        steps=at_least("steps", steps, 0),
-        seed=at_least("seed", seed, 0),
-        optimisation=optimisation(
-            steps=steps,
-            rate=rate,
-            warm_up=warm_up,
-            decay=decay,
-            weight_decay=weight_decay,
-            clip=clip,
-            betas=(0.9, 0.98),
-            epsilon=1e-6,
+    source = TextSource(
+        texts=repeat_files(language_files(text) if text else {}, _entries(repeat)),
+        evaluate=language_files(evaluate, option="evaluate") if evaluate else {},
+        streams=Path(streams) if streams else None,
+        share=share_of("held_out", held_out),
+        tokenizer=tokenizer_options(
+            tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length
         ),
-        report=at_least("report", report, 1),
-        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
-        half=half_precision(dtype, place),
-    )
-    quick = compiles(compiled, place, auto=True)
-    objective = partial(
-        masked_lm,
-        batch=at_least("batch", batch, 1),
-        length=at_least("length", length, 8),
-        exponent=at_least("exponent", exponent, 0),
-        share=share_of("mask_share", mask_share, zero=False),
+        dictionaries=_dictionaries(_entries(lexicon), anchors),
         seed=seed,
     )
+    source.check(spaces=spaces, anchors=anchors, separate=separate)
+    shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
+    shape |= {"dropout": dropout, "length": length, "more": config}
+    model = _architecture(architecture, shape, sharing, _variant(spaces, anchors, separate), vocabulary=vocabulary)
+    at_least("steps", steps, 0), at_least("seed", seed, 0)
+    schedule = optimisation(
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
+    )
+    settings = Settings(
+        steps=steps,
+        seed=seed,
+        optimisation=schedule,
+        report=at_least("report", report, 1),
+        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
+        half=half_precision(dtype, hardware),
+    )
+    feed: dict[str, Any] = {
+        "batch": at_least("batch", batch, 1),
+        "length": at_least("length", length, 8),
+        "exponent": at_least("exponent", exponent, 0),
+        "share": share_of("mask_share", mask_share, zero=False),
+    }
+    compiled_step = compiles(compiled, hardware, auto=True)
     half_stored = one_of("save_dtype", save_dtype, ("float32", "float16")) == "float16"
-    rhythm = {"every": at_least("checkpoint", checkpoint, 1), "keep": at_least("keep_checkpoints", keep_checkpoints, 1)}
+    at_least("checkpoint", checkpoint, 1), at_least("keep_checkpoints", keep_checkpoints, 1)
+    every = interval_of("probe", probe, steps)
     parallel = parallel_texts(bitext, source.languages)
-    at_least("probe", probe, 1)
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        processes = join(place)
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        processes = join(hardware)
         packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"], progress))
         models = model.build(packed, seed).to(processes.device)
-        words = masking_words(packed)
-        ids = {one: stream.ids for one, stream in packed.train.items()}
-        starts = {one: word_starts(tokenizer) for one, tokenizer in packed.tokenizers.items()} if whole_words else None
-        task = objective(models, ids, device=processes.device, starts=starts, compiled=quick, **words)
-        training = Training(models, task, settings, processes)
+        masking = masking_ids(packed)
+        ids = {language: stream.ids for language, stream in packed.train.items()}
+        starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
+        how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
+        training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
+        reading: dict[str, Any] = {"length": length, "rows": min(micro_batch or 256, 256), **masking}
+        reading["dtype"] = torch.bfloat16 if settings.half else None
+        probes = make_probes(run, packed, models, parallel, every=every, seed=seed, **reading)
 
         def export(folder: Path) -> None:
             save(models, packed.tokenizers, folder, half=half_stored)
 
-        checkpoints = Checkpoints(run.folder / "checkpoints", export, **rhythm)
+        cycle = Resumable(run.folder / "checkpoints", every=checkpoint, keep=keep_checkpoints)
+        for readings in cycle.train(training, export=export, probes=probes, progress=progress):
+            yield [row(**reading, model=model.name, seed=seed) for reading in readings]
         if processes.first:
-            clear_leftovers(checkpoints.folder)
-        last = together(processes, lambda: kept.latest(checkpoints.folder))
-        if last is not None:
-            training.restore(last)
-        half = torch.bfloat16 if settings.half else None
-        how: dict[str, Any] = {
-            "length": length,
-            "every": probe,
-            "seed": seed,
-            "dtype": half,
-            "rows": min(micro_batch or 256, 256),
-        }
-        probes = make_probes(run, packed, models, parallel, **how, **words)
-        for readings in train(training, probes=probes, checkpoints=checkpoints, progress=progress):
-            yield [row(**one, model=model.name, seed=seed) for one in readings]
-        if processes.first:
-            with whole_folder(run.folder / "model") as beside:
-                export(beside)
-                diet = {**objective.keywords, "whole words": whole_words}
-                told = training_facts(training, models, run, packed, diet)
-                write_cards(beside, run, packed, facts=told, licence=licence)
+            with whole_folder(run.folder / "model") as folder:
+                export(folder)
+                facts = training_facts(run, training, models, packed, **feed, whole_words=whole_words)
+                write_cards(folder, run, packed, facts=facts, licence=licence)
         processes.wait()
 
     def hashes(progress: Progress) -> dict[str, Any]:
-        read = {"bitext": [one.fingerprint for one in bitext]} if bitext else {}
-        return {"data": source.facts(progress), **read}
+        compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
+        return {"data": source.facts(progress), **compared}
 
-    return Work(model.name, work, hashes, depth=size[0])
+    return Work(model.name, rows, hashes, depth=model.size[0])
 
 
-def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, LanguageDictionary]:
+# --- the model and what its languages share --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What is trained: a family and its shape, what its languages share, and in which words a table says so.
+
+    size: depth and width as they are, which a --config file may have set otherwise than the shape.
+    """
+
+    family: str
+    shape: Mapping[str, Any]
+    size: tuple[int, int]
+    sharing: Sharing
+    variant: str
+
+    @property
+    def name(self) -> str:
+        """Such as modernbert-12x384, or modernbert-12x384 separate:embeddings."""
+        return f"{self.family}-{self.size[0]}x{self.size[1]} {self.variant}".strip()
+
+    def build(self, packed: PackedText, seed: int) -> Languages:
+        """Fresh weights, with a vocabulary for each language's tokenizer."""
+        configs = {
+            language: configure(self.family, vocabulary=len(tokenizer), tokenizer=tokenizer, **self.shape)
+            for language, tokenizer in packed.tokenizers.items()
+        }
+        return build(configs, packed.languages, sharing=self.sharing, seed=seed)
+
+
+def _architecture(
+    family: str, shape: Mapping[str, Any], sharing: Sharing, variant: str, *, vocabulary: int
+) -> Architecture:
+    """The architecture, if its configuration can be made and has the blocks that are to be separate."""
+    config = configure(family, vocabulary=vocabulary, **shape)
+    check_depth(sharing, config.num_hidden_layers)
+    return Architecture(family, shape, (config.num_hidden_layers, config.hidden_size), sharing, variant)
+
+
+def piece_spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
+    """How pieces are shared between languages, in the words of `train_tokenizers`."""
+    one_of("vocabularies", vocabularies, ("joint", "separate"))
+    one_of("anchors", anchors, ("default", "none", "extra"))
+    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
+    if not sharing.embeddings:
+        return "own"
+    if anchors == "none":
+        return "prefix"
+    return "joint" if vocabularies == "joint" else "union"
+
+
+def _variant(spaces: str, anchors: str, separate: str) -> str:
+    """How this model differs from one that shares everything: empty, or such as separate:embeddings."""
+    differences = {
+        "vocabularies:separate": spaces == "union",
+        f"anchors:{anchors}": anchors != "default",
+        f"separate:{separate}": separate != "nothing",
+    }
+    return " ".join(name for name, differs in differences.items() if differs)
+
+
+def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
     if lexicon and anchors != "extra":
         raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     return read_dictionaries(lexicon)
 
 
-def _variant(spaces: str, anchors: str, separate: str) -> str:
-    """How this model differs from one that shares everything: empty, or such as separate:embeddings."""
-    ways = {"vocabularies:separate": spaces == "union", f"anchors:{anchors}": anchors != "default",
-            f"separate:{separate}": separate != "nothing"}  # fmt: skip
-    return " ".join(name for name, differs in ways.items() if differs)
-
-
-def _several(given: list[str] | str | None) -> list[str]:
+def _entries(given: list[str] | str | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or [])
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def make_probes(
+    run: Run, packed: PackedText, models: Languages, parallel: Sequence[Bitext], *, every: int, seed: int, **how: Any
+) -> list[Probe]:
+    """Perplexity on what was held out, and retrieval on parallel text; a language without text for it is noted."""
+    held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
+    without = [language for language in packed.languages if language not in held]
+    if without:
+        run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
+    probes = []
+    if held:
+        ids = {language: stream.ids for language, stream in held.items()}
+        sizes = {language: (stream.words, stream.characters) for language, stream in held.items()}
+        device = next(models.parameters()).device
+        probes.append(perplexity_probe(models.of, ids, sizes, every=every, seed=seed, device=device, **how))
+    if parallel:
+        name = str(run.facts["model"])
+        stacks = {
+            language: stack_of(models, language, packed.tokenizers[language], name) for language in packed.languages
+        }
+        probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
+    return probes
+
+
+# --- the cards of the models -----------------------------------------------------------------------------------------
+
+
+def write_cards(folder: Path, run: Run, packed: PackedText, *, facts: Mapping[str, Any], licence: str | None) -> None:
+    """Write README.md into every model folder at or below `folder`: one, or one a language.
+
+    facts: what was trained and how, shown as a table: name -> value.
+    """
+    names = ", ".join(language_name(language) for language in packed.languages)
+    for config in sorted(folder.rglob("config.json")):
+        summary = [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`."]
+        languages = packed.languages
+        if config.parent != folder:
+            languages = [config.parent.name]
+            side = language_name(config.parent.name)
+            summary.append(f"This folder is its {side} side; the other languages are beside it.")
+        card = training_card(
+            run,
+            title=run.facts["model"],
+            summary=summary,
+            facts=facts,
+            text=_text_table(packed),
+            held_out=perplexity_lines(run.rows),
+            languages=languages,
+            licence=licence,
+        )
+        write_text(config.parent / "README.md", card)
+
+
+def training_facts(
+    run: Run,
+    training: Training,
+    models: Languages,
+    packed: PackedText,
+    *,
+    batch: int,
+    length: int,
+    exponent: float,
+    share: float,
+    whole_words: bool,
+) -> dict[str, Any]:
+    """What the card says of the training: name -> value."""
+    losses = [reading["value"] for reading in run.rows if reading["measure"] == "loss"]
+    sizes = {language: stream.tokens for language, stream in packed.train.items()}
+    sampler = Sampler(sizes, length=length, exponent=exponent, seed=training.settings.seed)
+    seen = sampler.epochs(training.step, batch)
+    predicted = f"{share:.0%}, of them 80% masked, 10% random, 10% as they are"
+    return {
+        "weights": sum(weight.numel() for weight in models.parameters()),
+        "vocabulary": _vocabulary(packed),
+        "separate parts": str(models.sharing),
+        "steps": training.step,
+        "tokens seen": training.step * batch * length,
+        "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
+        "streams": f"{batch} of {length} tokens a step, languages by size ** {exponent}",
+        "tokens predicted": predicted + ("; words whole" if whole_words else ""),
+        "optimiser": optimiser_facts(training.settings.optimisation),
+        "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
+        "seed": training.settings.seed,
+    }
+
+
+def _vocabulary(packed: PackedText) -> str:
+    """How many pieces, of which kind, and how languages share them."""
+    options = packed.facts["tokenizer"]
+    sizes = {len(tokenizer) for tokenizer in packed.tokenizers.values()}
+    size = f"{min(sizes):,} pieces" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,} pieces"
+    kind = options.get("kind", "tokenizer given")
+    shared = SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
+    anchors = ", extra anchors" if "extra anchors" in packed.facts else ""
+    return f"{size}, {kind}{', lower case' if options.get('lowercase') else ''}{shared}{anchors}"
+
+
+def _text_table(packed: PackedText) -> list[str]:
+    rows = []
+    for language in packed.languages:
+        files = packed.facts["text"][language]
+        names = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
+        megabytes = sum(file["bytes"] for file in files) / 1e6
+        train, held = packed.train[language], packed.held_out.get(language)
+        counts = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
+        rows.append((language, ", ".join(names), *counts, f"{held.tokens:,}" if held else "none"))
+    return markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)

@@ -34,19 +34,21 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
+from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Stack
 from isogloss.text import embedded, read_bitexts, read_corpus
-from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
 from isogloss.training.optimisation import Decay, Optimisation
 from isogloss.training.plans import Plan, parse_plan
 from isogloss.training.processes import launched
+from isogloss.training.resumable import RECORD
 
 P = ParamSpec("P")
 Number = TypeVar("Number", int, float)
@@ -134,9 +136,6 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
     call.recipe = Recipe(function.__name__, function, call)  # type: ignore[attr-defined]
     return call
-
-
-RECIPES = ("map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain")
 
 
 def find_recipe(name: str) -> Recipe:
@@ -302,6 +301,11 @@ def at_least(name: str, value: Number, least: float) -> Number:
     return value
 
 
+def interval_of(name: str, value: int | None, steps: int) -> int:
+    """The updates between readings, at least 1; None reads before the first and after the last update only."""
+    return max(1, steps) if value is None else at_least(name, value, 1)
+
+
 def share_of(name: str, value: float, *, zero: bool = True) -> float:
     """The value, if it is a share of a whole: from 0, or with `zero=False` above it, to below 1."""
     if not 0 <= value < 1 or (value == 0 and not zero):
@@ -327,6 +331,9 @@ def compiles(compiled: str, device: torch.device, *, auto: bool) -> bool:
     """Whether --compiled asks for a compiled step; auto: what `auto` means on an NVIDIA GPU."""
     choice = one_of("compiled", compiled, ("auto", "yes", "no"))
     return choice == "yes" or (choice == "auto" and auto and device.type == "cuda")
+
+
+PRETRAINING_ADAM: dict[str, Any] = {"betas": (0.9, 0.98), "epsilon": 1e-6}  # as RoBERTa and InfoXLM are trained
 
 
 def optimisation(
@@ -372,9 +379,6 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-KEPT_MODEL = "step.json"  # in the folder of a model that was kept while it was tuned: where it comes from
-
-
 def model_name(given: str | Path) -> str:
     """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
 
@@ -392,7 +396,7 @@ def model_name(given: str | Path) -> str:
         number = len(parts) - 1 - parts[::-1].index("model")
         return "/".join((parts[number - 1], *parts[number + 1 :]))
     best = parts[-3:-2] == ("checkpoints",) and parts[-1] == "best"
-    if (best or (path / KEPT_MODEL).is_file()) and len(parts) > 4:
+    if (best or (path / RECORD).is_file()) and len(parts) > 4:
         return "/".join((parts[-4], *parts[-2:]))
     return parts[-1]
 
@@ -512,3 +516,15 @@ def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
     read = [read_corpus(path, language) for path in files]
     sentences = [sentence for corpus in read for sentence in corpus]
     return Corpus(language, sentences, name=read[0].name if len(read) == 1 else language)
+
+
+def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[Bitext]:
+    """Parallel text in these languages to measure retrieval on: what was given, else the embedded sentences."""
+    texts, chosen = bitexts_of(given), []
+    for text in texts or [embedded()]:
+        both = [language for language in text.languages if language in languages]
+        if len(both) > 1:
+            chosen.append(Bitext(tuple(text[language] for language in both), name=text.name))
+    if texts and not chosen:
+        raise InputError(f"--bitext has no two of the languages of the text, {', '.join(languages)}")
+    return chosen

@@ -47,7 +47,7 @@ from isogloss.recipes.recipe import (
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.stack.change import reinitialise
+from isogloss.stack.edit import reinitialise
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack
 from isogloss.text import read_bitexts, resolve

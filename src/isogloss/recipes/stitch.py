@@ -2,17 +2,33 @@
 
 The lower layers of the source model, frozen, and some fresh layers with a head are trained on the source language. At
 test the lower layers of the target model stand in their place, with a rotation between that was fitted on words in
-context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Every layer to cut at is a training of its own.
+context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Every layer to cut at is a training of its own. Its
+task layers are given the target model's states at the same cut in each of these conditions:
+
+    stitched   through the fitted map: W, and means as --denormalise says
+    shifted    means alone: the same with W = 1 (only where the map moves means, --denormalise recentred)
+    unmapped   as they are (as normalised, where the task's layers were trained on normalised states): the control
+    random     the same as stitched with a random rotation for W: what any rotation would give
 """
 
-from collections.abc import Iterator, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
+
+import torch
+from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.mappings import Mapping as SpaceMapping
+from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.layer_comparison import shared_layers
 from isogloss.recipes.recipe import (
@@ -41,22 +57,40 @@ from isogloss.recipes.recipe import (
     optimisation,
     recipe,
 )
-from isogloss.recipes.steps.seedmeans import mean_rows
-from isogloss.recipes.steps.stitching import Stitched, fit_stitched, read_states, stitched_rows, ways_of
-from isogloss.recipes.steps.taskfitting import Fitting
-from isogloss.recipes.steps.tasktexts import Sets, lost_notes, read_sets, tokenise_set
-from isogloss.recipes.steps.wordpairs import pairs_at, read_words
-from isogloss.recipes.steps.wordpairs import word_pairs as choose_word_pairs
-from isogloss.recipes.steps.wordspaces import space_rows
+from isogloss.recipes.task_scores import (
+    OTHERS,
+    ScoredModel,
+    answer_set,
+    result_rows,
+    save_scores,
+    score_sets,
+    scored_models,
+)
+from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, mean_rows, row
 from isogloss.seeds import seed_of
+from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
+from isogloss.tasks.model import task_model, task_objective
+from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.training.loop import Settings
-from isogloss.training.taskmodels import steps_of
+from isogloss.text.vocabulary import links_of, words_of
+from isogloss.training.checkpoints import wearing
+from isogloss.training.frozen_prefix import Prefix, free_bytes, read_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
+from isogloss.training.probes import Probe, Reading
+from isogloss.training.processes import join
+from isogloss.training.resumable import Resumable
+from isogloss.training.stopping import Selection
+from isogloss.vectors.extract import Pool, Vectors, stream
+from isogloss.vectors.store import VectorStore, rereadable
+
+STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
+CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
+WORDS = 24  # of a sentence, for that
 
 
 @recipe
@@ -72,7 +106,7 @@ def stitch(
     fresh_layers: Annotated[int, "fresh layers between the cut and the head"] = 4,
     mapping: Annotated[
         str, "the map: procrustes, least-squares or ridge, alone or with +iterative, +centred, +length"
-    ] = ("procrustes+iterative"),
+    ] = "procrustes+iterative",
     denormalise: Annotated[str, f"in which terms mapped states are given: {', '.join(RESTORES)}"] = "recentred",
     word_pairs: Annotated[int, "most pairs of words to fit the map on, drawn by seed"] = 50_000,
     max_uses: Annotated[int, "most pairs that one word type is in"] = 20,
@@ -101,107 +135,97 @@ def stitch(
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
     one_process("stitch")
-    place, kind, mapped = choose_device(device), find_task(task), _way(mapping)
+    processor, mapper = choose_device(device), _mapping(mapping)
+    half = half_precision(dtype, processor)
     one_of("denormalise", denormalise, RESTORES), one_of("pooling", pooling, ("first", "mean"))
     at_least("fresh_layers", fresh_layers, 1), at_least("word_pairs", word_pairs, 2), at_least("max_uses", max_uses, 1)
     at_least("sample", sample, 2), at_least("refine", refine, 0), at_least("epochs", epochs, 1)
     at_least("batch", batch, 1), at_least("checkpoint", checkpoint, 1)
-    numbers = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
-    sets = read_sets(kind, train, dev, test, skip_bad=skip_bad)
-    target = _target(sets)
-    parallel = _parallel(bitext, sets.source, target)
-    half = half_precision(dtype, place)
-    source = load(model, revision, dtype="float32", device=place)
-    second = source if other is None else load(other, dtype="float32", device=place)
+    chosen_seeds = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
+    optimisation(steps=1, rate=rate, warm_up=warm_up)  # checks them
+    sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
+    target = _target_language(sets)
+    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
+    parallel = _parallel_text(bitext, sets.source, target)
+    source = load(model, revision, dtype="float32", device=processor)
+    second = source if other is None else load(other, dtype="float32", device=processor)
     _check_models(source, second)
     cuts = shared_layers((source, second), layer_list(layers, source))
     layer_list(cuts, second)
-    size = min(source.max_length, second.max_length, length or kind.length)
-    if size < 8:
-        raise InputError(f"--length must be at least 8, not {size}")
-    optimisation(steps=1, rate=rate, warm_up=warm_up)  # checks them
-    languages = (target, sets.source)  # the map leads from the target's space to the one the task is learned in
-    where = {"model": model_name(model), "other_model": None if other is None else model_name(other),
-             "task": kind.name, "source": sets.source}  # fmt: skip
+    tokens = at_least("length", min(source.max_length, second.max_length, length or sets.task.length), 8)
+    base = {"model": model_name(model), "other_model": None if other is None else model_name(other)}
+    base |= {"task": sets.task.name, "source": sets.source}
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        chosen = choose_word_pairs(parallel, languages, most=word_pairs, cap=max_uses, seed=seed, progress=progress)
-        sides = ([(one.row, one.first) for one in chosen], [(one.row, one.other) for one in chosen])
-        drawn = space_rows(parallel.rows, most=sample, seed=seed)
-        (abroad, there), (home, here) = (
-            read_words(stack, parallel[language], places, run.scratch, kind=mapped.normalise, rows=drawn, layers=cuts,
-                       pool=pooling, progress=progress)
-            for stack, language, places in zip((second, source), languages, sides, strict=True)
-        )  # fmt: skip
-        text = _tokenised(run, kind, sets, (source, second), size, progress)
-        epoch = steps_of(text.home[0], batch)
-        warmed = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
-        # A loss is no row here, and to read one the device has to be waited for.
-        settings = Settings(epochs * epoch, seed, warmed, report=epoch, half=half)
-        fitting = Fitting(model, revision, place, kind, sets, settings, batch, None, checkpoint)
-        yield [
-            row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in sets.all if one.skipped
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        languages = (target, sets.source)  # the map leads from the target's space to the one the task is learned in
+        pairs = choose_word_pairs(parallel, languages, most=word_pairs, max_uses=max_uses, seed=seed, progress=progress)
+        reading = WordReading(cuts, space_rows(parallel.rows, most=sample, seed=seed), pooling, mapper.normalise)
+        store = VectorStore(run.scratch)
+        sides = [(pair.row, pair.first) for pair in pairs], [(pair.row, pair.other) for pair in pairs]
+        spaces = [
+            read_words(stack, parallel[language], words, reading, store=store, progress=progress)
+            for stack, language, words in zip((second, source), languages, sides, strict=True)
         ]
+        own, foreign = _tokenised(run, sets, (source, second), tokens, progress)
+        epoch = steps_in_epoch(own[0], batch)
+        optimiser = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
+        # A loss is no row here, and to read one the device has to be waited for.
+        settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
+        setup = StitchSetup(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers)
+        yield skipped_rows(sets, base)
         for number, cut in enumerate(cuts):
-            x, y = pairs_at((abroad, home), number)
-            at = {**where, "layer": cut}
+            coordinates = {**base, "layer": cut}
+            x, y = pair_vectors(store, languages, number)
             data = parallel.name or "-".join(parallel.languages)
-            yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **at)]
-            shapes = there[number], here[number]
-            fitted = mapped.fit(x, y, spaces=(x, y), normalisations=shapes, refine=refine).restored(denormalise)
+            yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **coordinates)]
+            normalisations = spaces[0][number], spaces[1][number]
+            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations, refine=refine).restored(denormalise)
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
-            states = cache(partial(read_states, (source, second), text, fitted, cut=cut, dtype=fitting.dtype,
-                                   file=run.scratch / f"cut-{cut}", progress=progress))  # fmt: skip
+            # Read once for all seeds, and only where something is left to train.
+            states = cache(partial(_read_states, setup, fitted, cut=cut, folder=run.scratch, progress=progress))
             results: list[Row] = []
-            for each in numbers:
-                ways = ways_of(fitted, seed=seed_of(each, "random rotation", cut))
-                told = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
-                spot = {**at, "seed": each}
-                fit_stitched(
-                    run,
-                    fitting,
-                    text,
-                    source=source,
-                    fresh=fresh_layers,
-                    ways=ways,
-                    states=states,
-                    place=spot,
-                    progress=told,
-                )
-                rows = stitched_rows(run, fitting, text, ways=list(ways), place=spot)
-                results += rows
-                yield rows
+            for each in chosen_seeds:
+                conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
+                training = LayerTraining(cut, each, run.folder / "checkpoints" / f"layer-{cut}-seed-{each}", conditions)
+                shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
+                train_layer(setup, training, states, progress=shown)
+                chosen = _condition_rows(setup, training, {**coordinates, "seed": each})
+                results += chosen
+                yield chosen
             yield mean_rows(results)
-            for old in run.scratch.glob(f"cut-{cut}-*.states"):
-                old.unlink()
+            for file in run.scratch.glob(f"cut-{cut}-*.states"):
+                file.unlink()
 
     hashes: dict[str, Any] = {"model": source.fingerprint, "data": sets.hashes, "parallel text": parallel.fingerprint}
     hashes |= {} if other is None else {"other": second.fingerprint}
-    return Work(str(where["model"]), work, hashes, sets.notes, source.last)
+    return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
 
 
-def _way(text: str) -> MappingSpec:
-    found = parse_mappings(text)
-    if len(found) > 1 or not found[0].learns:
+# --- what is given ---------------------------------------------------------------------------------------------------
+
+
+def _mapping(text: str) -> MappingSpec:
+    mappings = parse_mappings(text)
+    if len(mappings) > 1 or not mappings[0].learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {text!r}")
-    return found[0]
+    return mappings[0]
 
 
-def _target(sets: Sets) -> str:
+def _target_language(sets: TaskSets) -> str:
     """The one language besides the source that is tested."""
-    others = list(dict.fromkeys(one.language for one in sets.tests if one.language != sets.source))
+    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
     if len(others) != 1:
-        there = ", ".join(others) or "none"
         raise InputError(
-            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has {there}"
+            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
+            f"{', '.join(others) or 'none'}"
         )
     if len(sets.dev) > 1:
         raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
     return others[0]
 
 
-def _parallel(given: Sequence[Bitext | Corpus], source: str, target: str) -> Bitext:
+def _parallel_text(given: Sequence[Bitext | Corpus], source: str, target: str) -> Bitext:
     """The text that has both languages."""
     texts = bitexts_of(given)
     if not texts:
@@ -211,14 +235,14 @@ def _parallel(given: Sequence[Bitext | Corpus], source: str, target: str) -> Bit
     for text in texts:
         if {source, target} <= set(text.languages):
             return text
-    there = ", ".join("-".join(one.languages) for one in texts)
-    raise InputError(f"--bitext has no parallel text of {source} and {target}; it has {there}")
+    languages = ", ".join("-".join(text.languages) for text in texts)
+    raise InputError(f"--bitext has no parallel text of {source} and {target}; it has {languages}")
 
 
 def _check_models(source: Stack, target: Stack) -> None:
-    for one in (source, target):
-        if one.family.kind != "encoder":
-            raise InputError(f"{one.name} is a {one.family.kind}; stitch cuts encoders")
+    for stack in (source, target):
+        if stack.family.kind != "encoder":
+            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
     if source.width != target.width:
         raise InputError(
             f"{source.name} is {source.width} wide and {target.name} {target.width}; layers of one cannot stand on "
@@ -226,19 +250,311 @@ def _check_models(source: Stack, target: Stack) -> None:
         )
 
 
+# --- words in context that translate each other ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WordPair:
+    """Word `first` of one side and word `other` of the other, in one row of a bitext."""
+
+    row: int
+    first: int
+    other: int
+
+
+def choose_word_pairs(
+    bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int, progress: Progress = silent
+) -> list[WordPair]:
+    """One-to-one links of words that differ, at most `most` of them, in the order of the text.
+
+    Links come with the text or from the statistical aligner, never from the models that are mapped. Rows are visited in
+    an order drawn from the seed. Words written alike and words without a letter are left out. max_uses: how often a
+    word type may occur on either side, case ignored; without it, articles and commas would decide the map.
+    """
+    rows = range(bitext.rows)
+    links, _ = links_of(bitext, languages, rows, progress=progress)
+    order = list(rows)
+    random.Random(seed_of(seed, "word pairs")).shuffle(order)
+    uses: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    pairs: list[WordPair] = []
+    for number in order:
+        sides = [[word.lower() for word in words_of(bitext[language], number)] for language in languages]
+        for i, j in one_to_one(links[number]):
+            for index, words in ((i, sides[0]), (j, sides[1])):
+                if not 0 <= index < len(words):
+                    raise InputError(
+                        f"{bitext.name or 'the parallel text'}, sentence {number + 1}: a link points at word {index} "
+                        f"of a sentence of {len(words)} words, counted from 0; the links belong to another text or "
+                        "segmentation"
+                    )
+            first, other = sides[0][i], sides[1][j]
+            if first == other or not all(any(letter.isalpha() for letter in word) for word in (first, other)):
+                continue
+            if len(pairs) < most and uses[0][first] < max_uses and uses[1][other] < max_uses:
+                uses[0][first] += 1
+                uses[1][other] += 1
+                pairs.append(WordPair(number, i, j))
+    if not pairs:
+        raise InputError(
+            f"{bitext.name or 'the parallel text'} has no pair of words to learn a map from: no link joins one word of "
+            f"{languages[0]} to one differently written word of {languages[1]}; give more text, or its --links"
+        )
+    return sorted(pairs, key=lambda pair: (pair.row, pair.first, pair.other))
+
+
+def space_rows(count: int, *, most: int, seed: int) -> list[int]:
+    """At most so many of the rows of a text, drawn by the seed, in their order."""
+    if count <= most:
+        return list(range(count))
+    return sorted(random.Random(seed_of(seed, "space")).sample(range(count), most))
+
+
+@dataclass(frozen=True)
+class WordReading:
+    """How words are read.
+
+    layers: the cuts. rows: the sentences whose words are the space of a language. pooling: how a word's vector is made
+    of its subwords, first or mean. normalise: the normalisation of the spaces.
+    """
+
+    layers: Sequence[int]
+    rows: Sequence[int]
+    pooling: str
+    normalise: str
+
+
+def read_words(
+    stack: Stack,
+    corpus: Corpus,
+    words: Sequence[tuple[int, int]],
+    reading: WordReading,
+    *,
+    store: VectorStore,
+    progress: Progress = silent,
+) -> list[Normalisation]:
+    """Read a text once: vectors of some words go into the store, and the space of the language is returned.
+
+    A map is fitted on pairs of words, but what is subtracted from either side are the means of the whole space of its
+    language (Zhang et al. 2019), or a word that is frequent in the pairs would shift everything. All rounds of
+    `iterative` go over one reading.
+
+    Args:
+        stack: The model.
+        corpus: The text of one language.
+        words: (row, word) of the corpus. The store has their vectors as `words.LANGUAGE`, (layers, words, width); a
+            word of which nothing is left after cutting a long sentence is nan. What is stored is not made again.
+        reading: How words are read.
+        store: Takes the vectors.
+        progress: Told the sentences read.
+
+    Returns:
+        The normalisation of all words of `reading.rows`, one a layer.
+
+    """
+    name, kind = f"words.{corpus.language}", reading.normalise
+    if name not in store:
+        inside = set(reading.rows)
+        every = sorted(inside.union(number for number, _ in words))
+        positions: dict[tuple[int, int], list[int]] = {}
+        for position, word in enumerate(words):
+            positions.setdefault(word, []).append(position)
+        chunk_size = max(16, min(512, CHUNK_BYTES // (WORDS * len(reading.layers) * stack.width * 4)))
+        how: dict[str, Any] = {"layers": reading.layers, "units": ("word",), "pool": cast(Pool, reading.pooling)}
+
+        with store.filling(name, (len(reading.layers), len(words), stack.width)) as vectors:
+            vectors[:] = torch.nan
+
+            def read() -> Iterator[Tensor]:
+                for chunk in stream(stack, corpus, rows=every, chunk=chunk_size, progress=progress, **how):
+                    _fill(vectors, positions, chunk)
+                    states = chunk.values["word"].float()  # (layers, words, width)
+                    if len(every) > len(inside):
+                        states = states[:, [number in inside for number in chunk.items["word"][:, 0].tolist()]]
+                    if states.shape[1]:
+                        yield states
+
+            file = store.folder / f"{name}.spill"
+            rounds = kind == "iterative"
+            with rereadable(read, file=file, free_bytes=free_bytes) if rounds else nullcontext(read) as again:
+                spaces = streamed_normalisations(again, kind)
+            # Before the words get their name, so that whoever has the words has the space.
+            store.write(f"means.{corpus.language}", torch.stack([space.means for space in spaces]))
+            store.write(f"mean.{corpus.language}", torch.stack([space.mean for space in spaces]))
+    means, mean = (store.read(f"{part}.{corpus.language}") for part in ("means", "mean"))
+    lengths = kind in ("length", "iterative")
+    return [Normalisation(kind, subtracted, lengths, centre) for subtracted, centre in zip(means, mean, strict=True)]
+
+
+def _fill(vectors: Any, positions: Mapping[tuple[int, int], Sequence[int]], chunk: Vectors) -> None:
+    """Write those words of a chunk that have positions among the vectors (layers, words, width)."""
+    items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
+    both = [(item, position) for item, word in enumerate(items) for position in positions.get(word, ())]
+    if both:
+        taken, put = (list(side) for side in zip(*both, strict=True))
+        vectors[:, put] = chunk.values["word"].cpu()[:, taken].float().numpy()
+
+
+def pair_vectors(store: VectorStore, languages: tuple[str, str], layer: int) -> tuple[Tensor, Tensor]:
+    """Vectors of both sides, (pairs, width) each, at layer number `layer`, without pairs that lost a side."""
+    x, y = (store.read(f"words.{language}", layer) for language in languages)
+    complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])
+    return x[complete], y[complete]
+
+
+# --- a task trained on one layer -------------------------------------------------------------------------------------
+
+Conditions = Mapping[str, SpaceMapping | None]
+States = tuple[Sequence[Prefix], Sequence[Prefix]]
+"""States of one cut: of the source's sets, as the task's layers read them, and of the target's tests."""
+
+
+@dataclass(frozen=True)
+class StitchSetup:
+    """What all trainings of the run have in common.
+
+    source, target: the models. sets: with the source's tests before the target's. own: the source's sets as items of
+    its model: training, development, tests. foreign: the target's tests as items of its model. settings: those of the
+    first seed. batch: items of an update. checkpoint: updates between checkpoints. fresh_layers: layers between the cut
+    and the head.
+    """
+
+    source: Stack
+    target: Stack
+    sets: TaskSets
+    own: Sequence[Items]
+    foreign: Sequence[Items]
+    settings: Settings
+    batch: int
+    checkpoint: int
+    fresh_layers: int
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The data type that forward passes compute in, None for that of the weights."""
+        return torch.bfloat16 if self.settings.half else None
+
+
+@dataclass(frozen=True)
+class LayerTraining:
+    """One training: the cut it stands on, its seed and folder, and the conditions it is tested in."""
+
+    cut: int
+    seed: int
+    folder: Path
+    conditions: Conditions
+
+
 def _tokenised(
-    run: Run, kind: Any, sets: Sets, stacks: tuple[Stack, Stack], length: int, progress: Progress
-) -> Stitched:
-    """Every set as items: of the source by the source model's tokenizer, of the target by the target model's."""
-    here = [one for one in sets.all if one.language == sets.source]
-    there = [one for one in sets.tests if one.language != sets.source]
-    home, abroad = (
-        [
-            tokenise_set(kind, one, sets.labels, tokenizer=stack.tokenizer, length=length, progress=progress)
-            for one in some
-        ]
-        for stack, some in zip(stacks, (here, there), strict=True)
-    )
-    for sentence in lost_notes([*here, *there], [*home, *abroad]):
+    run: Run, sets: TaskSets, stacks: tuple[Stack, Stack], length: int, progress: Progress
+) -> tuple[list[Items], list[Items]]:
+    """Sets of the source as items of the source model's tokenizer, and of the target as items of the target model's."""
+    own, foreign = list[Items](), list[Items]()
+    for each in sets.all:
+        stack, part = (stacks[0], own) if each.language == sets.source else (stacks[1], foreign)
+        part.append(tokenise_set(sets, each, tokenizer=stack.tokenizer, length=length, progress=progress))
+    for sentence in lost_notes(sets.all, [*own, *foreign]):
         run.note(sentence)
-    return Stitched(sets, home, abroad)
+    return own, foreign
+
+
+def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
+    """What is done to the target model's states in each condition, by its name; None: nothing."""
+    width = mapping.weight.shape[1]
+    means_alone = replace(mapping, weight=torch.eye(width, dtype=torch.float64))
+    conditions: dict[str, SpaceMapping | None] = {STITCHED: mapping}
+    if mapping.restore == "recentred":
+        conditions[SHIFTED] = means_alone
+    conditions[UNMAPPED] = means_alone if mapping.restore == "normalised" else None
+    return {**conditions, RANDOM: replace(mapping, weight=random_rotation(width, seed=seed))}
+
+
+def random_rotation(width: int, *, seed: int) -> Tensor:
+    """A rotation (it may reflect) drawn evenly from all of them: (width, width), float64.
+
+    The Q of a Gaussian matrix, its columns given the signs of R's diagonal (Mezzadri 2007).
+
+    >>> rotation = random_rotation(5, seed=0)
+    >>> bool(torch.allclose(rotation @ rotation.T, torch.eye(5, dtype=torch.float64)))
+    True
+    """
+    drawn = torch.randn(width, width, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    q, r = torch.linalg.qr(drawn)
+    return q * torch.sign(torch.diagonal(r))
+
+
+def _read_states(setup: StitchSetup, mapping: SpaceMapping, *, cut: int, folder: Path, progress: Progress) -> States:
+    """States of one cut, computed once, in memory or else in files below `folder`."""
+    # Layers that will be given normalised states have to be trained on normalised states.
+    turn = mapping.target if mapping.restore == "normalised" else None
+
+    def read(side: str, stack: Stack, sets: Sequence[Items]) -> list[Prefix]:
+        files = [folder / f"cut-{cut}-{side}-{number}.states" for number in range(len(sets))]
+        how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
+        return [read_prefix(stack, items, cut, file=file, **how) for items, file in zip(sets, files, strict=True)]
+
+    own = [replace(prefix, turn=turn) for prefix in read("own", setup.source, setup.own)]
+    return own, read("foreign", setup.target, setup.foreign)
+
+
+def train_layer(
+    setup: StitchSetup, training: LayerTraining, states: Callable[[], States], *, progress: Progress = silent
+) -> None:
+    """Train fresh blocks and a head on the source's states, and score the best epoch's model; nothing if it is done.
+
+    The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once.
+    The scores are left in the training's folder.
+    """
+    cycle = Resumable(training.folder, setup.checkpoint)
+    if cycle.finished():
+        return
+    sets, seed, cut = setup.sets, training.seed, training.cut
+    fresh = seed_of(seed, "fresh blocks", cut)
+    stack = with_fresh_blocks(setup.source, cut, count=setup.fresh_layers, seed=fresh)
+    freeze(stack, cut)
+    model = task_model(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
+    model.hold(cut)
+    own, foreign = states()
+    objective = task_objective(model, setup.own[0], batch=setup.batch, seed=seed, prefix=own[0])
+    loop = Training(model, objective, replace(setup.settings, seed=seed), join(stack.device))
+    dev, main = sets.dev[sets.source], sets.task.main
+
+    def score() -> Iterator[Reading]:
+        if loop.step > 0:  # a head that was not trained says nothing
+            given = answer_set(model, dev, setup.own[1], prefix=own[1], dtype=setup.dtype)
+            yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
+
+    probe = Probe(steps_in_epoch(setup.own[0], setup.batch), score)
+    for _ in cycle.train(loop, probes=[probe], selection=Selection(main), progress=progress):
+        pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
+    assert loop.best_weights is not None and loop.best_step is not None
+    count = len(own) - 1  # of the source's sets that are scored
+    scored, items, prefixes = sets.scored[:count], list(setup.own[1:]), list(own[1:])
+    for mapping in training.conditions.values():
+        scored += sets.scored[count:]
+        items += setup.foreign
+        prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
+    with wearing(model, loop.best_weights):
+        scores = score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
+    save_scores(training.folder, loop.best_step, scores)
+    cycle.finish(keep_best=False)
+
+
+def _condition_rows(setup: StitchSetup, training: LayerTraining, coordinates: Mapping[str, Any]) -> list[Row]:
+    """The rows of a finished training, of the epoch the source's dev set chose: scores of each condition.
+
+    The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
+    """
+    models = scored_models(training.folder, setup.settings.optimisation.rate)
+    sets, begin, count = setup.sets, len(setup.own) - 1, len(setup.foreign)
+    rows: list[Row] = []
+    for number, condition in enumerate(training.conditions):
+        first = begin + number * count
+        taken = [
+            ScoredModel(model.rate, model.step, [*model.scores[:begin], *model.scores[first : first + count]])
+            for model in models
+        ]
+        for entry in result_rows(taken, sets, {**coordinates, "condition": condition}):
+            repeated = entry["target"] == sets.source and condition != STITCHED
+            if entry["target"] != OTHERS and entry["measure"] != "chosen_rate" and not repeated:
+                rows.append(entry)
+    return rows

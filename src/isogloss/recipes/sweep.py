@@ -6,13 +6,17 @@ of the others. The rows of all finished jobs are in one table, in which each can
 whose value the rows do not carry in a column of their own stands in `settings`.
 """
 
+import difflib
+import inspect
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import pandas as pd
 import torch
@@ -20,19 +24,37 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.recipe import Recipe, at_least, find_recipe, model_name, read_options
-from isogloss.recipes.steps.grids import Grid, grid_jobs, known_option, read_grid, spread
-from isogloss.recipes.steps.sweeptable import collect
+from isogloss.recipes.kept_models import over_steps, same_names, with_kept
+from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, command_type, find_recipe, model_name, read_options
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job
-from isogloss.runs.run import Run, check_folder, start
-from isogloss.runs.table import frame
+from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
+from isogloss.runs.table import (
+    Row,
+    frame,
+    is_given,
+    key,
+    mean_rows,
+    number_or_text,
+    records,
+    settings_of,
+    settings_text,
+)
 
-LEAVE_STATES = (
-    "seed", "seeds", "epochs", "batch", "rate", "warm_up", "decay", "weight_decay", "clip", "probe", "save_models",
-    "checkpoint", "switch", "switch_to", "switch_words",
-)  # fmt: skip
-"""Arguments that change nothing in the states of frozen layers."""
+Grid = Mapping[str, Sequence[Any]]
+
+COLUMN_ARGUMENTS = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
+"""Arguments whose value the rows have in a column: what is switched in `condition`, the others in their own."""
+
+NOT_OF_FROZEN_LAYERS = (
+    *("seed", "seeds", "epochs", "batch", "rate", "warm_up", "decay", "weight_decay", "clip", "probe"),
+    *("save_models", "checkpoint", "switch", "switch_to", "switch_words"),
+)
+"""Arguments that change nothing in the hidden states of frozen layers."""
+
+RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
+FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+LONGEST_NAME = 120  # letters of a folder's name
 
 
 def sweep(
@@ -50,12 +72,21 @@ def sweep(
     executor: Executor | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Run a recipe with every combination of some arguments' values.
+    """Run a recipe with every combination of the values of some arguments, and return the rows of all jobs.
 
-    grid: `name=a,b,c` for each argument, or values by name. options: the recipe's others, `model` among them, the same
-    in every job. parallel: jobs at a time, by default one a device. devices: GPUs that take turns, by default all there
-    are. cluster: a Ray cluster that jobs run on instead, as `auto`, `local` or `host:port`; gpus, cpus: what each of
-    them asks for there. executor: where jobs run otherwise. Returns the rows of all jobs.
+    Args:
+        recipe: The name of the recipe.
+        grid: `name=a,b,c` for each argument that differs, or its values by name.
+        out: The folder of the sweep.
+        parallel: Jobs at a time; by default one a GPU, or one.
+        devices: GPUs of this machine that take turns, as in `cuda:0,cuda:1`; by default all there are.
+        cluster: A Ray cluster that jobs run on instead: `auto`, `local` or the `host:port` of its head.
+        gpus: GPUs that a job asks of the cluster, 0 to 1; by default 1 where it has any.
+        cpus: CPUs that a job asks of the cluster; by default 1.
+        resume: Go on with a sweep that was stopped.
+        progress: Is told of the stages `checking the grid` and `jobs`.
+        executor: Where jobs run instead of this machine or a cluster.
+        options: The recipe's other arguments, `model` among them, the same in every job.
 
     >>> table = sweep("transfer", grid={"plans": ["freeze:0", "freeze:8"], "seed": range(3)}, out="runs/frozen",
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
@@ -65,33 +96,28 @@ def sweep(
     device = str(options.get("device", "auto"))
     if cluster is not None or gpus is not None or cpus is not None:
         executor = choose_cluster(cluster, parallel=parallel, devices=devices, device=device, gpus=gpus, cpus=cpus)
-    places = [] if cluster is not None else choose_devices(devices, device)
-    width = at_least("parallel", max(1, len(places)) if parallel is None else parallel, 1)
+    turns = [] if cluster is not None else choose_devices(devices, device)
+    width = at_least("parallel", max(1, len(turns)) if parallel is None else parallel, 1)
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, values, jobs, progress=progress)
     models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
-    arguments = {"recipe": chosen.name, "grid": _plain(values), "options": _plain(options)}
-    facts = {"command": "sweep", "arguments": arguments, "seed": options.get("seed", 0), "model": ", ".join(models),
-             "hashes": {}}  # fmt: skip
-    run = start(out, facts, resume=resume)
-    try:
-        run_jobs(
-            with_shared_states(jobs, chosen, run.scratch / "states"),
-            parallel=width,
-            devices=places,
-            progress=progress,
-            executor=executor,
-        )
-    except InputError:
-        if not any(job.folder.exists() for job in jobs):
-            _discard(run, jobs)
-        raise
-    finally:
-        shutil.rmtree(run.folder / "scratch", ignore_errors=True)
-        done = [job for job in jobs if job.done]
-        if done:
-            collect(run, jobs, values)
-    return run.finish() if len(done) == len(jobs) else frame(run.rows)
+    facts = {
+        "command": "sweep",
+        "arguments": {"recipe": chosen.name, "grid": _plain(values), "options": _plain(options)},
+        "seed": options.get("seed", 0),
+        "model": ", ".join(models),
+        "hashes": {},
+    }
+    with start(out, facts, resume=resume) as run:
+        shared = with_frozen_cache(jobs, chosen, run.scratch / "states")
+        try:
+            run_jobs(shared, parallel=width, devices=turns, progress=progress, executor=executor)
+        finally:
+            shutil.rmtree(run.folder / "scratch", ignore_errors=True)
+            finished = [job for job in jobs if job.done]
+            if finished:
+                collect(run, jobs, values)
+        return run.finish() if len(finished) == len(jobs) else frame(run.rows)
 
 
 def plan_sweep(
@@ -99,27 +125,271 @@ def plan_sweep(
 ) -> tuple[Recipe, dict[str, list[Any]], list[Job]]:
     """The recipe, the grid's values and the jobs a sweep would run; nothing is read or written."""
     chosen = find_recipe(recipe)
-    given = {known_option(name, chosen, "option"): value for name, value in options.items()}
+    given = {argument_name(name, chosen, "option"): value for name, value in options.items()}
     values = read_grid(grid, chosen)
     return chosen, values, grid_jobs(chosen, values, given, folder=Path(out) / "jobs")
 
 
+# --- the grid --------------------------------------------------------------------------------------------------------
+
+
+def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[str, list[Any]]:
+    """The values of every argument in the grid, as the recipe takes them.
+
+    A semicolon between values lets them hold commas; `0..4` is 0 to 4, also behind other text, as in `freeze:-1..11`;
+    several values of a repeated option have spaces between.
+
+    Args:
+        given: `name=a,b,c` for each argument, or values by name.
+        recipe: The recipe whose arguments they are.
+
+    >>> read_grid(["seed=0..2", "plans=freeze:-1..0;reinit:1-2,last:1"], find_recipe("transfer"))
+    {'seed': [0, 1, 2], 'plans': ['freeze:-1', 'freeze:0', 'reinit:1-2,last:1']}
+    """
+    grid: dict[str, list[Any]] = {}
+    for written, text in _entries(given):
+        name = argument_name(written, recipe, "--grid")
+        if name in grid:
+            raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
+        values = _values(written, text, _types(recipe, name))
+        repeated = [value for number, value in enumerate(values) if value in values[:number]]
+        if repeated:
+            raise InputError(f"--grid {written} has {repeated[0]} twice; the same job would run twice")
+        if name == "model":
+            values = with_kept(values)
+            alike = same_names(values)
+            if alike:
+                raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
+        grid[name] = values
+    if not grid:
+        raise InputError("a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
+    return grid
+
+
+def argument_name(written: str, recipe: Recipe, where: str) -> str:
+    """The argument of a recipe that is meant, in its Python spelling."""
+    known = [*recipe.parameters, *(TEXT_OPTIONS if recipe.takes_bitext else ())]
+    name = written.strip().replace("-", "_")
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"do you mean {_dashed(close[0])}" if close else f"it has {', '.join(map(_dashed, known))}"
+        raise InputError(f"{where} {written}: {recipe.name} has no such argument; {hint}")
+    return name
+
+
+def _entries(given: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any]]:
+    if isinstance(given, Mapping):
+        return list(given.items())
+    entries = []
+    for text in [given] if isinstance(given, str) else given:
+        name, equals, values = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
+        entries.append((name.strip(), values))
+    return entries
+
+
+def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
+    if not isinstance(given, str):
+        values = list(given) if isinstance(given, Sequence | range | set) else [given]
+        if not values:
+            raise InputError(f"--grid {name} has no value; give at least one")
+        return values
+    parts = [part.strip() for part in given.split(";" if ";" in given else ",")]
+    if not all(parts):
+        raise InputError(f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
+    return [_converted(name, text, types) for part in parts for text in _expanded(name, part)]
+
+
+def _expanded(name: str, part: str) -> list[str]:
+    """The values that `0..4` stands for; any other text is one value."""
+    match = RANGE.fullmatch(part)
+    if match is None:
+        return [part]
+    before, first, last = match[1], int(match[2]), int(match[3])
+    if last < first:
+        raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
+    return [f"{before}{number}" for number in range(first, last + 1)]
+
+
+def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
+    if str in types:
+        return text
+    if list in types:
+        return text.split()
+    for kind, expected in ((bool, "yes or no"), (int, "a whole number"), (float, "a number")):
+        if kind in types:
+            try:
+                return FLAGS[text.lower()] if kind is bool else kind(text)
+            except (ValueError, KeyError) as error:
+                raise InputError(f"--grid {name}: {text!r} is not {expected}") from error
+    return text
+
+
+def _types(recipe: Recipe, name: str) -> list[Any]:
+    """The plain types an argument may have, as the command line reads it; one that is given several times is `list`."""
+    kind = command_type(recipe.parameters[name].annotation if name in recipe.parameters else TEXT_OPTIONS[name])
+    if get_origin(kind) is Annotated:
+        kind = kind.__origin__
+    members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
+    return [get_origin(member) or member for member in members]
+
+
+# --- the jobs --------------------------------------------------------------------------------------------------------
+
+
+def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder: Path) -> list[Job]:
+    """A job for every combination of the grid's values; the last argument changes fastest.
+
+    A job's folder is named by its coordinates, which are also its `place`.
+    """
+    both = [name for name in grid if name in options]
+    if both:
+        raise InputError(f"--{_dashed(both[0])} is given, and is in --grid, too; leave one of them out")
+    _refuse_shared_seeds(grid, options)
+    required = [name for name, each in recipe.parameters.items() if each.default is inspect.Parameter.empty]
+    missing = [name for name in required if name not in options and name not in grid]
+    if missing:
+        raise InputError(f"{recipe.name} needs --{_dashed(missing[0])}; give it, or its values in --grid")
+    jobs: list[Job] = []
+    names: set[str] = set()
+    for values in product(*grid.values()):
+        coordinates = dict(zip(grid, values, strict=True))
+        given = {**options, **coordinates}
+        name = _folder_name(coordinates_text(coordinates, list(grid), grid), names)
+        names.add(name)
+        first = given.pop(recipe.first, recipe.parameters[recipe.first].default)
+        jobs.append(Job(name, recipe.name, first, given, folder / name, coordinates))
+    return jobs
+
+
+def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
+    """Let the recipe check every value of the grid before any job starts; what has begun was checked."""
+    chosen = [jobs[number] for number in spread(grid) if not (jobs[number].folder / "run.json").is_file()]
+    for number, job in enumerate(chosen):
+        progress("checking the grid", number, len(chosen))
+        try:
+            texts, options = read_options(recipe, job.options)
+            recipe.check(job.first, *texts, **options)
+        except InputError as error:
+            where = ", ".join(f"{name} {value}" for name, value in job.place.items())
+            raise InputError(f"{error} (with {where}; no job was started)") from error
+    progress("checking the grid", len(chosen), len(chosen))
+
+
+def spread(grid: Grid) -> list[int]:
+    """Numbers of jobs that hold every value of the grid once: the first, and those that differ from it in one argument.
+
+    >>> spread({"plans": ["a", "b"], "seed": [0, 1, 2]})
+    [0, 1, 2, 3]
+    """
+    numbers, size = [0], 1
+    for values in reversed(list(grid.values())):
+        numbers += [number * size for number in range(1, len(values))]
+        size *= len(values)
+    return sorted(numbers)
+
+
+def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
+    """The jobs; those that freeze the same layers over the same text share the states of these layers in `folder`."""
+    if "frozen_cache" not in recipe.parameters:
+        return list(jobs)
+
+    def frozen(job: Job) -> str:
+        given = sorted((str(k), str(v)) for k, v in job.options.items() if k not in NOT_OF_FROZEN_LAYERS)
+        return repr((job.first, given))
+
+    def with_cache(job: Job) -> Job:
+        caches = job.options.get("cache", True) and not job.options.get("frozen_cache")
+        shared = {"frozen_cache": str(folder)} if caches and alike[frozen(job)] > 1 else {}
+        return replace(job, options={**job.options, **shared})
+
+    alike = Counter(map(frozen, jobs))
+    return [with_cache(job) for job in jobs]
+
+
+def coordinates_text(coordinates: Mapping[str, Any], names: Sequence[str], grid: Grid) -> str:
+    """Coordinates as they stand in the names of folders: `epochs:3 batch:16`; a file by its name where that will do.
+
+    >>> coordinates_text({"epochs": 3, "seed": 1}, ["epochs"], {"epochs": [3, 5], "seed": [0, 1]})
+    'epochs:3'
+    """
+    return " ".join(f"{_dashed(name)}:{_label(coordinates[name], grid[name])}" for name in names)
+
+
+def _refuse_shared_seeds(grid: Grid, options: Mapping[str, Any]) -> None:
+    """A job with several seeds runs those that follow its first, which may be another job's."""
+    many = max(grid.get("seeds", [options.get("seeds") or 1]))
+    first = sorted(grid.get("seed", []))
+    if many > 1 and any(after - before < many for before, after in zip(first, first[1:], strict=False)):
+        raise InputError(
+            f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it"
+        )
+
+
+def _folder_name(text: str, taken: set[str]) -> str:
+    name = re.sub(r"[^\w.+-]+", "-", text).strip(".-")[:LONGEST_NAME]
+    numbered = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
+    return next(candidate for candidate in numbered if candidate not in taken)
+
+
+def _label(value: Any, values: Sequence[Any]) -> str:
+    """A value as a reader knows it: a file without its folders, unless another value has that name."""
+    for shorten in (_short, _model_label):
+        label = shorten(value)
+        if [shorten(other) for other in values].count(label) == 1:
+            return label
+    return _short(value, whole=True)
+
+
+def _model_label(value: Any) -> str:
+    return model_name(value) if isinstance(value, str | Path) else _short(value, whole=True)
+
+
+def _short(value: Any, *, whole: bool = False) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={_short(part, whole=whole)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(_short(part, whole=whole) for part in value)
+    name, equals, path = str(value).rpartition("=")
+    return f"{name}{equals}{path if whole or not Path(path).exists() else Path(path).name}"
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as run.json keeps them: a path is a text, a range a list."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(name): plain(part) for name, part in value.items()}
+        if isinstance(value, list | tuple | range):
+            return [plain(part) for part in value]
+        return value if isinstance(value, int | float | bool) or value is None else str(value)
+
+    return {name: plain(value) for name, value in values.items()}
+
+
+# --- where jobs run --------------------------------------------------------------------------------------------------
+
+
 def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
     """The GPUs that take turns: those named, else all where there are several and none is named otherwise."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if given is None:
-        several = device in ("auto", "cuda") and torch.cuda.is_available() and torch.cuda.device_count() > 1
-        return [f"cuda:{number}" for number in range(torch.cuda.device_count())] if several else []
+        return [f"cuda:{number}" for number in range(gpus)] if device in ("auto", "cuda") and gpus > 1 else []
     if device not in ("auto", "cuda"):
         raise InputError(f"--devices are GPUs that take turns, and --device is {device}; leave one of them out")
-    names = [one.strip() for one in given.split(",")] if isinstance(given, str) else list(given)
-    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    for place, name in enumerate(names):
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    for position, name in enumerate(names):
         number = name.removeprefix("cuda:")
         if not name.startswith("cuda:") or not number.isdigit():
             raise InputError(f"--devices takes GPUs with commas, as in cuda:0,cuda:1, not {name!r}")
-        if int(number) >= there:
-            raise InputError(f"--devices {name} is not there; this machine has {there} NVIDIA GPUs")
-        if name in names[:place]:
+        if int(number) >= gpus:
+            raise InputError(f"--devices {name} is not there; this machine has {gpus} NVIDIA GPUs")
+        if name in names[:position]:
             raise InputError(f"--devices has {name} twice; --parallel says how many jobs run at a time")
     return names
 
@@ -148,58 +418,86 @@ def choose_cluster(
     return on_cluster(address, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
 
 
-def with_shared_states(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
-    """The jobs, told where to share the states of frozen layers if others freeze the same layers over the same text."""
-    if "frozen_cache" not in recipe.parameters:
-        return list(jobs)
-
-    def frozen(job: Job) -> str:
-        return repr((job.first, sorted((str(k), str(v)) for k, v in job.options.items() if k not in LEAVE_STATES)))
-
-    alike = Counter(map(frozen, jobs))
-    shares = [
-        alike[frozen(job)] > 1 and job.options.get("cache", True) and not job.options.get("frozen_cache")
-        for job in jobs
-    ]
-    return [
-        replace(job, options={**job.options, "frozen_cache": str(folder)}) if shared else job
-        for job, shared in zip(jobs, shares, strict=True)
-    ]
+# --- the one table ---------------------------------------------------------------------------------------------------
 
 
-def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
-    """Let the recipe check every value of the grid before any job starts; what has begun was checked."""
-    chosen = [jobs[number] for number in spread(grid) if not (jobs[number].folder / "run.json").is_file()]
-    for number, job in enumerate(chosen):
-        progress("checking the grid", number, len(chosen))
-        texts, options = read_options(recipe, job.options)
-        before = (job.first, *texts) if recipe.first == "model" else texts
-        named = {} if recipe.first == "model" else {recipe.first: job.first}
-        try:
-            recipe.check(*before, **named, **options)
-        except InputError as error:
-            where = ", ".join(f"{name} {value}" for name, value in job.place.items())
-            raise InputError(f"{error} (with {where}; no job was started)") from error
-    progress("checking the grid", len(chosen), len(chosen))
+def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
+    """Fill the run's table, notes and facts from all jobs that are finished.
+
+    Where jobs differ in seeds, means over seeds are added, in place of those of single jobs. Models that a run of drift
+    has kept become curves over its steps.
+    """
+    finished = [job for job in jobs if job.done]
+    run.begin_anew()
+    notes = {job.name: list(read_facts(job.folder).get("notes", [])) for job in finished}
+    for job in finished:
+        for sentence in notes[job.name]:
+            shared = all(sentence in others for others in notes.values())
+            run.note(sentence if shared else f"{job.name}: {sentence}")
+    rows = joined_rows(finished, grid)
+    if "seed" in grid:
+        rows = _without_means(rows)
+        rows += mean_rows(rows)
+    run.append(over_steps(rows, [str(model) for model in grid.get("model", ())]))
+    run.facts["jobs"] = _facts_of(finished)
+    left = [job.name for job in jobs if job not in finished]
+    if left:
+        run.note(f"{len(left)} of {len(jobs)} jobs are not finished and are missing here: {', '.join(left)}")
 
 
-def _discard(run: Run, jobs: Sequence[Job]) -> None:
-    """Leave no folder behind where every job was refused: a mistake leaves no trace but its sentence."""
+def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
+    """The rows of jobs one after the other, each told from the others' by its coordinates.
+
+    An argument that no column carries, or whose column does not tell its values apart, is put into the row's
+    settings. A row that is the same in several jobs is there once; where they have different values under the same
+    coordinates, all of the grid is put into its settings.
+    """
+    in_settings = [name for name in grid if not _has_column(name, jobs)]
+    in_columns = [name for name in grid if name not in in_settings]
+    groups: dict[tuple[str, ...], list[tuple[Job, dict[str, Any]]]] = {}
     for job in jobs:
-        job.log.unlink(missing_ok=True)
-    with suppress(OSError):  # not made yet, or there is more in it
-        (run.folder / "jobs").rmdir()
-    run.discard()
+        for entry in records(read_rows(job.folder)):
+            own = _with_settings(entry, job, in_settings, grid)
+            groups.setdefault(key(own), []).append((job, own))
+    rows = []
+    for group in groups.values():
+        differ = len({str(entry.get("value")) for _, entry in group}) > 1
+        rows += [_with_settings(entry, job, in_columns, grid) for job, entry in group] if differ else [group[0][1]]
+    return rows
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As run.json keeps them: a path is a text, a range a list."""
+def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> dict[str, Any]:
+    """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible."""
+    own = {
+        name: value if isinstance(value := job.place[name], int | float) else number_or_text(_label(value, grid[name]))
+        for name in names
+    }
+    return {**entry, "settings": settings_text({**settings_of(entry), **own})}
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): plain(one) for key, one in value.items()}
-        if isinstance(value, list | tuple | range):
-            return [plain(one) for one in value]
-        return value if isinstance(value, int | float | bool) or value is None else str(value)
 
-    return {name: plain(value) for name, value in values.items()}
+def _has_column(name: str, jobs: Sequence[Job]) -> bool:
+    """Whether the rows have this argument in a column; two models may be called the same."""
+    if name == "model":
+        names = {str(job.place[name]): model_name(str(job.place[name])) for job in jobs}
+        return len(set(names.values())) == len(names)
+    return name in COLUMN_ARGUMENTS
+
+
+def _without_means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without rows that have no seed where the same is there with one: means over the seeds of one job."""
+    seeded = {key({**entry, "seed": None}) for entry in rows if is_given(entry.get("seed"))}
+    return [entry for entry in rows if is_given(entry.get("seed")) or key(entry) not in seeded]
+
+
+def _facts_of(finished: Sequence[Job]) -> dict[str, Any]:
+    """What finished jobs say of themselves, by name: they may have run on another machine than this."""
+    facts = {job.name: read_facts(job.folder) for job in finished}
+    times = [
+        (datetime.fromisoformat(each["started"]), datetime.fromisoformat(each["finished"])) for each in facts.values()
+    ]
+    return {
+        "finished": list(facts),
+        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
+        "hardware": sorted({", ".join(str(part) for part in each["hardware"].values()) for each in facts.values()}),
+        "hashes": {name: each["hashes"] for name, each in facts.items()},
+    }

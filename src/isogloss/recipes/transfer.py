@@ -7,16 +7,22 @@ seed and learning rate; the epoch and the rate are chosen on the source's develo
 examples may join them, and code-switching mixes languages within an example (Pan et al. 2021).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import torch
+from safetensors.torch import save_file
+from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.files import write_text
+from isogloss.measures.cka import Estimate, cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.recipe import (
     OPTIMISER,
@@ -41,27 +47,71 @@ from isogloss.recipes.recipe import (
     Work,
     at_least,
     half_precision,
+    language_entries,
     model_name,
+    one_of,
     one_process,
     optimisation,
     plan_list,
     recipe,
 )
-from isogloss.recipes.steps.ownmodels import read_own
-from isogloss.recipes.steps.seedmeans import mean_rows
-from isogloss.recipes.steps.switched import known_share, read_switching, training_text
-from isogloss.recipes.steps.taskfitting import Fitting, fit, scored_models, training_folder
-from isogloss.recipes.steps.taskscores import result_rows
-from isogloss.recipes.steps.tasksimilarity import DEFECTS, comparing, tokenise_parallel
-from isogloss.recipes.steps.tasktexts import lost_notes, read_sets, tokenise_set
-from isogloss.recipes.steps.translations import with_translated
+from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
+from isogloss.recipes.task_sets import (
+    TaskSets,
+    add_translations,
+    dictionary_note,
+    join_training_items,
+    lost_notes,
+    read_sets,
+    read_switching,
+    skipped_rows,
+    switched_items,
+    tokenise_set,
+)
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row, settings_text, training_name
-from isogloss.stack.load import choose_device, load
+from isogloss.runs.table import (
+    START,
+    UNTUNED,
+    Row,
+    mean_rows,
+    row,
+    settings_text,
+    training_folder,
+    training_name,
+)
+from isogloss.seeds import seed_of
+from isogloss.stack.load import choose_device, load, quietly
+from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks import TASKS, find_task
-from isogloss.text.corpora import Bitext, Corpus
-from isogloss.training.loop import Settings
-from isogloss.training.plans import frozen_at
+from isogloss.tasks.model import TaskModel, task_model, task_objective
+from isogloss.tasks.task import Items
+from isogloss.text.batches import Batch as TokenBatch
+from isogloss.text.batches import encode, group
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.switching import Switching
+from isogloss.training.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
+from isogloss.training.loop import Settings, Training, steps_in_epoch
+from isogloss.training.plans import Plan, apply_plan, frozen_at
+from isogloss.training.probes import Probe, Reading, arithmetic
+from isogloss.training.processes import join
+from isogloss.training.resumable import Resumable, export_nothing
+from isogloss.training.stopping import Selection
+from isogloss.vectors.pool import mean_by_group
+
+# How the code behind Muller et al. (2021) compares languages otherwise than the paper says: a sentence on each defect,
+# and what it changes in `GaussianCka`.
+LEGACY: dict[str, tuple[str, dict[str, Any]]] = {
+    "windows": (
+        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
+        {"shifted": True},
+    ),
+    "batch-25": ("a batch has 25 sentences", {"size": 25}),
+    "batch-200": ("a batch has 200 sentences", {"size": 200}),
+    "specials": (
+        "special tokens are written into the text and added again, and one on each side stays in the mean",
+        {"special_tokens": True},
+    ),
+}
 
 
 @recipe
@@ -110,7 +160,7 @@ def transfer(
     ] = None,
     save_models: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
-    legacy: Annotated[str | None, f"of --bitext, as the original compares: {', '.join(DEFECTS)}"] = None,
+    legacy: Annotated[str | None, f"of --bitext, as the original compares: {', '.join(LEGACY)}"] = None,
     checkpoint: CheckpointEvery = 1000,
     revision: Revision = None,
     seed: Seed = 0,
@@ -125,107 +175,551 @@ def transfer(
     Example: isogloss transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv --test nl=nl.tsv
     """
     one_process("transfer")
-    place, kind = choose_device(device), find_task(task)
-    chosen, grid = plan_list(plans), _rates(rate)
-    sets = with_translated(kind, read_sets(kind, train, dev, test, skip_bad=skip_bad), translated, skip_bad=skip_bad)
-    switching = read_switching(kind, sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
-    stack = load(model, revision, dtype="float32", device=place)
-    if stack.family.kind != "encoder":
-        raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
-    depth, size = stack.last, min(stack.max_length, length or kind.length)
-    if size < 8:
-        raise InputError(f"--length must be at least 8, not {size}")
-    at_least("batch", batch, 1)
-    for plan in chosen:
-        frozen_at(plan, 0, depth=depth, epoch=1)
-    half = half_precision(dtype, place)
-    at_least("epochs", epochs, 1)
-    numbers = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
-    schedule = {"rate": grid[0], "warm_up": warm_up, "decay": decay, "weight_decay": weight_decay, "clip": clip}
-    optimisation(steps=1, **schedule)  # checks it
-    at_least("checkpoint", checkpoint, 1)
+    processor, chosen_plans, rates = choose_device(device), plan_list(plans), _rate_list(rate)
+    half = half_precision(dtype, processor)
+    at_least("batch", batch, 1), at_least("epochs", epochs, 1), at_least("checkpoint", checkpoint, 1)
+    one_of("switch_to", switch_to, ("source", "any"))
     if probe is not None:
         at_least("probe", probe, 1)
-    owns = read_own(target_models, sets, stack, plans=chosen, device=place, half=half)
-    if owns and bitext:
-        raise InputError(
-            "--bitext compares languages in one model, and --target-models gives a language one of its own"
-        )
-    compared = comparing(bitext, legacy, source=sets.source, seed=0, dtype=torch.bfloat16 if half else None)
+    chosen_seeds = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
+    scheduled = partial(optimisation, rate=rates[0], warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
+    scheduled(steps=1)  # checks it
     if frozen_cache is not None and not cache:
         raise InputError(
             "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
         )
-    name, weights = model_name(model), stack.fingerprint
+    sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
+    if translated:
+        sets = add_translations(sets, translated, skip_bad=skip_bad)
+    switching = Switching()
+    if switch or switch_words or lexicon:
+        switching = read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
+    stack = load(model, revision, dtype="float32", device=processor)
+    if stack.family.kind != "encoder":
+        raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
+    tokens = at_least("length", min(stack.max_length, length or sets.task.length), 8)
+    for plan in chosen_plans:
+        frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
+    own_models: dict[str, Stack] = {}
+    if target_models:
+        own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
+        if bitext:
+            raise InputError(
+                "--bitext compares languages in one model, and --target-models gives a language one of its own"
+            )
+    comparison = None
+    if bitext or legacy:
+        comparison = compare_languages(bitext, legacy, source=sets.source, dtype=torch.bfloat16 if half else None)
+    base = {"model": model_name(model), "task": sets.task.name, "source": sets.source}
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        if switching.words:
-            run.note(known_share(kind, sets, switching))
-        elif switching.lexicons:
-            run.note("no word is replaced by one of --lexicon: --switch-words is 0")
-        found = [
-            tokenise_set(kind, one, sets.labels, tokenizer=owns.get(one.language, stack).tokenizer, length=size,
-                         progress=progress)
-            for one in sets.all
-        ]  # fmt: skip
-        for sentence in [*sets.notes, *lost_notes(sets.all, found)]:
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        if switching.lexicons:
+            run.note(dictionary_note(sets, switching))
+        items = []
+        for each in sets.all:
+            tokenizer = own_models.get(each.language, stack).tokenizer
+            items.append(tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress))
+        for sentence in [*sets.notes, *lost_notes(sets.all, items)]:
             run.note(sentence)
-        text = training_text(kind, sets, found, switching, tokenizer=stack.tokenizer, length=size)
-        items = text.items
-        steps = epochs * -(-len(items[0]) // batch)
-        way = optimisation(steps=steps, **schedule)
-        settings = Settings(steps, seed, way, report=max(1, steps // 50), half=half)
-        fitting = Fitting(
-            model, revision, place, kind, sets, settings, batch, probe, checkpoint, frozen_dropout, cache, save_models,
-            None if frozen_cache is None else Path(frozen_cache), weights, owns,
-        )  # fmt: skip
-        where = {"model": name, "task": kind.name, "source": sets.source}
-        alike = None if compared is None else tokenise_parallel(stack, compared)
-        if alike is not None:
-            begun = replace(stack, pack=half) if place.type == "cuda" else stack
-            yield alike.at_start(begun, where, progress)
-        yield [
-            row("skipped", one.skipped, target=one.language, data=one.name, **where) for one in sets.all if one.skipped
-        ]
-        done, total = 0, len(chosen) * len(numbers) * len(grid)
-        for plan in chosen:
-            about = {**where, "plan": str(plan), "condition": switching.condition}
+        count = len(sets.trained)
+        trained = items[0] if count == 1 else join_training_items(sets, items[:count])
+        text = TrainingText(trained, items[count:], run.scratch)
+        if switching:
+            text.longest = tokens
+            text.changing = switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
+        steps = epochs * steps_in_epoch(trained, batch)
+        settings = Settings(steps, seed, scheduled(steps=steps), report=max(1, steps // 50), half=half)
+        folder = None if frozen_cache is None else Path(frozen_cache)
+        frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, own_models)
+        reload = partial(load, model, revision, dtype=torch.float32, device=processor)
+        setup = TransferSetup(reload, sets, settings, batch, probe, checkpoint, save_models, frozen)
+        if comparison is not None:
+            start = replace(stack, pack=half) if processor.type == "cuda" else stack
+            yield comparison.start(start, base, progress)
+        yield skipped_rows(sets, base)
+        done, total = 0, len(chosen_plans) * len(chosen_seeds) * len(rates)
+        for plan in chosen_plans:
             results: list[Row] = []
-            for each in numbers:
+            for number in chosen_seeds:
                 models = []
-                for each_rate in grid:
+                about = {**base, "plan": str(plan), "condition": switching.condition, "seed": number}
+                for each_rate in rates:
                     done += 1
-                    at = {
-                        **about,
-                        "seed": each,
-                        "settings": settings_text({"rate": each_rate} if len(grid) > 1 else {}),
-                    }
-                    told = named(progress, f"training {training_name(at)}, seed {each} ({done} of {total})")
-                    after = None if alike is None else partial(alike.now, place=at, progress=told)
-                    yield from fit(run, fitting, text, plan=plan, rate=each_rate, place=at, progress=told, at_end=after)
-                    models += scored_models(training_folder(run, at), each_rate)
-                rows = result_rows(models, sets, kind, place={**about, "seed": each})
-                results += rows
-                yield rows
+                    coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
+                    name = training_name(coordinates)
+                    training = PlanTraining(
+                        plan, each_rate, coordinates, run.folder / "checkpoints" / training_folder(coordinates)
+                    )
+                    shown = named(progress, f"training {name}, seed {number} ({done} of {total})")
+                    yield from train_plan(setup, text, training, comparison=comparison, progress=shown)
+                    models += scored_models(training.folder, each_rate)
+                chosen = result_rows(models, sets, about)
+                results += chosen
+                yield chosen
             yield mean_rows(results)
 
-    hashes: dict[str, Any] = {"model": weights, "data": sets.hashes}
-    if owns:
-        hashes["own"] = {language: one.fingerprint for language, one in owns.items()}
+    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
+    if own_models:
+        hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
     if switching.lexicons:
         hashes["dictionaries"] = switching.hashes
-    if compared is not None:
-        hashes["parallel text"] = compared.bitext.fingerprint
-    return Work(name, work, hashes, () if compared is None else compared.notes, depth)
+    if comparison is not None:
+        hashes["parallel text"] = comparison.bitext.fingerprint
+    return Work(str(base["model"]), rows, hashes, () if comparison is None else comparison.notes, stack.last)
 
 
-def _rates(text: str | float) -> list[float]:
+def _rate_list(text: str | float) -> list[float]:
     try:
-        found = [float(one) for one in str(text).split(",")]
+        rates = [float(part) for part in str(text).split(",")]
     except ValueError as error:
         raise InputError(f"--rate takes numbers with commas, as in 2e-5,5e-5, not {text!r}") from error
-    if not all(0 < one < inf for one in found):
+    if not all(0 < rate < inf for rate in rates):
         raise InputError(f"--rate must be above 0, not {text}")
-    if len(set(found)) < len(found):
+    if len(set(rates)) < len(rates):
         raise InputError(f"--rate has a rate twice: {text}")
-    return found
+    return rates
+
+
+# --- one training ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrozenLayers:
+    """How frozen layers are computed.
+
+    dropout: whether they keep their dropout while the rest trains. cache: whether they are computed once. folder: where
+    runs share their states. weights: a hash of the model as it begins. own_models: models of target languages, whose
+    frozen layers take the place of this one's.
+    """
+
+    dropout: bool
+    cache: bool
+    folder: Path | None
+    weights: str
+    own_models: Mapping[str, Stack]
+
+
+@dataclass(frozen=True)
+class TransferSetup:
+    """What all trainings of the run have in common.
+
+    reload: gives the model as it begins. settings: those of the first seed and rate. batch: items of an update. probe:
+    updates between scores, None for an epoch. checkpoint: updates between checkpoints. save_models: whether the best
+    model of each training is written.
+    """
+
+    reload: Callable[[], Stack]
+    sets: TaskSets
+    settings: Settings
+    batch: int
+    probe: int | None
+    checkpoint: int
+    save_models: bool
+    frozen: FrozenLayers
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The data type that forward passes compute in, None for that of the weights."""
+        return torch.bfloat16 if self.settings.half else None
+
+
+@dataclass
+class TrainingText:
+    """The sets as items, and the states of frozen layers that were last computed for them.
+
+    train: the items to train on. scored: those of `TaskSets.scored`. scratch: a folder for states that memory has no
+    room for. changing(seed, epoch): the items to train on in an epoch, where epochs differ, and longest: the most
+    tokens of such an item. prefix_key: which frozen layers `prefixes` are of, one of each set, the training's first.
+    """
+
+    train: Items
+    scored: Sequence[Items]
+    scratch: Path
+    changing: Callable[[int, int], Items] | None = None
+    longest: int | None = None
+    prefix_key: tuple[Any, ...] | None = None
+    prefixes: list[Prefix | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PlanTraining:
+    """One training: its plan, learning rate, coordinates in the rows (the seed among them), and folder."""
+
+    plan: Plan
+    rate: float
+    coordinates: Mapping[str, Any]
+    folder: Path
+
+    @property
+    def seed(self) -> int:
+        """The seed of the training."""
+        return int(self.coordinates["seed"])
+
+
+def train_plan(
+    setup: TransferSetup,
+    text: TrainingText,
+    training: PlanTraining,
+    *,
+    comparison: "LanguageComparison | None" = None,
+    progress: Progress = silent,
+) -> Iterator[Sequence[Row]]:
+    """The rows of one training as they come, from its start or its last checkpoint; none where it is finished."""
+    cycle = Resumable(training.folder, setup.checkpoint)
+    if cycle.finished():
+        return
+    seed, epoch, sets = training.seed, steps_in_epoch(text.train, setup.batch), setup.sets
+    optimiser = replace(setup.settings.optimisation, rate=training.rate)
+    settings = replace(setup.settings, seed=seed, optimisation=optimiser)
+    stack, dropout = setup.reload(), setup.frozen.dropout
+    model = task_model(stack, sets.task, sets.labels, seed=seed, dropout=dropout, half=settings.half)
+    planned = apply_plan(stack, training.plan, epoch=epoch, seed=seed)
+    lowest = frozen_at(training.plan, settings.steps - 1, depth=stack.last, epoch=epoch)
+    first, *prefixes = _prefixes(setup, text, training, stack=model.still, cut=lowest, progress=progress)
+    objective = task_objective(
+        model,
+        text.train,
+        batch=setup.batch,
+        seed=seed,
+        prefix=first,
+        longest=text.longest,
+        changing=None if text.changing is None else partial(text.changing, seed),
+    )
+    loop = Training(model, objective, settings, join(stack.device))
+
+    def score() -> Iterator[Reading]:
+        if loop.step == 0:  # a head that was not trained says nothing
+            return
+        scores = score_sets(model, sets.scored, text.scored, prefixes=prefixes, dtype=setup.dtype)
+        save_scores(training.folder, loop.step, scores)
+        for task_set, by_name in zip(sets.scored, scores, strict=True):
+            for name, result in by_name.items():
+                where = {"target": task_set.language, "data": task_set.name}
+                yield {"measure": name, "value": result.value, "floor": result.floor, "n": result.n, **where}
+
+    source = sets.dev[sets.source]
+    choice = Selection(sets.task.main, {"target": source.language, "data": source.name})
+    for readings in cycle.train(
+        loop,
+        export=partial(_export, model) if setup.save_models else export_nothing,
+        probes=[Probe(setup.probe or epoch, score)],
+        plan=_holding(model, planned, training.plan, epoch),
+        selection=choice if setup.save_models else None,
+        progress=progress,
+    ):
+        yield [_reading_row(reading, training.coordinates) for reading in readings]
+    if comparison is not None:
+        yield comparison.compare(model.still, training.coordinates, progress)
+    cycle.finish()
+
+
+def _holding(model: TaskModel, planned: Callable[[int], None], plan: Plan, epoch: int) -> Callable[[int], None]:
+    """The plan as a function of the step that also tells the model which layers are frozen: their dropout is off."""
+    held: int | None = None
+
+    def before_step(step: int) -> None:
+        nonlocal held
+        planned(step)
+        frozen = frozen_at(plan, step, depth=model.stack.last, epoch=epoch)
+        if held != frozen:
+            held = frozen
+            model.hold(frozen, until=plan.until)
+
+    return before_step
+
+
+def _prefixes(
+    setup: TransferSetup, text: TrainingText, training: PlanTraining, *, stack: Stack, cut: int, progress: Progress
+) -> list[Prefix | None]:
+    """The states of frozen layers of the training text and of every scored set; None where they are not kept.
+
+    Below block 1 there is nothing to save. Training text has states in memory or in a file, and none where dropout
+    makes them differ from step to step, or code-switching from epoch to epoch. Scored sets have states where memory has
+    room, and are run from their text otherwise. Where runs share a folder, all sets have states in files. A language
+    with a model of its own has the states of that model, those of its embeddings too.
+    """
+    frozen, plan = setup.frozen, training.plan
+    saves = cut >= 1 and frozen.cache
+    if not saves and not frozen.own_models:
+        return [None] * (1 + len(text.scored))
+    fresh = tuple(block for block in plan.reinit if block <= cut)
+    key = (cut, fresh, (training.seed, plan.initialiser) if fresh else None)
+    if key == text.prefix_key:
+        return text.prefixes
+    text.prefix_key, text.prefixes = None, []  # before the next ones need their room
+    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{training.seed}" if fresh else ""
+    name = f"cut-{cut}{drawn}"
+    how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
+
+    def compute(items: Items, language: str | None) -> Prefix | None:
+        training_text = language is None
+        if language is not None and language in frozen.own_models:
+            return read_prefix(frozen.own_models[language], items, cut, **how) if cut >= 0 else None
+        if not saves or (training_text and (frozen.dropout or text.changing is not None)):
+            return None
+        if frozen.folder is not None:
+            return shared_prefix(stack, items, cut, folder=frozen.folder, weights=f"{frozen.weights} {name}", **how)
+        if training_text:
+            return read_prefix(stack, items, cut, file=text.scratch / f"{name}.states", **how)
+        return read_prefix(stack, items, cut, **how) if has_room(stack, items, dtype=setup.dtype) else None
+
+    languages = [None, *(task_set.language for task_set in setup.sets.scored)]
+    for items, language in zip([text.train, *text.scored], languages, strict=True):
+        text.prefixes.append(compute(items, language))
+    text.prefix_key = key
+    return text.prefixes
+
+
+def _export(model: TaskModel, folder: Path) -> None:
+    """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
+    with quietly():
+        model.encoder.save_pretrained(folder)
+    model.stack.tokenizer.save_pretrained(folder)
+    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
+    save_file(head, folder / "head.safetensors")
+    write_text(folder / "task.json", json.dumps({"task": model.task.name, "labels": model.labels}, indent=2) + "\n")
+
+
+def _reading_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
+    loss = {"data": "train", "unit": "answer"} if reading["measure"] == "loss" else {}
+    return row(**{**reading, **coordinates, **loss})
+
+
+# --- target languages with a model of their own ----------------------------------------------------------------------
+
+
+def _read_target_models(
+    given: Any, sets: TaskSets, stack: Stack, *, plans: Sequence[Plan], half: bool
+) -> dict[str, Stack]:
+    """The models of target languages, `LANG=FOLDER` or folders by language; they must fit the source's, `stack`.
+
+    A model that was pretrained with `--separate`, or with a vocabulary for each language, is a folder for each of them.
+    The source's is trained. A target is tested with its own tokenizer and, of what the plan freezes, with its own
+    embeddings and blocks; above them stand the blocks and the head as they were trained (Conneau, Wu et al. 2020,
+    Table 1). half: whether they compute in bfloat16, so that a GPU runs their sentences end to end.
+    """
+    own_models: dict[str, Stack] = {}
+    for language, folders in language_entries(given, "target-models"):
+        option = f"--target-models {language}"
+        if language == sets.source or language not in [test.language for test in sets.tests]:
+            raise InputError(f"{option}: it is for a language of --test other than {sets.source}")
+        if language in [each.language for each in sets.translated]:
+            raise InputError(f"{option} is only tested, so --translated cannot have {language}; leave one out")
+        if language in own_models or len(folders) != 1:
+            raise InputError(f"{option}: one folder of a model was expected, {language}=FOLDER")
+        own = load(folders[0], dtype="float32", device=stack.device)
+        if (own.family.kind, own.last, own.width) != (stack.family.kind, stack.last, stack.width):
+            raise InputError(
+                f"{option}: {own.name} is {own.width} wide with {own.last} layers and {stack.name} {stack.width} "
+                f"wide with {stack.last}; layers of one cannot stand on those of the other"
+            )
+        own_models[language] = replace(own, pack=half) if stack.device.type == "cuda" else own
+    for plan in plans:
+        _refuse_plan(plan, stack, own_models)
+    return own_models
+
+
+def _refuse_plan(plan: Plan, stack: Stack, own_models: Mapping[str, Stack]) -> None:
+    """A part that is the target's own must stay as it was pretrained, and ids must mean what was trained."""
+    frozen = frozen_at(plan, 0, depth=stack.last, epoch=1)
+    if plan.unfreeze is not None or any(block <= frozen for block in plan.reinit):
+        raise InputError(
+            f"the plan {plan} changes frozen layers, which --target-models takes from the target's model; freeze:N "
+            "goes with it"
+        )
+    for language, own in own_models.items() if frozen < 0 else ():
+        pieces, source_pieces = (len(each.model.get_input_embeddings().weight) for each in (own, stack))
+        if pieces != source_pieces:
+            raise InputError(
+                f"--target-models {language} has {pieces:,} pieces and {stack.name} {source_pieces:,}; with embeddings "
+                f"of its own they must be frozen, as with --plans freeze:0, not {plan}"
+            )
+
+
+# --- languages compared before a task is learned and after (Muller et al. 2021) --------------------------------------
+
+BATCHES = 4  # of sentences, over which Gaussian CKA is averaged
+FEWEST = 4 * BATCHES  # sentences that can be compared
+
+
+@dataclass(frozen=True)
+class GaussianCka:
+    """How CKA with Gaussian kernels is taken: as the paper says by default, or with defects of the released code.
+
+    size: sentences of a batch, a quarter of them where it is None. shifted: whether batch i begins with sentence i.
+    special_tokens: whether special tokens are written into the text, where one on each side stays in the mean.
+    """
+
+    size: int | None = None
+    shifted: bool = False
+    special_tokens: bool = False
+
+    @property
+    def fewest(self) -> int:
+        """The sentences it needs."""
+        if self.size is None:
+            return FEWEST
+        return max(FEWEST, self.size + BATCHES - 1 if self.shifted else BATCHES * self.size)
+
+
+@dataclass
+class LanguageComparison:
+    """How alike languages are inside a model, layer by layer, before a task is learned and after.
+
+    On parallel text, with a sentence's vector the mean of its word pieces without special tokens, three comparisons:
+
+        source with target       the same layer of one model                  is what the two say in the same place?
+        now with the start       the same layer and language of two models    what did the training change?
+        layer k with k - 1       the same language and model                  what does a block do?
+
+    Each by debiased linear CKA with its interval and floor, and by CKA with Gaussian kernels over four batches of a
+    quarter of the sentences, as the paper has it; where defects are asked for, by Gaussian CKA with them besides. The
+    sentences come in a seeded random order. The vectors of the start are held in memory, and nothing but rows is
+    written: `start` comes first, then `compare` after every training.
+
+    defects: names of `LEGACY`, in its order, and flawed: Gaussian CKA with them. batches: tokens by language; the keys
+    True have special tokens written into the text. start_vectors: those of the model before any training, likewise.
+    """
+
+    bitext: Bitext
+    source: str
+    dtype: torch.dtype | None
+    defects: Sequence[str]
+    flawed: GaussianCka
+    batches: dict[bool, dict[str, TokenBatch]] = field(default_factory=dict)
+    start_vectors: dict[bool, Tensor] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know."""
+        notes = [f"CKA as the original took it: {LEGACY[name][0]}" for name in self.defects]
+        if self.source in self.bitext.languages:
+            return notes
+        return [
+            f"the parallel text has no {self.source}, so no language is compared with the one that is trained in",
+            *notes,
+        ]
+
+    def start(self, stack: Stack, coordinates: Mapping[str, Any], progress: Progress) -> list[Row]:
+        """Tokenise the text, read the model before any training and hold its vectors; the rows' plan is `untuned`."""
+        order = np.random.default_rng(seed_of(0, "parallel text")).permutation(self.bitext.rows).tolist()
+        for special in {False, self.flawed.special_tokens}:
+            self.batches[special] = {corpus.language: _encode(stack, corpus, order, special) for corpus in self.bitext}
+        self.start_vectors = {}
+        vectors = self._read(stack, progress)
+        rows = list(self._rows(vectors, {**coordinates, "plan": UNTUNED}))
+        self.start_vectors = vectors
+        return rows
+
+    def compare(self, stack: Stack, coordinates: Mapping[str, Any], progress: Progress) -> list[Row]:
+        """Read a model after its training."""
+        return list(self._rows(self._read(stack, progress), coordinates))
+
+    def _read(self, stack: Stack, progress: Progress) -> dict[bool, Tensor]:
+        return {
+            special: read_sentences(stack, batches, dtype=self.dtype, progress=progress)
+            for special, batches in self.batches.items()
+        }
+
+    def _rows(self, now: Mapping[bool, Tensor], coordinates: Mapping[str, Any]) -> Iterator[Row]:
+        """Rows of all comparisons, as they should be and then, where there are any, with the defects."""
+        base = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
+        ways = [(GaussianCka(), base)]
+        if self.defects:
+            ways.append((self.flawed, {**base, "condition": f"legacy:{','.join(self.defects)}"}))
+        for gaussian, about in ways:
+            special, size, shifted = gaussian.special_tokens, gaussian.size, gaussian.shifted
+            for layer, sides, pairs in self._pairs(now[special], self.start_vectors.get(special)):
+                estimates: dict[str, list[Estimate]] = {}
+                if about is base:
+                    estimates["cka"] = cka_of_pairs(sides, list(pairs), seed=0)
+                estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, size=size, shifted=shifted)
+                for measure, values in estimates.items():
+                    for cka, where in zip(values, pairs.values(), strict=True):
+                        answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
+                        yield row(measure, cka.value, **answer, **about, layer=layer, **where)
+
+    def _pairs(
+        self, now: Tensor, start: Tensor | None
+    ) -> Iterator[tuple[int, Tensor, dict[tuple[int, int], dict[str, Any]]]]:
+        """Of each layer: its number, the sides (sides, sentences, width), and which two are compared, as coordinates.
+
+        now, start: (layers, languages, sentences, width).
+        """
+        languages = self.bitext.languages
+        many = len(languages)
+        for layer in range(len(now)):
+            sides = [now[layer], *([now[layer - 1]] if layer else []), *([] if start is None else [start[layer]])]
+            pairs: dict[tuple[int, int], dict[str, Any]] = {}
+            if self.source in languages:
+                home = languages.index(self.source)
+                pairs = {(home, number): {"target": languages[number]} for number in range(many) if number != home}
+            for number, language in enumerate(languages):
+                if layer:
+                    pairs[number, many + number] = {"target": language, "other_layer": layer - 1}
+                if start is not None:
+                    last = many * (len(sides) - 1)
+                    pairs[number, last + number] = {"target": language, "other_layer": layer, "other_model": START}
+            yield layer, torch.cat(sides), pairs
+
+
+def compare_languages(
+    bitext: Sequence[Bitext | Corpus], legacy: str | None, *, source: str, dtype: torch.dtype | None
+) -> LanguageComparison:
+    """Check --bitext and --legacy; source: the language that is trained in, dtype: that of autocast."""
+    asked = {name.strip() for name in legacy.split(",")} if legacy else set[str]()
+    if unknown := sorted(asked - set(LEGACY)):
+        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(LEGACY)}")
+    if not bitext:
+        raise InputError("--legacy is about how languages are compared, which needs --bitext")
+    texts = bitexts_of(bitext)
+    if len(texts) > 1:
+        raise InputError(f"--bitext holds {len(texts)} parallel texts; languages are compared on one")
+    if {"batch-25", "batch-200"} <= asked:
+        raise InputError("--legacy takes batch-25 or batch-200, not both")
+    defects = [name for name in LEGACY if name in asked]
+    flawed = GaussianCka(**{key: value for name in defects for key, value in LEGACY[name][1].items()})
+    if texts[0].rows < flawed.fewest:
+        raise InputError(
+            f"{texts[0].name or 'the parallel text'} has {texts[0].rows} sentences; comparing languages so takes at "
+            f"least {flawed.fewest}"
+        )
+    return LanguageComparison(texts[0], source, dtype, defects, flawed)
+
+
+def _encode(stack: Stack, corpus: Corpus, order: Sequence[int], special: bool) -> TokenBatch:
+    """Sentences in this order as tokens; special: with special tokens in the text, of which the inner ones count."""
+    if not special:
+        return encode(stack.tokenizer, corpus, order, max_length=stack.max_length)
+    first, last = stack.tokenizer.cls_token, stack.tokenizer.sep_token
+    if first is None or last is None:
+        raise InputError(f"{stack.name} has no first and last token; --legacy specials is about those")
+    written = replace(corpus, sentences=[f"{first} {sentence} {last}" for sentence in corpus], words=None)
+    batch = encode(stack.tokenizer, written, order, max_length=stack.max_length)
+    ends = torch.cumsum(batch.lengths, 0)
+    content = torch.ones_like(batch.content)
+    content[ends - batch.lengths] = content[ends - 1] = False
+    return replace(batch, content=content)
+
+
+def read_sentences(
+    stack: Stack, batches: Mapping[str, TokenBatch], *, dtype: torch.dtype | None, progress: Progress
+) -> Tensor:
+    """Sentence vectors (layers, languages, sentences, width), float32, on the stack's device, in evaluation mode."""
+    device, layers = stack.device, list(stack.cuts)
+    tokens = 65_536 if device.type == "cuda" else 2_048
+    count = len(next(iter(batches.values())))
+    vectors = torch.empty((len(layers), len(batches), count, stack.width), dtype=torch.float32, device=device)
+    with measuring(stack.model), arithmetic(device, dtype):
+        for number, whole in enumerate(batches.values()):
+            for members in group(whole.lengths.tolist(), tokens=tokens):
+                batch = whole.take(members).to(device)
+                sentences = torch.where(batch.content, batch.sentence_of_tokens(), -1)  # (tokens,)
+
+                def pool(_: int, states: Tensor, sentences: Tensor = sentences, size: int = len(members)) -> Tensor:
+                    return mean_by_group(states, sentences, size)
+
+                means = stack.read(batch, layers, reduce=pool)
+                vectors[:, number, members] = torch.stack([means[layer] for layer in layers])
+            progress("comparing languages", number + 1, len(batches))
+    return vectors

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from isogloss.recipes.steps.legacy import DEFECTS, plan_and_defects
+from isogloss.recipes.legacy import DEFECTS, plan_and_defects
 from isogloss.report.languages import language_name
 from isogloss.report.logaxis import dress_factors
 from isogloss.report.look import DARK, QUIET, caption, file_name, new_figure, printable, save

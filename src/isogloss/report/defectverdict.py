@@ -5,8 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from isogloss.recipes.steps.effects import SHIFT, STRAY
-from isogloss.recipes.steps.legacy import DEFECTS, plan_and_defects
+from isogloss.recipes.legacy import DEFECTS, SHIFT, STRAY, plan_and_defects
 from isogloss.report.languages import language_name
 from isogloss.report.phrases import listed
 from isogloss.report.plans import HELD, OTHERS, TEST

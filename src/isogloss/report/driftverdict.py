@@ -11,7 +11,7 @@ from math import isclose, isnan
 import pandas as pd
 
 from isogloss.measures.statistics import band
-from isogloss.recipes.steps.legacy import plan_and_defects
+from isogloss.recipes.legacy import plan_and_defects
 from isogloss.report.defectverdict import defect_sentences
 from isogloss.report.languages import language_name
 from isogloss.report.phrases import listed, name_layers

@@ -8,7 +8,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.recipes.drift import drift_job
-from isogloss.recipes.steps.legacy import parse_legacy, variant_of
+from isogloss.recipes.legacy import parse_legacy, variant_of
 from isogloss.report.phrases import listed
 from isogloss.report.plans import TEST, is_drift, with_places
 from isogloss.training.plans import parse_plan

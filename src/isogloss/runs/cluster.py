@@ -10,30 +10,32 @@ those it has here, and one whose machine was lost goes on elsewhere from its las
     its machine, or a process there, was lost       begun again on any machine, up to `RETRIES` times
 
 A machine may be taken for lost that only cannot be reached. Its job and the one begun anew would write into one folder,
-but for the lease that a worker holds (`isogloss.runs.lease`).
+but for the lease that a worker holds (`isogloss.runs.jobs.holding`).
 """
 
+import importlib
 import importlib.metadata
 import json
 import os
 import secrets
 import signal
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
-from isogloss.runs import lease as leases
-from isogloss.runs import nodes as there
-from isogloss.runs.jobs import WORKER, Executor, Failure, Job, ended_by
-from isogloss.runs.joining import connected, find_ray, reach
+from isogloss.runs.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_by
 
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
 RETRIES = 3  # of a job whose machine or process was lost
+ANSWER = 20.0  # seconds for a cluster to show that it is there
 LOOK = 60.0  # seconds for a machine to say what it sees
 PAUSE = 0.5  # seconds between looks at jobs
 GOODBYE = 15.0  # seconds for jobs to end that are interrupted
@@ -60,22 +62,24 @@ class Share:
 
 
 @dataclass(frozen=True)
-class _Try:
+class _Attempt:
     """A job under way, and how often its machine was lost so far."""
 
     job: Job
     lost: int = 0
-    owner: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 def on_cluster(
-    address: str, *, parallel: int | None = None, share: Share | None = None, lease: float = leases.SECONDS
+    address: str, *, parallel: int | None = None, share: Share | None = None, lease: float = LEASE
 ) -> Executor:
-    """Run jobs on a Ray cluster, up to `parallel` at a time, or as many as it has room for.
+    """Run jobs on a Ray cluster. Whether there is such a cluster is seen at once, the rest when jobs are given.
 
-    address: `auto` for the cluster this machine is part of, `local` for one that is made of this machine alone and ends
-    with the jobs, or `host:port` of its head. share: what each job asks for. lease: see `isogloss.runs.lease`. Whether
-    there is such a cluster is seen at once, the rest when jobs are given.
+    Args:
+        address: `auto` for the cluster this machine is part of, `local` for one that is made of this machine alone and
+            ends with the jobs, or `host:port` of the cluster's head.
+        parallel: Jobs at a time; by default as many as the cluster has room for.
+        share: What each job asks of a machine.
+        lease: Seconds after which the lease of a lost worker is free; see `isogloss.runs.jobs`.
 
     >>> run_jobs(jobs, executor=on_cluster("10.0.0.1:6379", share=Share(gpus=0.5)))  # doctest: +SKIP
     """
@@ -87,9 +91,10 @@ def on_cluster(
         try:
             with connected(address) as ray:
                 ended_by(signal.SIGTERM)  # Ray has its own idea of what this signal does
-                ray.cloudpickle.register_pickle_by_value(there)
+                ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
                 asked = _resolve(share or Share(), ray.nodes(), address)
-                _check_nodes(ray, [node for node in ray.nodes() if asked.fits(node)], jobs[0].folder.parent, progress)
+                nodes = [node for node in ray.nodes() if asked.fits(node)]
+                _check_nodes(ray, nodes, jobs[0].folder.parent, progress)
                 return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease, progress=progress)
         except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
             raise SystemExit(128 + signal.SIGTERM) from stop
@@ -102,45 +107,44 @@ def on_cluster(
 
 def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: float, progress: Progress) -> list[Failure]:
     """Keep up to `width` jobs under way until none is left."""
-    remote = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, max_retries=0)(there.work)
-    waiting, failed, finished = [_Try(job) for job in jobs], list[Failure](), list[Job]()
-    running: dict[Any, _Try] = {}
+    remote = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, max_retries=0)(run_worker)
+    waiting, failed, finished = [_Attempt(job) for job in jobs], list[Failure](), list[Job]()
+    running: dict[Any, _Attempt] = {}
     news, seen = "jobs", time.monotonic()
     for job in jobs:
         job.log.unlink(missing_ok=True)  # what follows adds to it
     try:
         while waiting or running:
             while waiting and len(running) < width:
-                one = waiting.pop(0)
-                running[remote.remote(*_told(one, share, lease))] = one
+                attempt = waiting.pop(0)
+                running[remote.remote(*_worker_arguments(attempt.job, share, lease))] = attempt
             for ref in ray.wait(list(running), num_returns=len(running), timeout=PAUSE)[0]:
-                one = running.pop(ref)
+                attempt = running.pop(ref)
                 why, again = _outcome(ray, ref)
-                if again and one.lost < RETRIES:
-                    news = f"jobs: {one.job.name} lost its machine and goes on elsewhere"
-                    waiting.insert(0, _Try(one.job, one.lost + 1))
+                if again and attempt.lost < RETRIES:
+                    news = f"jobs: {attempt.job.name} lost its machine and goes on elsewhere"
+                    waiting.insert(0, _Attempt(attempt.job, attempt.lost + 1))
                 elif why:
-                    failed.append(Failure(one.job, f"{why} ({RETRIES + 1} times)" if again else why))
+                    failed.append(Failure(attempt.job, f"{why} ({RETRIES + 1} times)" if again else why))
                 else:
-                    finished.append(one.job)
+                    finished.append(attempt.job)
             progress(news, len(failed) + len(finished), len(jobs))
             if any(share.fits(node) for node in ray.nodes()):
                 seen = time.monotonic()
             elif time.monotonic() - seen > ALONE:
-                left = [one.job for one in (*running.values(), *waiting)]
+                left = [attempt.job for attempt in (*running.values(), *waiting)]
                 return failed + [Failure(job, f"no machine with {share} is left in the cluster") for job in left]
         return failed + _unseen(finished)
     finally:
         _end(ray, running)
 
 
-def _told(one: _Try, share: Share, lease: float) -> tuple[Any, ...]:
-    """What `nodes.work` is given."""
-    path = os.path.abspath(one.job.lease)  # noqa: PTH100  (links stay: other machines have them, too)
-    held = {"path": path, "owner": one.owner, "seconds": lease}
-    line = json.dumps({**json.loads(one.job.as_json()), "lease": held})
+def _worker_arguments(job: Job, share: Share, lease: float) -> tuple[Any, ...]:
+    """What `run_worker` is given for a job. Links in paths stay: other machines have them, too."""
+    line = json.dumps({**json.loads(job.as_json()), "lease": lease})
     hidden = {} if share.gpus else {"CUDA_VISIBLE_DEVICES": ""}  # what a job did not ask for it may not take
-    return line, COMMAND, hidden, str(Path.cwd()), os.path.abspath(one.job.log), path, one.owner  # noqa: PTH100
+    log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
+    return line, COMMAND, hidden, str(Path.cwd()), log, marker
 
 
 def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
@@ -154,7 +158,7 @@ def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
     if code == 0:
         return "", False
     # A process that was killed did not end by itself: memory ran out, or its machine shuts down.
-    return f"{said} (on {node})", code < 0 or code == leases.LOST
+    return f"{said} (on {node})", code < 0 or code == LOST
 
 
 def _unseen(finished: Sequence[Job]) -> list[Failure]:
@@ -165,7 +169,7 @@ def _unseen(finished: Sequence[Job]) -> list[Failure]:
     return [Failure(job, f"it finished, but {job.folder} does not show that on this machine") for job in left]
 
 
-def _end(ray: Any, running: Mapping[Any, _Try]) -> None:
+def _end(ray: Any, running: Mapping[Any, _Attempt]) -> None:
     """End what is under way: first asked to, so that leases are given back, then killed."""
     left = list(running)
     for force in (False, True):
@@ -177,14 +181,14 @@ def _end(ray: Any, running: Mapping[Any, _Try]) -> None:
 
 def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> Share:
     """What each job asks for, where some machine has that."""
-    there_now = [node["Resources"] for node in nodes if node["Alive"]]
-    any_gpu = any(has.get("GPU", 0) > 0 for has in there_now)
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    any_gpu = any(has.get("GPU", 0) > 0 for has in alive)
     asked = replace(share, gpus=float(any_gpu)) if share.gpus is None else share
     if not any(asked.fits(node) for node in nodes):
-        each = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in there_now})
-        found = ", or ".join(each) or "nothing"
+        each = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
+        offered = ", or ".join(each) or "nothing"
         raise InputError(
-            f"--cluster {address}: no machine has {asked} for a job, they have {found}; ask for less with --gpus or "
+            f"--cluster {address}: no machine has {asked} for a job, they have {offered}; ask for less with --gpus or "
             "--cpus"
         )
     return asked
@@ -195,20 +199,20 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / f".seen-{secrets.token_hex(8)}.part"
     mark.write_text("here", encoding="utf-8")
-    place = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+    affinity = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
     try:
-        look = ray.remote(num_cpus=0, max_retries=0)(there.look)
+        look = ray.remote(num_cpus=0, max_retries=0)(machine_fault)
         version = importlib.metadata.version("isogloss")
         path = os.path.abspath(mark)  # noqa: PTH100
-        there_only = [look.options(scheduling_strategy=place(node["NodeID"], soft=False)) for node in nodes]
-        refs = [one.remote(path, str(Path.cwd()), version) for one in there_only]
+        looks = [look.options(scheduling_strategy=affinity(node["NodeID"], soft=False)) for node in nodes]
+        refs = [each.remote(path, str(Path.cwd()), version) for each in looks]
         asked = dict(zip(refs, (node["NodeManagerAddress"] for node in nodes), strict=True))
         late, deadline = list(asked), time.monotonic() + LOOK
         while late and time.monotonic() < deadline:
             ready, late = ray.wait(late, num_returns=len(late), timeout=PAUSE)
             progress("checking the cluster", len(asked) - len(late), len(asked))
             for ref in ready:
-                if wrong := _seen(ray, ref):
+                if wrong := _fault(ray, ref):
                     raise InputError(f"--cluster: {asked[ref]} {wrong}; no job was started")
         if late:
             names = ", ".join(asked[ref] for ref in late)
@@ -217,11 +221,145 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
         mark.unlink(missing_ok=True)
 
 
-def _seen(ray: Any, ref: Any) -> str:
-    """What a machine has to say against itself; one that is gone says nothing, and takes no jobs."""
+def _fault(ray: Any, ref: Any) -> str:
+    """What keeps a machine from running jobs; a machine that is gone says nothing, and takes no jobs."""
     try:
         return str(ray.get(ref))
     except ray.exceptions.RayTaskError as error:
         return f"cannot be used: {str(error).strip().splitlines()[-1]}"
     except ray.exceptions.RayError:
         return ""
+
+
+# --- what runs in Ray's own process on each machine, beside the worker ------------------------------------------------
+
+
+# These two functions are sent to the machines by value and use the standard library alone: a machine without isogloss
+# can say so, and none loads torch twice.
+
+
+def machine_fault(mark: str, directory: str, version: str) -> str:
+    """What keeps this machine from running jobs; empty, if all is well.
+
+    Args:
+        mark: A file in the folder of the jobs.
+        directory: The working directory of the jobs.
+        version: The version of isogloss elsewhere.
+
+    """
+    if not Path(mark).is_file() or not Path(directory).is_dir():
+        where = directory if Path(mark).is_file() else str(Path(mark).parent)
+        return f"does not see {where}; --out and files must be on storage that every machine has at the same path"
+    if not os.access(Path(mark).parent, os.W_OK):
+        return f"may not write into {Path(mark).parent}"
+    try:
+        installed = importlib.metadata.version("isogloss")
+    except importlib.metadata.PackageNotFoundError:
+        return f"has no isogloss in {sys.executable}; install it there"
+    if installed != version:
+        return f"has isogloss {installed}, and this machine {version}; install the same everywhere"
+    return ""
+
+
+def run_worker(
+    line: str, command: Sequence[str], variables: Mapping[str, str], directory: str, log: str, lease: str
+) -> tuple[int, str, str]:
+    """Run a job as a process: its exit code, the last line of its log, and the name of this machine.
+
+    Args:
+        line: The job, as a worker reads it.
+        command: What follows the name of Python.
+        variables: Of the environment, besides those of this machine.
+        directory: The working directory.
+        log: The file that gets what the process says.
+        lease: The file of the lease that the worker holds; it is removed when the worker has ended without doing so.
+
+    """
+    node, said = socket.gethostname(), Path(log)
+    with suppress(ValueError):  # not in the main thread, which Ray does not interrupt
+        # Ray ends work by an interrupt, and what a shell starts in the background ignores those.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not Path(directory).is_dir() or not said.parent.is_dir():
+        return 1, f"this machine does not see {directory} or {said.parent}", node
+    with said.open("ab") as words:
+        environment = {**os.environ, **variables}
+        pipe, arguments = subprocess.PIPE, [sys.executable, *command]
+        process = subprocess.Popen(arguments, stdin=pipe, stdout=words, stderr=words, cwd=directory, env=environment)
+    try:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it died at once, and its log says why
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()  # and stays open: when this process dies, the worker sees it closed
+        while process.poll() is None:  # not wait(): Ray could not interrupt that
+            time.sleep(0.2)
+    finally:
+        process.kill()
+        process.wait()
+        with suppress(OSError):  # another machine cannot see that the worker has ended, and would wait
+            owner = dict(entry.partition("=")[::2] for entry in Path(lease).read_text(encoding="utf-8").splitlines())
+            if (owner.get("pid"), owner.get("host", "").partition("?")[0]) == (str(process.pid), node):
+                Path(lease).unlink()
+    lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return process.returncode, lines[-1] if lines else "no word", node
+
+
+# --- the connection ---------------------------------------------------------------------------------------------------
+
+
+def find_ray() -> Any:
+    """Ray, which is loaded only here, and stays silent: what matters it tells by exceptions."""
+    name, before = "RAY_DEDUP_LOGS_SKIP_REGEX", os.environ.get("RAY_DEDUP_LOGS_SKIP_REGEX")
+    os.environ.setdefault(name, ".")  # is read when Ray is loaded
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise InputError("--cluster needs Ray, which is not installed; install it with isogloss[ray]") from error
+    finally:
+        if before is None:
+            del os.environ[name]
+
+
+def reach(address: str) -> None:
+    """Refuse an address where no cluster answers; Ray itself would try for minutes, and then end this process."""
+    if address == "local" or find_ray().is_initialized():
+        return
+    where = [] if address == "auto" else ["--address", address]
+    if where:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or "/" in address:
+            raise InputError(f"--cluster takes auto, local or the HOST:PORT of a cluster's head, not {address!r}")
+        try:
+            socket.create_connection((host, int(port)), timeout=ANSWER).close()
+        except (OSError, OverflowError) as error:
+            raise InputError(f"--cluster {address}: nothing answers there ({error})") from error
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", *where]
+    try:
+        healthy = subprocess.run(command, capture_output=True, timeout=ANSWER).returncode == 0
+    except subprocess.TimeoutExpired:
+        healthy = False
+    if not healthy:
+        if address == "auto":
+            raise InputError("--cluster auto: this machine is part of no running cluster; ray start --head begins one")
+        raise InputError(f"--cluster {address}: no Ray cluster answers there; ray start --head begins one")
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Ray, connected; a connection that was there before is used, and stays."""
+    ray = find_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    own: dict[str, Any] = {}
+    if address == "local":
+        own = {"include_dashboard": False, "object_store_memory": 100 * 2**20}  # jobs leave nothing in the store
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+    except (OSError, RuntimeError, ValueError) as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"--cluster {address} cannot be joined from this machine: {why}") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()

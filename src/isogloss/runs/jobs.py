@@ -6,6 +6,12 @@ a function that is given jobs and returns those that failed:
     one_by_one(call)                  in this process, one after the other
     side_by_side(parallel, devices)   here, several at a time, each a process of its own
     on_cluster(address)               on the machines of a Ray cluster: `isogloss.runs.cluster`
+
+A cluster may take a machine for dead that only cannot be reached. Its jobs are begun again elsewhere while it still
+writes into their folders. A worker on a cluster therefore holds the lease of its job, a file beside the job's folder:
+filelock's `SoftFileLease`, which the holder renews and others may take when it was not renewed for `LEASE` seconds of
+their own clock. A worker that lost its lease, or saw no renewal of it for two thirds of that time, ends itself with the
+exit code `LOST`: it has ended before another may take its place.
 """
 
 import json
@@ -16,20 +22,21 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.runs.lease import still_held
 from isogloss.runs.run import read_facts
 
-WORKER = (sys.executable, "-m", "isogloss.recipes.work")  # reads a job as a line of JSON and runs it
+WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
-ASIDE = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
+LEASE = 60.0  # seconds: longer than storage is commonly away when it moves to another server
+RENEWALS = 10  # of a lease in that time
+LOST = 75  # the exit code of a worker that lost its lease: its job may be tried again
 
 
 @dataclass(frozen=True)
@@ -54,22 +61,6 @@ class Job:
         return _finished(self.folder)
 
     @property
-    def otherwise(self) -> str | None:
-        """How its run was made with other options than these, in words; files and folders may have moved."""
-        made = read_facts(self.folder).get("arguments") if (self.folder / "run.json").is_file() else None
-        if not made:
-            return None
-        numbers = {name for name, value in made.items() if isinstance(value, int | float)}
-        for name in sorted({*self.options, *numbers} - ASIDE):
-            before, now = made.get(name), self.options.get(name)
-            if before is None and isinstance(now, str):  # what only says how text is read is not in a run's arguments
-                continue
-            if before != now and _comparable(before) and _comparable(now):
-                told = " then, ".join("without" if one is None else str(one) for one in (before, now))
-                return f"{self.folder} was made with another --{name.replace('_', '-')} than is asked for ({told} now)"
-        return None
-
-    @property
     def missing(self) -> list[Path]:
         """What it needs and is not finished."""
         return [folder for folder in self.needs if not _finished(folder)]
@@ -87,16 +78,16 @@ class Job:
     @property
     def words(self) -> list[str]:
         """The same as a command, an option with its value in one string."""
-        found = ["isogloss", self.recipe]
+        words = ["isogloss", self.recipe]
         text = {"text": self.first} if self.recipe == "pretrain" else {}
-        found += [] if text else [str(self.first)]
+        words += [] if text else [str(self.first)]
         for name, value in {**text, **self.options, "out": self.folder}.items():
             spelt = name.replace("_", "-")
             if isinstance(value, bool):
-                found.append(f"--{spelt}" if value else f"--no-{spelt}")
+                words.append(f"--{spelt}" if value else f"--no-{spelt}")
             else:
-                found += [f"--{spelt} {part}" for part in _parts(value) if part is not None]
-        return found
+                words += [f"--{spelt} {part}" for part in _parts(value) if part is not None]
+        return words
 
     def as_json(self) -> str:
         """What a worker reads; `place` stays here."""
@@ -115,13 +106,12 @@ class Failure:
 Executor = Callable[[Sequence[Job], Progress], Sequence[Failure]]
 """Runs every job it is given, whatever becomes of the others, and returns those that failed.
 
-progress is told of the stage `jobs`. A job's folder is filled by `isogloss.recipes.work`, wherever that runs.
+progress is told of the stage `jobs`. A job's folder is filled by `isogloss.recipes.jobs`, wherever that runs.
 """
 
 
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
     """Run every job that is not finished, those that need others after them; those that fail are named at the end."""
-    refuse_others(jobs)
     left = [job for job in jobs if not job.done]
     held = still_held([job.lease for job in left])
     if held:
@@ -132,17 +122,11 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
     failed = _in_order(left, executor, progress)
     if failed:
         first, others = failed[0], failed[1:]
-        also = f"; also {', '.join(f'{one.job.name} ({one.job.log})' for one in others)}" if others else ""
+        also = f"; also {', '.join(f'{other.job.name} ({other.job.log})' for other in others)}" if others else ""
         raise InputError(
             f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
             f"{first.job.log}, and --resume goes on with what is left{also}"
         )
-
-
-def refuse_others(jobs: Sequence[Job]) -> None:
-    """Refuse runs, finished or begun, that were made with other options than their jobs have."""
-    for told in filter(None, (job.otherwise for job in jobs)):
-        raise InputError(f"{told}; remove it, give the options it was made with, or another --out")
 
 
 def _in_order(jobs: Sequence[Job], executor: Executor, progress: Progress) -> list[Failure]:
@@ -191,12 +175,12 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
         try:
             while waiting or running:
                 while waiting and len(running) < parallel:
-                    job, device = waiting.pop(0), _least_used(devices, [one for _, one, _ in running])
+                    job, device = waiting.pop(0), _least_used(devices, [taken for _, taken, _ in running])
                     running.append((job, device, _start(job, parallel, device)))
                 time.sleep(PAUSE)
                 ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
                 failed += [Failure(job, _last_line(job.log)) for job, code in ended if code]
-                running = [one for one in running if one[2].returncode is None]
+                running = [started for started in running if started[2].returncode is None]
                 progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
         finally:
             for _, _, process in running:
@@ -229,11 +213,6 @@ def _parts(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _comparable(value: Any) -> bool:
-    """Whether a value means the same wherever a run lies, as a number does and the path of a file does not."""
-    return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
-
-
 def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
@@ -257,10 +236,8 @@ def _start(job: Job, parallel: int, device: str | None = None) -> subprocess.Pop
     threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("wb") as log:
-        process = subprocess.Popen(
-            WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log,
-            env={"OMP_NUM_THREADS": threads, **os.environ, **_seeing(device)},
-        )  # fmt: skip
+        environment = {"OMP_NUM_THREADS": threads, **os.environ, **_seeing(device)}
+        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it died at once, and its log says why
         process.stdin.write(f"{job.as_json()}\n".encode())
@@ -279,3 +256,135 @@ def _seeing(device: str | None) -> dict[str, str]:
 def _last_line(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "no word"
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def job_lease(path: Path, *, seconds: float = LEASE) -> Any:
+    """The lease of a job, not held yet; a process that loses it after it was held ends with the code `LOST`.
+
+    Args:
+        path: The file of the lease.
+        seconds: How long nobody may have renewed it before another takes it; the same for everyone who wants it.
+
+    """
+    from filelock import (
+        SoftFileLease,
+    )  # only clusters have leases, and a machine without one may have an older filelock
+
+    return SoftFileLease(
+        path,
+        lease_duration=seconds,
+        heartbeat_interval=seconds / RENEWALS,
+        thread_local=False,  # the thread that sees the starter die gives it back
+        on_compromise=lambda loss: _end(f"{path} was lost ({loss.reason})"),
+    )
+
+
+@contextmanager
+def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
+    """Hold a lease inside the block; waits until it is free.
+
+    Args:
+        lease: What `job_lease` returned.
+        tell: Is given a sentence where there is something to wait for.
+
+    >>> with holding(job_lease(Path("runs/seed-1.lease"))):  # doctest: +SKIP
+    ...     run_job(job)
+    """
+    path, seconds = Path(lease.lock_file), lease.lease_duration
+    if path.exists():
+        tell(f"waiting for {_holder(lease)}, which holds {path}")
+    _acquire(lease)
+    stop, renewed, claimed = threading.Event(), [time.monotonic()], _renewal(path)
+
+    def look() -> None:  # apart from the guard, since it hangs for as long as storage does
+        seen = claimed
+        while not stop.wait(seconds / RENEWALS):
+            begun, now = time.monotonic(), _renewal(path)
+            if now is not None and now != seen and (seen is None or now[0] == seen[0]):
+                seen, renewed[0] = now, begun
+
+    def guard() -> None:
+        while not stop.wait(seconds / RENEWALS):
+            if time.monotonic() - renewed[0] > seconds * 2 / 3:
+                _end(f"{path} could not be renewed for {seconds * 2 / 3:.0f} seconds")
+
+    for target in (look, guard):
+        threading.Thread(target=target, daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
+        lease.release()
+
+
+def still_held(paths: Sequence[Path]) -> dict[Path, str]:
+    """Which of these leases have a holder that lives, and where; those that nobody renews are removed.
+
+    Takes no time where there are none, and otherwise up to the duration of a lease.
+    """
+    renewals = {path: renewal for path in paths if (renewal := _renewal(path)) is not None}
+    if not renewals:
+        return {}
+    owners = {path: job_lease(path).owner for path in renewals}
+    durations = {path: owner.lease_duration if owner else LEASE for path, owner in owners.items()}
+    leases = {path: job_lease(path, seconds=seconds) for path, seconds in durations.items()}
+    deadline, pause = time.monotonic() + max(durations.values()), min(durations.values()) / RENEWALS
+    silent = [path for path, lease in leases.items() if not _freed(lease)]
+    while silent and time.monotonic() < deadline:
+        time.sleep(pause)
+        silent = [path for path in silent if not _freed(leases[path]) and _renewal(path) == renewals[path]]
+    for path in silent:
+        path.unlink(missing_ok=True)
+    return {path: _holder(lease) for path, lease in leases.items() if path.exists()}
+
+
+def _acquire(lease: Any) -> None:
+    from filelock import Timeout
+
+    path, seconds = Path(lease.lock_file), lease.lease_duration
+    while True:
+        before = _renewal(path)
+        try:
+            lease.acquire(timeout=1.25 * seconds, poll_interval=seconds / RENEWALS)
+            return
+        except Timeout:
+            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
+            if before is not None and _renewal(path) == before:
+                lease.force_break()
+
+
+def _freed(lease: Any) -> bool:
+    """Whether nobody holds the lease, or only a process of this machine that is dead; it is removed then."""
+    from filelock import Timeout
+
+    try:
+        lease.acquire(blocking=False)
+    except Timeout:
+        return False
+    lease.release()
+    return True
+
+
+def _renewal(path: Path) -> tuple[int, int] | None:
+    """The file of a lease and when it was renewed, by the clock of the storage; None where there is none."""
+    try:
+        with path.open("rb") as file:  # network storage is asked anew for a file that is opened
+            status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _holder(lease: Any) -> str:
+    """Who holds a lease, as `process 123 on node-4`."""
+    owner = lease.owner
+    return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "another worker"
+
+
+def _end(why: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"{why}: this worker ends\n".encode())
+    os._exit(LOST)

@@ -57,13 +57,16 @@ class Run:
 
     def lock(self) -> None:
         """Keep other processes out of the folder until `close`; the system opens it again if this one dies."""
-        self._lock = FileLock(self.folder / LOCK)
+        lock = FileLock(self.folder / LOCK)
         try:
-            self._lock.acquire(timeout=0)
+            lock.acquire(timeout=0)
         except Timeout as error:
             raise InputError(
                 f"{self.folder} is in use: another process is writing to it; wait for it, or choose another --out"
             ) from error
+        except OSError:  # a disk without locks
+            return
+        self._lock = lock
 
     def close(self) -> None:
         """Let other processes into the folder."""
@@ -86,7 +89,7 @@ class Run:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Add the rows that are not there yet, in one write that reaches the disk."""
-        fresh = [dict(one) for one in rows if key(one) not in self._keys]
+        fresh = [dict(entry) for entry in rows if key(entry) not in self._keys]
         if not fresh:
             return
         if self.writes:
@@ -121,22 +124,23 @@ class Run:
         return table
 
     def discard(self) -> None:
-        """Remove a folder this run made, if it holds no row and no checkpoint: a mistake leaves no trace."""
-        if self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir():
+        """Remove a folder this run made, if it holds no row, checkpoint or other run: a mistake leaves no trace."""
+        empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
+        if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            for one in rows:
-                writer.writerow([_text(name, one.get(name)) for name in COLUMNS])
+            for entry in rows:
+                writer.writerow([_text(name, entry.get(name)) for name in COLUMNS])
             file.flush()
             os.fsync(file.fileno())
 
     def _remember(self, rows: Iterable[dict[str, Any]]) -> None:
-        for one in rows:
-            self.rows.append(one)
-            self._keys.add(key(one))
+        for entry in rows:
+            self.rows.append(entry)
+            self._keys.add(key(entry))
 
     def _save(self) -> None:
         if self.writes:
@@ -147,10 +151,14 @@ class Run:
 def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False) -> Run:
     """Begin a run in a new folder, or with `resume` go on with the one that is there.
 
-    facts: command, arguments, seed, model, hashes. To resume, arguments and hashes must be those of the first time.
+    Args:
+        folder: The run folder. No other process may write to it until the run is closed: `with start(...) as run`.
+        facts: command, arguments, seed, model, hashes. To resume, they must be those of the first time.
+        resume: Whether to go on with a run that is in the folder.
+
     """
     path = Path(folder)
-    beginning = {"started": _now(), "finished": None, "status": "running", "notes": []}
+    beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
     run = Run(path, {"schema": SCHEMA, **facts, **_surroundings(), **beginning})
     check_folder(path, resume=resume)
     path.mkdir(parents=True, exist_ok=True)
@@ -184,10 +192,10 @@ def check_folder(path: Path, *, resume: bool) -> None:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         return
     if path.exists() and (
-        not path.is_dir() or any(not is_leftover(one) and one.name != LOCK for one in path.iterdir())
+        not path.is_dir() or any(not is_leftover(file) and file.name != LOCK for file in path.iterdir())
     ):
         raise InputError(f"{path} exists and is no run folder; choose another --out")
-    above = next(one for one in (path, *path.absolute().parents) if one.exists())
+    above = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         why = "you may not write there" if above.is_dir() else "it is a file"
         raise InputError(f"{path} cannot be made in {above}: {why}; choose another --out")
@@ -237,8 +245,8 @@ def _go_on(run: Run) -> None:
     run.new = False
     run.finished = before.get("status") == "finished"
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
-    kept = any((run.folder / name).is_file() for name in ("rows.csv", "rows.parquet"))
-    rows = records(read_rows(run.folder)) if kept else []
+    has_table = any((run.folder / name).is_file() for name in ("rows.csv", "rows.parquet"))
+    rows = records(read_rows(run.folder)) if has_table else []
     run._remember(rows)
     # A kill may have left half a line behind; what was read back is written again, whole.
     with whole(run.folder / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:

@@ -22,7 +22,8 @@ so a table read back equals the table written. Rows of schema 1 had `plan`, `met
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -52,6 +53,7 @@ COORDINATES = (
 )
 COLUMNS = ANSWER + COORDINATES
 KEY = ("measure", *COORDINATES)
+UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
 
 Row = Mapping[str, Any]
 
@@ -82,7 +84,21 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 def settings_of(entry: Row) -> dict[str, Any]:
     """The settings of a row as a dictionary."""
     text = entry.get("settings")
-    return dict(json.loads(text)) if is_given(text) else {}
+    return dict(json.loads(str(text))) if is_given(text) else {}
+
+
+def number_or_text(text: str) -> Any:
+    """A setting that was written as text: a number where it is one.
+
+    >>> number_or_text("3"), number_or_text("5e-05"), number_or_text("en=a.tsv")
+    (3, 5e-05, 'en=a.tsv')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def training_name(coordinates: Row) -> str:
@@ -93,6 +109,15 @@ def training_name(coordinates: Row) -> str:
     """
     own = (f"{name}:{value}" for name, value in settings_of(coordinates).items())
     return " ".join(filter(None, (coordinates.get("plan"), coordinates.get("condition"), *own)))
+
+
+def training_folder(coordinates: Row) -> str:
+    """The name of the folder of a training.
+
+    >>> training_folder({"plan": "reinit:1-2", "condition": "switch:0.5/any", "seed": 3})
+    'reinit-1-2-switch-0.5-any-seed-3'
+    """
+    return f"{re.sub('[:/, ]', '-', training_name(coordinates))}-seed-{coordinates['seed']}"
 
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
@@ -134,6 +159,43 @@ def is_given(value: Any) -> bool:
     return not (value is None or value is pd.NA or value != value or value == "")
 
 
+def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Means over seeds of rows without a step that differ in nothing but the seed, with Student's t intervals.
+
+    n counts seeds, and the chance floor is the mean of theirs. A row that has no seed, or one seed only, has no mean;
+    nor has one that is without a value in some seed, as is the share that is lost of a score of 0.
+
+    >>> mean = mean_rows([row("gap", value, seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))])[0]
+    >>> round(mean["value"], 3), round(mean["low"], 3), round(mean["high"], 3), mean["n"], mean["over"]
+    (0.2, -0.048, 0.448, 3, 'seeds')
+    """
+    shared, groups = [name for name in KEY if name not in ("seed", "step")], dict[tuple[Any, ...], list[Row]]()
+    for entry in rows:
+        if is_given(entry.get("seed")) and not is_given(entry.get("step")):
+            coordinates = tuple(entry[name] if is_given(entry.get(name)) else None for name in shared)
+            groups.setdefault(coordinates, []).append(entry)
+    return [_mean(group) for group in groups.values() if _has_mean(group)]
+
+
+def _has_mean(rows: Sequence[Row]) -> bool:
+    chosen = str(rows[0]["measure"]).startswith("chosen_")
+    return len(rows) > 1 and not chosen and all(is_given(entry.get("value")) for entry in rows)
+
+
+def _mean(rows: Sequence[Row]) -> dict[str, Any]:
+    from isogloss.measures.registry import MEASURES  # these load torch, which reading a table does not need
+    from isogloss.measures.statistics import mean_over_seeds
+
+    measure = str(rows[0]["measure"])
+    mean = mean_over_seeds([entry["value"] for entry in rows])
+    if measure in MEASURES:
+        mean = mean.clipped(*MEASURES[measure].range)
+    cells = {name: rows[0][name] for name in COORDINATES if name != "seed" and is_given(rows[0].get(name))}
+    if all(is_given(entry.get("floor")) for entry in rows):
+        cells["floor"] = sum(entry["floor"] for entry in rows) / len(rows)
+    return row(measure, mean.value, low=mean.low, high=mean.high, n=mean.n, over="seeds", **cells)
+
+
 def upgrade(table: pd.DataFrame) -> pd.DataFrame:
     """Rows of an older schema with today's columns; rows of today's schema stay as they are."""
     if "variant" not in table.columns:
@@ -170,11 +232,12 @@ def _columns_of(variant: str) -> dict[str, str]:
     for word in words:
         plan, _, defects = word.partition("+legacy:")
         name, colon, value = plan.partition(":")
-        if plan in _TRAININGS or name in _PLANS and colon or set(plan.split("+")) <= _ALIGNMENTS:
+        is_plan = name in _PLANS and colon and "=" not in value  # `train:en=a.tsv` is an argument of a sweep
+        if plan in _TRAININGS or is_plan or set(plan.split("+")) <= _ALIGNMENTS:
             plans.append(plan)
             conditions += [f"legacy:{defects}"] if defects else []
         elif colon and not name.startswith("switch"):
-            settings[name.replace("-", "_")] = _number(value)
+            settings[name.replace("-", "_")] = number_or_text(value)
         elif word:
             conditions.append(word)
     cells = {
@@ -185,12 +248,3 @@ def _columns_of(variant: str) -> dict[str, str]:
         "settings": settings_text(settings),
     }
     return {name: cell for name, cell in cells.items() if cell}
-
-
-def _number(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -1,7 +1,7 @@
 """Stacks of layers: load one, read its cuts, slice, chain, freeze and re-initialise."""
 
 from isogloss.stack.chain import Chain, chain
-from isogloss.stack.change import freeze, reinitialise
+from isogloss.stack.edit import freeze, reinitialise
 from isogloss.stack.families import FAMILIES, Family
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack, measuring

@@ -57,14 +57,14 @@ class Chain:
     @property
     def model(self) -> nn.Module:
         """All modules together, for switching modes."""
-        maps = [one for group in self.maps for one in group if isinstance(one, nn.Module)]
+        maps = [mapping for group in self.maps for mapping in group if isinstance(mapping, nn.Module)]
         return nn.ModuleList([*(part.model for part in self.parts), *maps])
 
     @property
     def fingerprint(self) -> str:
         """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
         digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
-        for apply in (one for group in self.maps for one in group):
+        for apply in (mapping for group in self.maps for mapping in group):
             digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
             for name, weight in apply.state_dict().items() if isinstance(apply, nn.Module) else ():
                 digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
@@ -80,7 +80,7 @@ class Chain:
         wanted = set(self.cuts if layers is None else layers)
         if not wanted <= set(self.cuts):
             raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         hidden: Tensor | None = None
         base = 0
         for part, maps in zip(self.parts, self.maps, strict=True):
@@ -89,7 +89,7 @@ class Chain:
             def keep(cut: int, states: Tensor, offset: int = offset, end: int = end) -> Tensor | None:
                 number = cut + offset
                 if number in wanted and number < end:
-                    found[number] = reduce(number, states)
+                    results[number] = reduce(number, states)
                 return states if number == end else None
 
             inner = [cut for cut in part.cuts if cut + offset in wanted or cut == part.last]
@@ -99,9 +99,9 @@ class Chain:
             for apply in maps:
                 hidden = apply(hidden)
             if end in wanted:
-                found[end] = reduce(end, hidden)
+                results[end] = reduce(end, hidden)
             base = end
-        return found
+        return results
 
     def states(self, batch: Batch, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
         """The hidden states at every cut, each (tokens, width)."""

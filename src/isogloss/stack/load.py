@@ -29,9 +29,9 @@ def load(
     """
     from transformers import AutoModel
 
-    place = choose_device(device)
-    model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, place))
-    model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(place).eval()
+    hardware = choose_device(device)
+    model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, hardware))
+    model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(hardware).eval()
     return whole_stack(model, family, tokenizer, name)
 
 
@@ -45,14 +45,21 @@ def load_masked_lm(
     """
     from transformers import AutoModelForMaskedLM
 
-    place = choose_device(device)
+    hardware = choose_device(device)
     model, tokenizer, family = _read(AutoModelForMaskedLM, name, revision, torch.float32)
     if family.kind != "encoder":
         raise InputError(f"{name} is no encoder; masked-language modelling needs one")
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
-    model = model.to(place).eval()
+    model = model.to(hardware).eval()
     return model, whole_stack(model.base_model, family, tokenizer, name)
+
+
+def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model with its head and its tokenizer as `from_pretrained` and `load_masked_lm` read them."""
+    with quietly():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
@@ -155,8 +162,8 @@ def locate(name: str | Path) -> str:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            inside = [one for depth in ("*", "*/*", "*/*/*") for one in sorted(folder.glob(f"{depth}/config.json"))]
-            sides = [one.parent.relative_to(folder).as_posix() for one in inside]
+            inside = [file for depth in ("*", "*/*", "*/*/*") for file in sorted(folder.glob(f"{depth}/config.json"))]
+            sides = [file.parent.relative_to(folder).as_posix() for file in inside]
             if len(sides) == 1:
                 raise InputError(f"{folder} is no model, but {folder / sides[0]} is one: give that")
             if sides:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from isogloss.stack.families import FAMILIES
+from isogloss.stack.families import FAMILIES, Family
 
 NAME = "isogloss_packed"
 OPAQUE = "isogloss_packed_opaque"
@@ -60,9 +60,9 @@ def packed_attention(
         count = len(list(same))
         stop = start + count * length
         shape = (query.shape[1], count, length, query.shape[3])
-        one = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
+        piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
         mask = None if window is None else _band(length, window, q.device)
-        out = scaled_dot_product_attention(one[0], one[1], one[2], mask, dropout, scale=scaling)
+        out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, scale=scaling)
         pieces.append(out.transpose(1, 2).flatten(0, 1))  # (count * length, heads, width)
         start = stop
     return torch.cat(pieces).unsqueeze(0), None  # (1, tokens, heads, width)
@@ -106,6 +106,32 @@ def _opaque_attention() -> Any:
     return torch.compiler.disable(packed_attention)  # type: ignore[no-untyped-call]
 
 
+def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
+    """Positions (tokens,) and borders (sentences + 1,) of sentences end to end, so many tokens together.
+
+    Nothing waits for the device. first: the position of a sentence's first token.
+
+    >>> packed_positions(torch.tensor([2, 3]), tokens=5, first=0)
+    (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
+    """
+    borders = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))
+    begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
+    return torch.arange(tokens, device=lengths.device) - begun + first, borders
+
+
+def packed_arguments(
+    family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
+) -> dict[str, Any]:
+    """The arguments that tell a model where sentences that lie end to end begin, in the names `transformers` uses.
+
+    positions, types (tokens,); borders (sentences + 1,); longest: tokens of the longest sentence, or more.
+    """
+    given: dict[str, Any] = {"position_ids": positions[None], "cu_seq_lens_q": borders, "max_length_q": longest}
+    if family.token_types:
+        given["token_type_ids"] = (torch.zeros_like(positions) if types is None else types)[None]
+    return given
+
+
 def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContextManager[None]]:
     """A context in which these base models run rows of `length` tokens that are full of text.
 
@@ -120,14 +146,14 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
     @contextmanager
     def around() -> Iterator[None]:
-        kept = [(model, path, getattr(model, path)) for model, path, _ in swaps]
+        originals = [(model, path, getattr(model, path)) for model, path, _ in swaps]
         for model, path, table in swaps:
             setattr(model, path, table)
         try:
             with _attending(models, WHOLE, whole_attention):
                 yield
         finally:
-            for model, path, rotary in kept:
+            for model, path, rotary in originals:
                 setattr(model, path, rotary)
 
     return around
@@ -153,21 +179,24 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, function)
-    # A block asks its own configuration, which is another model's where two models share the block.
-    configs = {id(one.config): one.config for model in models for one in model.modules() if hasattr(one, "config")}
+    # A block asks its own configuration, which is another model's where two models share the block. The public
+    # `set_attn_implementation` changes the configurations of whole models only, so that such a block would be missed.
+    configs = {
+        id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
+    }
     before = [config._attn_implementation for config in configs.values()]
     for config in configs.values():
         config._attn_implementation = name
     try:
         yield
     finally:
-        for config, kept in zip(configs.values(), before, strict=True):
-            config._attn_implementation = kept
+        for config, implementation in zip(configs.values(), before, strict=True):
+            config._attn_implementation = implementation
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:
-    place = torch.arange(length, device=device)
-    return (place[:, None] - place[None, :]).abs() <= window
+    position = torch.arange(length, device=device)
+    return (position[:, None] - position[None, :]).abs() <= window
 
 
 def _flash_takes(window: int | None) -> bool:

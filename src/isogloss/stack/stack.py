@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family
-from isogloss.stack.packing import packed
-from isogloss.stack.reading import reading
+from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
@@ -222,7 +221,7 @@ class Stack:
         return body
 
     def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None, part: Part) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         pack = self.packs
         lengths = batch.lengths
         longest = int(lengths.max())
@@ -240,9 +239,9 @@ class Stack:
 
         def keep(cut: int, states: Tensor) -> None:
             if pack:
-                found[cut] = reduce(cut, states[0])
+                results[cut] = reduce(cut, states[0])
             else:
-                found[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
+                results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         if hidden is None:
@@ -265,7 +264,45 @@ class Stack:
                 out = body(**inputs)
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
             keep(self.first, out[0])
-        return found
+        return results
+
+
+@contextmanager
+def reading(
+    blocks: Sequence[nn.Module],
+    wanted: set[int],
+    *,
+    first: int,
+    keep: Callable[[int, Tensor], None],
+    attention: str | None = None,
+) -> Iterator[None]:
+    """Hook the blocks so that inside any pass of their model hands every wanted cut to `keep` as it is computed.
+
+    first: the cut below the first block. attention: path within a block of a module whose output is taken instead of
+    the block's; the first cut, below all blocks, has none and cannot be wanted then.
+    """
+    handles = []
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        keep(first, args[0] if args else kwargs["hidden_states"])
+
+    def after(cut: int) -> Callable[..., None]:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            keep(cut, output[0] if isinstance(output, tuple) else output)
+
+        return hook
+
+    try:
+        if blocks and first in wanted:
+            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+        for cut, block in enumerate(blocks, first + 1):
+            if cut in wanted:
+                inner = block if attention is None else block.get_submodule(attention)
+                handles.append(inner.register_forward_hook(after(cut)))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
@@ -310,17 +347,9 @@ def _mask(lengths: Tensor, longest: int) -> Tensor:
 
 def packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
     """What tells a model where sentences that lie end to end begin."""
-    borders = torch.nn.functional.pad(torch.cumsum(batch.lengths, 0), (1, 0))
-    places = torch.arange(int(borders[-1]), device=borders.device)
-    places = places - torch.repeat_interleave(borders[:-1], batch.lengths)
-    inputs: dict[str, Any] = {
-        "position_ids": (places + stack.first_position).unsqueeze(0),
-        "cu_seq_lens_q": borders,
-        "max_length_q": int(batch.lengths.max()),
-    }
-    if stack.family.token_types:
-        inputs["token_type_ids"] = torch.zeros_like(inputs["position_ids"])
-    return inputs
+    tokens, longest = int(batch.lengths.sum()), int(batch.lengths.max())
+    positions, borders = packed_positions(batch.lengths, tokens=tokens, first=stack.first_position)
+    return packed_arguments(stack.family, positions, borders, longest)
 
 
 def shape_only(lengths: Tensor) -> Batch:

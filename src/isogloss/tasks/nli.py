@@ -12,9 +12,7 @@ import numpy as np
 from torch import nn
 
 from isogloss.measures.scores import Score
-from isogloss.tasks.heads import LabelHead, label_guess, label_loss
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import Found, Item, Labels, Task
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, label_guess, label_loss
 from isogloss.text.corpora import Span
 from isogloss.text.readers.inference import NLI as LABELS
 from isogloss.text.readers.inference import NO_GOLD, SentencePair, every_row, read_pairs
@@ -30,8 +28,8 @@ def read(source: Source, language: str, *, labels: Labels | None = None, problem
 def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """One item a pair; where it is too long, the longer sentence is cut first."""
     encoded = tokenizer(
-        [one.first for one in examples],
-        [one.second for one in examples],
+        [example.first for example in examples],
+        [example.second for example in examples],
         truncation="longest_first",
         max_length=length,
         return_attention_mask=False,
@@ -39,8 +37,8 @@ def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, 
     )
     numbers = {label: number for number, label in enumerate(labels)}
     return [
-        Item(ids, [0], [[numbers[one.label]]], [[0]], 1, owner, types)
-        for owner, (one, ids, types) in enumerate(
+        Item(ids, [0], [[numbers[example.label]]], [[0]], 1, owner, types)
+        for owner, (example, ids, types) in enumerate(
             zip(examples, encoded["input_ids"], encoded["token_type_ids"], strict=True)
         )
     ]
@@ -51,15 +49,15 @@ def head(width: int, labels: Labels) -> nn.Module:
     return LabelHead(width, len(labels), pooled=True)
 
 
-def decode(example: SentencePair, found: Sequence[Found], labels: Labels) -> str:
+def decode(example: SentencePair, predictions: Sequence[Prediction], labels: Labels) -> str:
     """The best label."""
-    return labels[int(found[0].guess[0][0])]
+    return labels[int(predictions[0].guess[0][0])]
 
 
 def score(examples: Sequence[SentencePair], answers: Sequence[str], language: str) -> Mapping[str, Score]:
     """Accuracy; n counts pairs."""
-    right = [one.label == answer for one, answer in zip(examples, answers, strict=True)]
-    return {"accuracy": Score(np.array([[one, 1] for one in right], dtype=np.float64))}
+    right = [example.label == answer for example, answer in zip(examples, answers, strict=True)]
+    return {"accuracy": Score(np.array([[correct, 1] for correct in right], dtype=np.float64))}
 
 
 def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
@@ -91,6 +89,16 @@ def differ(example: SentencePair, translation: SentencePair) -> str:
 
 
 NLI = Task(
-    "nli", "accuracy", read, lambda _: LABELS, encode, head, label_loss, label_guess, decode,
-    gold=lambda one: one.label, score=score, segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
-)  # fmt: skip
+    name="nli",
+    main="accuracy",
+    read=read,
+    labels=lambda _: LABELS,
+    encode=encode,
+    head=head,
+    loss=label_loss,
+    guess=label_guess,
+    decode=decode,
+    gold=lambda example: example.label,
+    score=score,
+    segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
+)

@@ -8,7 +8,7 @@ first token, is the root. With a 1 put behind a vector where there is a bias:
 
 The bias on the dependents' side of the arcs says how well a word is a head at all. Sizes, dropout and the start at zero
 are those of muller2021's code. Loss: cross entropy of the gold head among the places, and of the gold relation at the
-gold head. Decoding: the best tree with one root (`measures.parsing`), then the best relation of each arc in it;
+gold head. Decoding: the best tree with one root (`isogloss.measures.trees`), then the best relation of each arc in it;
 the relation of root arcs is given to the root's word and to no other, as Universal Dependencies have it.
 
 Relations are cut at the colon, in training and in scoring. `las` and `uas` count punctuation, as the evaluator of CoNLL
@@ -29,9 +29,8 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.measures.parsing import attachment, best_tree, universal
 from isogloss.measures.scores import Score
-from isogloss.tasks.chance import shuffle_words
-from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
-from isogloss.tasks.words import encode_words
+from isogloss.tasks.task import Item, Labels, Prediction, Task, Tensors, encode_words, shuffle_words
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.conll import Tree, read_parses
 from isogloss.text.readers.lines import Problem, Source, fail
 
@@ -69,10 +68,10 @@ def encode(examples: Sequence[Tree], labels: Labels, *, tokenizer: Any, length: 
     encoded = encode_words([tree.forms for tree in examples], tokenizer, length=length)
     for owner, (tree, (ids, tokens)) in enumerate(zip(examples, encoded, strict=True)):
         words = [0, *(word for word, token in enumerate(tokens, start=1) if token >= 0)]
-        place = {word: number for number, word in enumerate(words)}
+        position = {word: number for number, word in enumerate(words)}
         gold = [[IGNORE, IGNORE]]
         for word in words[1:]:
-            head = place.get(tree.heads[word - 1], IGNORE)
+            head = position.get(tree.heads[word - 1], IGNORE)
             relation = numbers.get(universal(tree.relations[word - 1]), IGNORE) if head != IGNORE else IGNORE
             gold.append([head, relation])
         places = [0, *(tokens[word - 1] for word in words[1:])]
@@ -141,9 +140,9 @@ def guess(scores: Tensors, present: Tensor) -> Tensors:
     arcs, dependents, heads, forms = scores
     rows, k = dependents.shape[:2]
     best = []
-    some = max(1, AT_ONCE // (len(forms) * k * max(k, forms.shape[1])))
-    for start in range(0, rows, some):
-        left, right = dependents[start : start + some], heads[start : start + some]
+    count = max(1, AT_ONCE // (len(forms) * k * max(k, forms.shape[1])))
+    for start in range(0, rows, count):
+        left, right = dependents[start : start + count], heads[start : start + count]
         turned = torch.einsum("nki,rij->nkrj", left, forms)
         pairs = torch.einsum("nkrj,nlj->nklr", turned, right)  # (some, k, k, labels)
         if len(forms) > 1:
@@ -154,15 +153,17 @@ def guess(scores: Tensors, present: Tensor) -> Tensors:
     return arcs, relations
 
 
-def decode(example: Tree, found: Sequence[Found], labels: Labels) -> Parse:
+def decode(example: Tree, predictions: Sequence[Prediction], labels: Labels) -> Parse:
     """The best tree, and the best relation for each of its arcs."""
-    (one,) = found
-    words = one.units[:, 0].tolist()  # 0 for the root, then numbers from 1
+    (prediction,) = predictions
+    words = prediction.units[:, 0].tolist()  # 0 for the root, then numbers from 1
     heads, relations = {1: 0}, {1: labels[0]}
     if len(words) > 1:
-        tree = [0, *best_tree(one.guess[0][1:, : len(words)])]
-        heads = {word: words[tree[place]] for place, word in enumerate(words) if word}
-        relations = {word: labels[one.guess[1][place, tree[place]]] for place, word in enumerate(words) if word}
+        tree = [0, *best_tree(prediction.guess[0][1:, : len(words)])]
+        heads = {word: words[tree[position]] for position, word in enumerate(words) if word}
+        relations = {
+            word: labels[prediction.guess[1][position, tree[position]]] for position, word in enumerate(words) if word
+        }
     root = next(word for word, head in heads.items() if head == 0)
     numbers = range(1, len(example.forms) + 1)
     return Parse(
@@ -179,13 +180,13 @@ def score(examples: Sequence[Tree], answers: Sequence[Parse], language: str) -> 
     """Labelled and unlabelled attachment, with and without punctuation; n counts words."""
     scores = {}
     for ending, punctuation in (("", True), ("_without_punctuation", False)):
-        found = [
+        attachments = [
             attachment([tree], [answer], punctuation=punctuation)
             for tree, answer in zip(examples, answers, strict=True)
         ]
-        for name, rows in (("las", [one.relations for one in found]), ("uas", [one.heads for one in found])):
-            pairs = np.array([rows, [one.words for one in found]], dtype=np.float64)
-            scores[name + ending] = Score(pairs.T)  # (sentences, 2)
+        rows = np.array([(each.relations, each.heads, each.words) for each in attachments], dtype=np.float64)
+        scores["las" + ending] = Score(rows[:, [0, 2]])  # (sentences, 2)
+        scores["uas" + ending] = Score(rows[:, [1, 2]])
     return scores
 
 
@@ -195,14 +196,14 @@ def shuffle(answers: Sequence[Parse], generator: np.random.Generator) -> list[Pa
     Where that is beyond the end of the sentence, the count goes on at the other end. What comes out is no tree.
     """
     arcs = [
-        [(0 if head == 0 else head - word, relation) for word, (head, relation) in enumerate(_pairs(one), 1)]
-        for one in answers
+        [(0 if head == 0 else head - word, relation) for word, (head, relation) in enumerate(_pairs(answer), 1)]
+        for answer in answers
     ]
-    found = []
+    parses = []
     for dealt in shuffle_words(arcs, generator):
         heads = [0 if far == 0 else (word - 1 + far) % len(dealt) + 1 for word, (far, _) in enumerate(dealt, 1)]
-        found.append(Parse(tuple(heads), tuple(relation for _, relation in dealt)))
-    return found
+        parses.append(Parse(tuple(heads), tuple(relation for _, relation in dealt)))
+    return parses
 
 
 def _pairs(parse: Parse) -> list[tuple[int, str]]:
@@ -215,5 +216,16 @@ def head(width: int, labels: Labels) -> nn.Module:
 
 
 PARSING = Task(
-    "parsing", "las", read, relations_of, encode, head, loss, guess, decode, gold=gold, score=score, shuffle=shuffle
+    name="parsing",
+    main="las",
+    read=read,
+    labels=relations_of,
+    encode=encode,
+    head=head,
+    loss=loss,
+    guess=guess,
+    decode=decode,
+    gold=gold,
+    score=score,
+    shuffle=shuffle,
 )

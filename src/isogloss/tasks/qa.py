@@ -10,7 +10,7 @@ window. Answer: the span with the highest
 
 of at most `LONGEST` tokens, over all windows; "not here" is no answer to a question that has one.
 
-Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.scores`).
+Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.answers`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +24,9 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.scores import Score, answer_f1, exact_match
-from isogloss.tasks.heads import LabelHead
-from isogloss.tasks.segments import FileRow, Segments
-from isogloss.tasks.task import IGNORE, Found, Item, Labels, Task, Tensors
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.readers.questions import Question, every_question, read_questions
 from isogloss.text.switching import Switched
@@ -55,10 +54,10 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
         raise InputError(f"a window of {length} tokens leaves no room for a question and its context; give more")
     items: list[Item] = []
     for start in range(0, len(examples), AT_ONCE):
-        some = examples[start : start + AT_ONCE]
+        chunk = examples[start : start + AT_ONCE]
         encoded = tokenizer(
-            _cut(some, tokenizer, min(QUESTION, length // 3)),
-            [one.context for one in some],
+            _cut(chunk, tokenizer, min(QUESTION, length // 3)),
+            [example.context for example in chunk],
             truncation="only_second",
             max_length=length,
             stride=min(STRIDE, room // 2),
@@ -67,18 +66,18 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
             return_attention_mask=False,
             return_token_type_ids=True,
         )
-        items.extend(_items(encoded, some, start))
+        items.extend(_items(encoded, chunk, start))
     return items
 
 
 def _cut(examples: Sequence[Question], tokenizer: Any, most: int) -> list[str]:
     """The questions, each up to its first `most` tokens."""
     encoded = tokenizer(
-        [one.question for one in examples], add_special_tokens=False, return_offsets_mapping=True, verbose=False
+        [example.question for example in examples], add_special_tokens=False, return_offsets_mapping=True, verbose=False
     )
     return [
-        one.question if len(offsets) <= most else one.question[: offsets[most - 1][1]]
-        for one, offsets in zip(examples, encoded["offset_mapping"], strict=True)
+        example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
+        for example, offsets in zip(examples, encoded["offset_mapping"], strict=True)
     ]
 
 
@@ -86,7 +85,9 @@ def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[I
     owners = encoded["overflow_to_sample_mapping"]
     held = [False] * len(examples)
     for number, owner in enumerate(owners):
-        tokens = np.array([place for place, side in enumerate(encoded.sequence_ids(number)) if side == 1], dtype=int)
+        tokens = np.array(
+            [position for position, side in enumerate(encoded.sequence_ids(number)) if side == 1], dtype=int
+        )
         units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
         begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
         answer = _answer(examples[owner], units, whole=(begins, ends))
@@ -143,15 +144,17 @@ def best_span(logs: np.ndarray, *, longest: int = LONGEST) -> tuple[float, int, 
     best = (-np.inf, 1, 1)
     for width in range(min(longest, len(begin))):
         sums = begin[: len(begin) - width] + end[width:]
-        place = int(sums.argmax())
-        if sums[place] > best[0]:
-            best = (float(sums[place]), place + 1, place + 1 + width)
+        position = int(sums.argmax())
+        if sums[position] > best[0]:
+            best = (float(sums[position]), position + 1, position + 1 + width)
     return best
 
 
-def decode(example: Question, found: Sequence[Found], labels: Labels) -> str:
+def decode(example: Question, predictions: Sequence[Prediction], labels: Labels) -> str:
     """The text of the best span of all windows."""
-    spans = [(best_span(one.guess[0]), one.units) for one in found if len(one.units) > 1]
+    spans = [
+        (best_span(prediction.guess[0]), prediction.units) for prediction in predictions if len(prediction.units) > 1
+    ]
     if not spans:
         return ""
     (_, first, last), units = max(spans, key=lambda pair: pair[0][0])
@@ -161,8 +164,8 @@ def decode(example: Question, found: Sequence[Found], labels: Labels) -> str:
 def score(examples: Sequence[Question], answers: Sequence[str], language: str) -> Mapping[str, Score]:
     """F1 and exact match, the best over the gold answers; n counts questions."""
     pairs = list(zip(examples, answers, strict=True))
-    f1 = [(answer_f1(one.answers, answer, language=language), 1) for one, answer in pairs]
-    exact = [(exact_match(one.answers, answer, language=language), 1) for one, answer in pairs]
+    f1 = [(answer_f1(example.answers, answer, language=language), 1) for example, answer in pairs]
+    exact = [(exact_match(example.answers, answer, language=language), 1) for example, answer in pairs]
     return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
 
 
@@ -191,7 +194,17 @@ def swap(example: Question, translation: Question, segment: int) -> Question:
 
 
 QA = Task(
-    "qa", "answer_f1", read, lambda _: ("begin", "end"), encode, lambda width, _: LabelHead(width, 2), loss, guess,
-    decode, gold=lambda one: one.answers[0], score=score, length=384,
-    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda one, other: ""),
-)  # fmt: skip
+    name="qa",
+    main="answer_f1",
+    read=read,
+    labels=lambda _: ("begin", "end"),
+    encode=encode,
+    head=lambda width, _: LabelHead(width, 2),
+    loss=loss,
+    guess=guess,
+    decode=decode,
+    gold=lambda example: example.answers[0],
+    score=score,
+    length=384,
+    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda example, translation: ""),
+)

@@ -5,20 +5,28 @@ and Muller et al. (2021). Words that have no token (behind the model's length, o
 not trained on, and in a test they are tagged `X` or `O`: they count as what they are, mostly wrong.
 
 POS is scored by accuracy over words, NER by F1 of spans under the rules of `conlleval`, which reads a stray `I-X` as
-the beginning of a span (`isogloss.measures.scores`).
+the beginning of a span (`isogloss.measures.labels`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from torch import nn
 
 from isogloss.measures.scores import OUTSIDE, Score, f1, repair_bio, share, span_counts
-from isogloss.tasks.chance import shuffle_words
-from isogloss.tasks.heads import LabelHead, label_guess, label_loss
-from isogloss.tasks.task import Found, Item, Labels, Task
-from isogloss.tasks.words import encode_words
+from isogloss.tasks.task import (
+    Item,
+    LabelHead,
+    Labels,
+    Prediction,
+    Task,
+    encode_words,
+    label_guess,
+    label_loss,
+    shuffle_words,
+)
 from isogloss.text.readers.conll import UPOS, TaggedSentence, read_tagged
 from isogloss.text.readers.lines import Problem, Source, fail
 
@@ -29,10 +37,10 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
     """One item a sentence; its units are the numbers of the words its places begin."""
     numbers = {label: number for number, label in enumerate(labels)}
     items = []
-    encoded = encode_words([one.words for one in examples], tokenizer, length=length)
-    for owner, (one, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
-        words = [word for word, place in enumerate(places) if place >= 0]
-        gold = [[numbers[one.tags[word]]] for word in words]
+    encoded = encode_words([example.words for example in examples], tokenizer, length=length)
+    for owner, (example, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
+        words = [word for word, position in enumerate(places) if position >= 0]
+        gold = [[numbers[example.tags[word]]] for word in words]
         units = [[word] for word in words]
         lost = len(places) - len(words)
         items.append(Item(ids, [places[word] for word in words], gold, units, len(words), owner, lost=lost))
@@ -44,13 +52,13 @@ def head(width: int, labels: Labels) -> nn.Module:
     return LabelHead(width, len(labels))
 
 
-def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Found], Labels], list[str]]:
+def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Labels], list[str]]:
     """The best tag of every word, `absent` where it has no token."""
 
-    def tags(example: TaggedSentence, found: Sequence[Found], labels: Labels) -> list[str]:
+    def tags(example: TaggedSentence, predictions: Sequence[Prediction], labels: Labels) -> list[str]:
         said = [absent] * len(example.words)
-        for one in found:
-            for unit, label in zip(one.units[:, 0], one.guess[0], strict=True):
+        for prediction in predictions:
+            for unit, label in zip(prediction.units[:, 0], prediction.guess[0], strict=True):
                 said[unit] = labels[label]
         return said
 
@@ -68,7 +76,7 @@ def score_pos(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
     """Accuracy; n counts words."""
-    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
+    pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
     rows = [(sum(map(str.__eq__, gold, said)), len(gold)) for gold, said in pairs]
     return {"accuracy": Score(np.array(rows, dtype=np.float64))}
 
@@ -82,26 +90,35 @@ def read_ner(
 
 def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
     """O, then B and I of every type there is, in alphabetical order."""
-    types = sorted({tag[2:] for one in examples for tag in one.tags if tag != OUTSIDE})
-    return (OUTSIDE, *(f"{prefix}-{one}" for one in types for prefix in "BI"))
+    types = sorted({tag[2:] for example in examples for tag in example.tags if tag != OUTSIDE})
+    return (OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in "BI"))
 
 
 def score_ner(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
     """F1 of spans, precision and recall; n counts the spans there are, of precision the ones guessed."""
-    pairs = [(one.tags, answer) for one, answer in zip(examples, answers, strict=True)]
-    found = [span_counts([gold], [repair_bio(said)]) for gold, said in pairs]
-    rows = np.array([(one.right, one.guessed, one.gold) for one in found], dtype=np.float64)  # (sentences, 3)
+    pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
+    counts = [span_counts([gold], [repair_bio(said)]) for gold, said in pairs]
+    rows = np.array([(count.right, count.guessed, count.gold) for count in counts], dtype=np.float64)  # (sentences, 3)
     precision, recall = Score(rows[:, [0, 1]], share), Score(rows[:, [0, 2]], share)
     return {"span_f1": Score(rows, f1), "span_precision": precision, "span_recall": recall}
 
 
 POS = Task(
-    "pos", "accuracy", read_pos, lambda _: UPOS, encode, head, label_loss, label_guess, decode(OTHER),
-    gold=lambda one: list(one.tags), score=score_pos, shuffle=shuffle_words,
-)  # fmt: skip
-NER = Task(
-    "ner", "span_f1", read_ner, labels_ner, encode, head, label_loss, label_guess, decode(OUTSIDE),
-    gold=lambda one: list(one.tags), score=score_ner, shuffle=shuffle_words,
-)  # fmt: skip
+    name="pos",
+    main="accuracy",
+    read=read_pos,
+    labels=lambda _: UPOS,
+    encode=encode,
+    head=head,
+    loss=label_loss,
+    guess=label_guess,
+    decode=decode(OTHER),
+    gold=lambda example: list(example.tags),
+    score=score_pos,
+    shuffle=shuffle_words,
+)
+NER = replace(
+    POS, name="ner", main="span_f1", read=read_ner, labels=labels_ner, decode=decode(OUTSIDE), score=score_ner
+)

@@ -20,27 +20,73 @@ was read and is scored) may become several items, as the windows of a long conte
     scores = head(states, present)                                   # states (rows, k, width), present (rows, k) bool
     task.loss(scores, gold, present)                                 # summed over targets
     task.guess(scores, present)                                      # still on the device, as small as it can be
-    task.decode(example, found, labels)                              # an answer of the kind task.gold(example) gives
+    task.decode(example, predictions, labels)                        # an answer of the kind task.gold(example) gives
     task.score(examples, answers, language)                          # {"accuracy": Score, ...}
     task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.registry import MEASURES
 from isogloss.measures.scores import Score
-from isogloss.tasks.chance import Shuffle, shuffle_answers
-from isogloss.tasks.segments import Segments
+from isogloss.seeds import seed_of
+from isogloss.text.batches import ranges
+from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.switching import Switched
+from isogloss.text.words import word_of_tokens
 
-__all__ = ["IGNORE", "Example", "Found", "Item", "Items", "Score", "Task", "chain_items", "join_items"]
+DRAWS = 5
+DROPOUT = 0.1  # of heads, as in BERT's own
+SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A row of a file of examples, bad or not, so that rows of translated files can be told to correspond.
+
+    where: file and line. example: what was read; None where the row is bad (its problem was told) or passed over. name:
+    what the row is called in every language, "" where only its place tells it from others.
+    """
+
+    where: str
+    example: Any
+    name: str = ""
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Segments:
+    """How the examples of a task fall into two segments of text: what code-switching needs to know of a task.
+
+        NLI   a premise and a hypothesis, either of which may be taken from a translation of the pair
+        QA    a question, which may, and its context, which may not: the answer is a part of it and stays there
+
+    A row of a file and its translation are found by their position in their files, or by the name the row has in it
+    (the id of a question). Labels never change.
+
+    switched: numbers of the segments that may come from a translation. rows(file, problem): every row of a file, in
+    order. texts(example): each segment and the spans in it where no word may be replaced. rebuild(example, texts): the
+    example with other texts. swap(example, translation, segment): the example with one segment of its translation.
+    differ(example, translation): why the two cannot be translations of each other, "" where they can.
+    """
+
+    switched: tuple[int, ...]
+    rows: Callable[[Source, Problem], Iterator[FileRow]]
+    texts: Callable[[Any], Sequence[tuple[str, Sequence[Span]]]]
+    rebuild: Callable[[Any, Sequence[Switched]], Any]
+    swap: Callable[[Any, Any, int], Any]
+    differ: Callable[[Any, Any], str]
+
 
 Example = Any
 """What a task reads and scores: a frozen record of its own."""
@@ -48,6 +94,29 @@ Answer = Any
 """What is said of one example: a label, tags, a tree, a text."""
 Labels = tuple[str, ...]
 Tensors = tuple[Tensor, ...]
+
+
+Shuffle = Callable[[Sequence[Any], np.random.Generator], list[Any]]
+"""(answers, generator) -> as many answers of the same kind, dealt out anew."""
+
+
+def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> list[Any]:
+    """Each answer to another example.
+
+    >>> sorted(shuffle_answers(["yes", "no", "no"], np.random.default_rng(0)))
+    ['no', 'no', 'yes']
+    """
+    return [answers[number] for number in generator.permutation(len(answers))]
+
+
+def shuffle_words(answers: Sequence[Sequence[Any]], generator: np.random.Generator) -> list[list[Any]]:
+    """Answers of words to other words, of any sentence; sentences keep their lengths.
+
+    >>> [len(one) for one in shuffle_words([["DET", "NOUN"], ["VERB"]], np.random.default_rng(0))]
+    [2, 1]
+    """
+    dealt = iter(shuffle_answers([answer for sentence in answers for answer in sentence], generator))
+    return [[next(dealt) for _ in sentence] for sentence in answers]
 
 
 @dataclass(frozen=True)
@@ -96,15 +165,25 @@ class Items:
 
     def take(self, numbers: np.ndarray) -> "Items":
         """The items of these numbers, in this order; what was lost is what was lost of all."""
-        tokens, places = _numbers_within(self.lengths, numbers), _numbers_within(self.counts, numbers)
+        tokens, places = (
+            ranges((np.cumsum(sizes) - sizes)[numbers], sizes[numbers]) for sizes in (self.lengths, self.counts)
+        )
         return Items(
-            self.ids[tokens], self.types[tokens], self.lengths[numbers], self.places[places], self.counts[numbers],
-            self.gold[places], self.units[places], self.targets[numbers], self.owners[numbers], self.lost,
-        )  # fmt: skip
+            self.ids[tokens],
+            self.types[tokens],
+            self.lengths[numbers],
+            self.places[places],
+            self.counts[numbers],
+            self.gold[places],
+            self.units[places],
+            self.targets[numbers],
+            self.owners[numbers],
+            self.lost,
+        )
 
 
 @dataclass(frozen=True)
-class Found:
+class Prediction:
     """What the model says of one item: its units (k, u), and its part of each of `guess`'s tensors, (k, ...).
 
     A second dimension over places, as of arcs, is still as wide as the batch was: only the first k are meant.
@@ -136,21 +215,27 @@ class Encode(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """What is trained in one language and tested in others.
 
-    name: as in tables. main: the score that chooses and is compared between languages; its measure declares the
-    direction. length: most tokens of an item unless told otherwise.
+    Args:
+        name: the task in tables.
+        main: the score that chooses and is compared between languages; its measure declares the direction.
+        read: the examples of a file, see `Read`.
+        labels: `labels(examples)`, the labels of the training examples in a fixed order.
+        encode: examples as items, see `Encode`.
+        head: `head(width, labels)`, a module that takes states (rows, k, width) and present (rows, k) bool to a tuple
+            of tensors (rows, k, ...). Where a row has fewer than k places, the rest is not present, its states are 0.
+        loss: `loss(scores, gold, present)`, summed over targets; gold (rows, k, c) is `IGNORE` where not present.
+        guess: `guess(scores, present)`, what decoding needs of the scores: tensors (rows, k, ...), without gradients.
+        decode: `decode(example, predictions, labels)`, the answer, from the predictions of the example's items.
+        gold: `gold(example)`, the right answer, of the same kind.
+        score: `score(examples, answers, language)`, scores by name; given the gold answers each is perfect.
+        length: most tokens of an item unless another length is given.
+        shuffle: answers dealt out anew; what they score is the task's floor. See `shuffle_answers`.
+        segments: the two texts of an example, None where it has no two. See `Segments`.
 
-    read, encode: see `Read` and `Encode`. labels(examples): of the training examples, in a fixed order. head(width,
-    labels): a module `(states (rows, k, width), present (rows, k) bool) -> tuple of tensors (rows, k, ...)`; where a
-    row has fewer than k places, the rest is not present and its states are 0. loss(scores, gold (rows, k, c), present):
-    summed over targets; gold is `IGNORE` where not present. guess(scores, present): what decoding needs of the scores,
-    tensors (rows, k, ...), without gradients. decode(example, found of its items, labels): the answer. gold(example):
-    the right answer, of the same kind. score(examples, answers, language): scores by name; given the gold answers each
-    is perfect. shuffle: see `isogloss.tasks.chance`; what shuffled answers score is the task's floor. segments: see
-    `isogloss.tasks.segments`, None where an example has no two.
     """
 
     name: str
@@ -161,7 +246,7 @@ class Task:
     head: Callable[[int, Labels], nn.Module]
     loss: Callable[[Tensors, Tensor, Tensor], Tensor]
     guess: Callable[[Tensors, Tensor], Tensors]
-    decode: Callable[[Example, Sequence[Found], Labels], Answer]
+    decode: Callable[[Example, Sequence[Prediction], Labels], Answer]
     gold: Callable[[Example], Answer]
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
     length: int = 128
@@ -172,6 +257,21 @@ class Task:
     def higher_is_better(self) -> bool:
         """The direction of the main score, as its measure declares it."""
         return MEASURES[self.main].higher_is_better
+
+
+def chance_floors(
+    task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
+) -> dict[str, float]:
+    """What guessing scores: the mean score of a model's own answers when they are given to other examples.
+
+    A floor is measured, not assumed: a third is chance in NLI only where a model gives each label equally often and the
+    labels are equally many. Answers are dealt out anew at random, whole where an example has one, word by word where
+    every word has one, so that each is given as often as before and nothing ties it to its example any more. The
+    language and the name of the set decide the draws.
+    """
+    generator = np.random.default_rng(seed_of(0, "chance", language, name))
+    scores = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
+    return {key: float(np.mean([score[key].value for score in scores])) for key in scores[0]}
 
 
 def join_items(items: Sequence[Item]) -> Items:
@@ -185,26 +285,26 @@ def join_items(items: Sequence[Item]) -> Items:
         raise InputError("there is no example to train on or to score")
 
     def flat(parts: Sequence[Any], kind: Any) -> np.ndarray:
-        return np.concatenate([np.asarray(one, dtype=kind) for one in parts])
+        return np.concatenate([np.asarray(part, dtype=kind) for part in parts])
 
     def table(parts: Sequence[Any]) -> np.ndarray:
-        width = max(np.asarray(one).reshape(len(one), -1).shape[1] if len(one) else 0 for one in parts)
-        return flat([np.asarray(one, dtype=np.int64).reshape(len(one), width) for one in parts], np.int64)
+        width = max(np.asarray(part).reshape(len(part), -1).shape[1] if len(part) else 0 for part in parts)
+        return flat([np.asarray(part, dtype=np.int64).reshape(len(part), width) for part in parts], np.int64)
 
     def each(values: Sequence[int]) -> np.ndarray:
         return np.array(values, dtype=np.int64)
 
     return Items(
-        ids=flat([one.ids for one in items], np.int32),
-        types=flat([np.zeros(len(one.ids)) if one.types is None else one.types for one in items], np.int8),
-        lengths=each([len(one.ids) for one in items]),
-        places=flat([one.places for one in items], np.int64),
-        counts=each([len(one.places) for one in items]),
-        gold=table([one.gold for one in items]),
-        units=table([one.units for one in items]),
-        targets=each([one.targets for one in items]),
-        owners=each([one.owner for one in items]),
-        lost=sum(one.lost for one in items),
+        ids=flat([item.ids for item in items], np.int32),
+        types=flat([np.zeros(len(item.ids)) if item.types is None else item.types for item in items], np.int8),
+        lengths=each([len(item.ids) for item in items]),
+        places=flat([item.places for item in items], np.int64),
+        counts=each([len(item.places) for item in items]),
+        gold=table([item.gold for item in items]),
+        units=table([item.units for item in items]),
+        targets=each([item.targets for item in items]),
+        owners=each([item.owner for item in items]),
+        lost=sum(item.lost for item in items),
     )
 
 
@@ -215,8 +315,76 @@ def chain_items(parts: Sequence[Items]) -> Items:
     return Items(**joined, lost=sum(part.lost for part in parts))
 
 
-def _numbers_within(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Numbers of the rows that belong to some items, end to end; sizes: how many rows each item has."""
-    starts, some = np.cumsum(sizes) - sizes, sizes[chosen]
-    before = np.cumsum(some) - some
-    return np.asarray(np.repeat(starts[chosen] - before, some) + np.arange(int(some.sum())))
+class LabelHead(nn.Module):
+    """Scores of labels at every place: dropout and a linear layer, with `pooled` a dense layer and tanh before it.
+
+    states (rows, k, width) -> one tensor, (rows, k, labels).
+    """
+
+    def __init__(self, width: int, labels: int, *, pooled: bool = False) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(DROPOUT)
+        self.dense = nn.Linear(width, width) if pooled else None
+        self.out = nn.Linear(width, labels)
+        for layer in (self.dense, self.out):
+            if layer is not None:
+                nn.init.normal_(layer.weight, std=SPREAD)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, states: Tensor, present: Tensor) -> Tensors:
+        """Scores of each label before any softmax."""
+        states = self.dropout(states)
+        if self.dense is not None:
+            states = self.dropout(torch.tanh(self.dense(states)))
+        return (self.out(states),)
+
+
+def label_loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
+    """Cross entropy of the gold labels (first column of gold), in nats, summed."""
+    return cross_entropy(scores[0].flatten(0, 1), gold[..., 0].flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def label_guess(scores: Tensors, present: Tensor) -> Tensors:
+    """The number of the best label at each place, (rows, k)."""
+    return (scores[0].argmax(-1),)
+
+
+def encode_words(
+    sentences: Sequence[Sequence[str]], tokenizer: Any, *, length: int
+) -> list[tuple[list[int], list[int]]]:
+    """Token ids of each sentence, with special tokens, and for each of its words the place of its first subword.
+
+    Tagging and parsing ask about words that somebody else cut. What the model is given is their forms with a space
+    between (as XTREME and Muller et al. 2021 do), not the sentence as written: the two words of French `aux`, `à` and
+    `les`, then have tokens of their own. A word meets its subwords through characters, so any fast tokenizer will do.
+
+    The place is -1 where a word has no token: behind the cut at `length` tokens, or of characters the tokenizer drops.
+
+    >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
+    [([2, 187, 4211, 88, 3], [1, 2])]
+    """
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"words meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
+    encoded = tokenizer(
+        [" ".join(words) for words in sentences],
+        truncation=True,
+        max_length=length,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        return_offsets_mapping=True,
+    )
+    encodings = []
+    for words, ids, offsets in zip(sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        spans, start = [], 0
+        for word in words:
+            spans.append((start, start + len(word)))
+            start += len(word) + 1
+        places = [-1] * len(words)
+        for token, owner in enumerate(word_of_tokens(offsets, spans)):
+            if owner >= 0 and places[owner] < 0:
+                places[owner] = token
+        encodings.append((list(ids), places))
+    return encodings

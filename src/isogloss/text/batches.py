@@ -156,3 +156,13 @@ def _shortened(tokenizer: Any, texts: list[str], lengths: np.ndarray, max_length
         whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
         result[full] = [len(sentence) > max_length for sentence in whole]
     return result
+
+
+def ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The numbers from each beginning on, as many as its size says, end to end: (k,), (k,) -> (sum of sizes,).
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
+    before = np.cumsum(sizes) - sizes
+    return np.asarray(np.repeat(begins - before, sizes) + np.arange(int(sizes.sum())))

@@ -80,10 +80,10 @@ class Switching:
         return self.share > 0 or self.words > 0
 
     @property
-    def variant(self) -> str:
-        """The setting as it stands in the rows, after the plan.
+    def condition(self) -> str:
+        """The setting as it stands in the rows.
 
-        >>> Switching(0.5).variant, Switching(0.5, "any", 0.25).variant, Switching().variant
+        >>> Switching(0.5).condition, Switching(0.5, "any", 0.25).condition, Switching().condition
         ('switch:0.5', 'switch:0.5/any switch-words:0.25', '')
         """
         segment = f"switch:{self.share:g}{'' if self.to == 'source' else f'/{self.to}'}" if self.share else ""

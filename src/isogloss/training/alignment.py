@@ -3,20 +3,25 @@
     L = tlm * mean over masked tokens of TLM  +  contrastive * mean over pairs of InfoNCE  +  pull * |weights - start|
 
 TLM predicts masked tokens of a sentence and its translation in one sequence, so that each can be told from the other
-language. Contrast takes one sentence from the encoder that is trained (the query) and its translation from a second
-one that follows it slowly (the key); `isogloss.training.contrast` says why. A coin decides, pair by pair, which of the
-two comes first and is the query.
+language. The contrastive loss asks that a sentence be nearer to its translation than to any other sentence. Momentum
+contrast (MoCo, He et al. 2020) takes the others from a queue of translations of earlier steps, so that there can be
+many more of them than a batch holds. They were encoded by a second encoder (of keys), whose weights follow the first
+one's (of queries) slowly and which no gradient reaches, so the old ones still compare with the new. A coin decides,
+pair by pair, which of the two sentences comes first and is the query.
 
 A sentence that occurs again is no negative of itself: beside each vector the queue holds a hash of its tokens.
 
-All that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of losses.
+Everything that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of
+losses.
 
-On a GPU the three passes of a step, TLM, query and key, are many kernels, little arithmetic: blocks run as CUDA graphs
-(`isogloss.training.captured`), each pass with graphs of its own, since all go forwards before any goes backwards.
+On a GPU the three passes of a step, TLM, query and key, are many kernels with little arithmetic: blocks run as CUDA
+graphs (`isogloss.training.cuda_graphs`), each pass with graphs of its own, since all go forwards before any goes
+backwards. Rows are padded arrays, so that a step can be split into pieces; their lengths stay on the host. Where the
+hardware allows, `row_states` takes the padding out again and runs the rows end to end.
 """
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -25,35 +30,344 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
+from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, module_at
+from isogloss.text.batches import ranges
 from isogloss.text.masking import IGNORE, mask
-from isogloss.text.sampling import PairSampler
+from isogloss.text.sampling import PairSampler, splitmix
 from isogloss.text.streams import Borders, PairStream
-from isogloss.training.captured import Capture, Captured
-from isogloss.training.contrast import batch_loss, distance, enqueue, follow, queue_loss, repeats
+from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
 from isogloss.training.heads import scores
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.pairbatches import (
-    Filled,
-    fill_pairs,
-    fill_single,
-    read_sides,
-    row_states,
-    runs_packed,
-    sentence_names,
-    to_device,
-)
+from isogloss.training.masked_lm import padding_id
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.sentencebatches import padding_id
+
+TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
+
+
+def queue_loss(
+    queries: Tensor, keys: Tensor, queue: Tensor, *, temperature: float, same: Tensor | None = None
+) -> Tensor:
+    """InfoNCE with negatives from a queue, in nats, summed over the rows.
+
+    queries, keys: (rows, d), row i of one translates row i of the other; queue: (size, d). For each row
+
+        -log( exp(q.k / T) / (exp(q.k / T) + sum_j exp(q.queue_j / T)) )
+
+    same: (rows, size) bool, which of the queue are left out of a row's sum, being the sentence itself again.
+
+    >>> one = torch.tensor([[1.0, 0.0]])
+    >>> round(float(queue_loss(one, one, torch.tensor([[0.0, 1.0]]), temperature=1.0)), 4)  # log(1 + exp(-1))
+    0.3133
+    """
+    own = (queries * keys).sum(dim=1, keepdim=True)  # (rows, 1)
+    others = queries @ queue.T if same is None else (queries @ queue.T).masked_fill(same, -torch.inf)
+    scores = torch.cat([own, others], dim=1) / temperature  # (rows, 1 + size)
+    right = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
+    return cross_entropy(scores, right, reduction="sum")
+
+
+def batch_loss(x: Tensor, y: Tensor, *, temperature: float, names: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """InfoNCE with the other pairs of the batch as negatives, in nats, summed over the rows.
+
+    x, y: (rows, d). The mean of both directions: x_i among all y, and y_i among all x (Wu & Dredze 2020). names: of the
+    sentences of x and of y, (rows,) each; one that is row i's own sentence again is no negative of it.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> round(float(batch_loss(x, x, temperature=1.0)), 4)  # two rows of log(1 + exp(-1))
+    0.6265
+    """
+    scores = x @ y.T / temperature  # (rows, rows)
+    right = torch.arange(len(x), device=x.device)
+    total = scores.new_zeros(())
+    for side, table in ((1, scores), (0, scores.T)):
+        if names is not None:
+            same = repeats(names[side], names).fill_diagonal_(False)
+            table = table.masked_fill(same, -torch.inf)
+        total = total + cross_entropy(table, right, reduction="sum")
+    return total / 2
+
+
+def repeats(candidates: Tensor, names: tuple[Tensor, Tensor]) -> Tensor:
+    """Which candidates are either sentence of a pair again: (size,), two of (rows,) -> (rows, size) bool.
+
+    Sentences are told by a number each, equal where their tokens are.
+
+    >>> repeats(torch.tensor([5, 7, 6]), (torch.tensor([5]), torch.tensor([6]))).tolist()
+    [[True, False, True]]
+    """
+    first, second = names
+    return (candidates == first[:, None]) | (candidates == second[:, None])
+
+
+@torch.no_grad()
+def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor, *, names: tuple[Tensor, Tensor] | None = None) -> None:
+    """Put keys into the queue where the oldest are: first in, first out, going on at the beginning after the end.
+
+    queue: (size, d), pointer: () int64, the place of the oldest, both changed in place; keys: (rows, d), rows at most
+    size. names: those of the queue, (size,), changed likewise, and of the keys, (rows,). Nothing waits for the device.
+
+    >>> queue, pointer = torch.zeros(3, 1), torch.tensor(2)
+    >>> enqueue(queue, pointer, torch.tensor([[1.0], [2.0]]))
+    >>> queue.flatten().tolist(), int(pointer)
+    ([2.0, 0.0, 1.0], 1)
+    """
+    places = (pointer + torch.arange(len(keys), device=queue.device)) % len(queue)
+    queue.index_copy_(0, places, keys.to(queue.dtype))
+    if names is not None:
+        names[0].index_copy_(0, places, names[1])
+    pointer.copy_((pointer + len(keys)) % len(queue))
+
+
+def follow(slow: Sequence[Tensor], fast: Sequence[Tensor], *, momentum: float) -> None:
+    """Move slow weights towards fast ones, in place: slow <- momentum * slow + (1 - momentum) * fast.
+
+    >>> slow = [torch.tensor([1.0])]
+    >>> follow(slow, [torch.tensor([2.0])], momentum=0.75)
+    >>> slow[0].item()
+    1.25
+    """
+    get_ema_multi_avg_fn(momentum)(list(slow), list(fast), None)  # type: ignore[no-untyped-call]
+
+
+def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
+    """How far weights are from where they began, all of them one vector: sqrt(sum (w - w0)^2).
+
+    Its gradient has length 1 and points away from the beginning; at the beginning it is 0. As a penalty it is the L2
+    pull of Wu & Dredze (2020), who take it with the coefficient 1 and not squared.
+
+    >>> round(float(distance([torch.tensor([3.0])], [torch.tensor([0.0])])), 4)
+    3.0
+    """
+    squares = [(weight - other).square().sum() for weight, other in zip(weights, origins, strict=True)]
+    return (torch.stack(squares).sum() + TINY).sqrt()
+
+
+@dataclass(frozen=True)
+class PlainSentences:
+    """Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
+
+    ids: np.ndarray
+    sizes: np.ndarray
+
+
+Sides = tuple[PlainSentences, PlainSentences]
+
+
+def read_sides(
+    streams: Sequence[PairStream], groups: np.ndarray, numbers: np.ndarray, swapped: np.ndarray | None = None
+) -> Sides:
+    """Both sides of some pairs.
+
+    groups, numbers (rows,): the stream each is of, and its number there. swapped (rows,) bool: which change sides.
+    """
+    rows, known = np.arange(len(groups)), np.unique(groups).tolist()
+    borders = np.empty((3, len(rows)), dtype=np.int64)
+    for group in known:
+        mine = groups == group
+        borders[:, mine] = streams[group].begins[2 * numbers[mine] + np.arange(3)[:, None]]
+    sides = []
+    for side in (0, 1):
+        own = np.full(len(rows), side) if swapped is None else np.where(swapped, 1 - side, side)
+        begins, sizes = borders[own, rows], borders[own + 1, rows] - borders[own, rows]
+        tokens, owners = ranges(begins, sizes), np.repeat(groups, sizes)
+        ids = np.empty(len(tokens), dtype=np.int64)
+        for group in known:
+            mine = owners == group
+            ids[mine] = streams[group].ids[tokens[mine]]
+        sides.append(PlainSentences(ids, sizes))
+    return sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Rows with their special tokens, on the host.
+
+    ids (rows, longest): padded; content (rows, longest) bool: text; lengths (rows,); second (rows,): where the second
+    sentence of a pair begins, with the marks that belong to it (the length of the row where there is none).
+    """
+
+    ids: np.ndarray
+    content: np.ndarray
+    lengths: np.ndarray
+    second: np.ndarray
+
+
+def fill_single(sentences: PlainSentences, borders: Borders, padding: int) -> Filled:
+    """Sentences, each between its borders: `[CLS]` a `[SEP]`."""
+    return _fill([sentences], (borders.before, borders.after), padding)
+
+
+def fill_pairs(sides: Sides, borders: Borders, padding: int, *, longest: int) -> Filled:
+    """Both sentences of a pair in one row, `[CLS]` a `[SEP]` b `[SEP]`, cut to `longest` tokens as `fitting` says."""
+    sizes = fitting(sides[0].sizes, sides[1].sizes, longest - borders.pair)
+    cut = [_cut(side, size) for side, size in zip(sides, sizes, strict=True)]
+    return _fill(cut, (borders.pair_before, borders.between, borders.pair_after), padding)
+
+
+def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths of two sentences that fit into the room together: the longer one is cut, then both to one half.
+
+    >>> fitting(np.array([3, 3, 8]), np.array([4, 9, 9]), 10)
+    (array([3, 3, 5]), array([4, 7, 5]))
+    """
+    fitted = np.minimum(first, np.maximum(room - second, room - room // 2))
+    return fitted, np.minimum(second, room - fitted)
+
+
+def sentence_names(sentences: PlainSentences) -> np.ndarray:
+    """A number for each sentence, (sentences,) int64: a hash of its token ids and their order, never 0.
+
+    >>> names = sentence_names(PlainSentences(np.array([7, 8, 8, 7, 7, 8]), np.array([2, 2, 2])))
+    >>> bool(names[0] == names[2]), bool(names[0] == names[1])
+    (True, False)
+    """
+    sizes = sentences.sizes
+    places = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
+    mixed = splitmix(splitmix(sentences.ids.astype(np.uint64)) ^ places)
+    sums = np.append(np.uint64(0), np.cumsum(mixed))  # beyond 64 bits they go on at 0, and differences stay right
+    ends = np.cumsum(sizes)
+    names = splitmix((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
+    return np.where(names == 0, 1, names)
+
+
+def to_device(array: np.ndarray, device: torch.device) -> Tensor:
+    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def runs_packed(stack: Stack, device: torch.device, *, half: bool) -> bool:
+    """Whether rows run end to end, where the family allows: on a CPU, and in half precision on a GPU.
+
+    The kernel of a GPU knows no dropout of attention, without which lengths would be read back in every layer.
+    """
+    if device.type == "cpu":
+        return stack.family.packs
+    return device.type == "cuda" and half and stack.family.packs and not drops_attention(stack)
+
+
+@dataclass(frozen=True)
+class States:
+    """The states of some rows at one cut: flat (n, width), and where each row begins in them, (rows,)."""
+
+    flat: Tensor
+    begins: Tensor
+
+    def at(self, places: Tensor) -> Tensor:
+        """The states at some places of each row: (rows, k) -> (rows, k, width)."""
+        return self.flat[(self.begins[:, None] + places).clamp(max=len(self.flat) - 1)]
+
+    def mean(self, lengths: Tensor, *, before: int, after: int) -> Tensor:
+        """The mean over each row without its borders, (rows, width), float32; lengths (rows,), on the host."""
+        sizes = (lengths - before - after).numpy()
+        starts = np.cumsum(sizes) - sizes
+        owners = np.repeat(np.arange(len(sizes)), sizes)  # (content tokens,)
+        within = np.arange(len(owners)) - starts[owners] + before
+        rows, places = (to_device(array, self.flat.device) for array in (owners, within))
+        chosen = self.flat[self.begins[rows] + places].float()
+        sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
+        return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
+
+    def first(self) -> Tensor:
+        """The state of each row's first token, (rows, width), float32."""
+        return self.flat[self.begins].float()
+
+
+def row_states(
+    stack: Stack,
+    ids: Tensor,
+    lengths: Tensor,
+    *,
+    end_to_end: bool,
+    second: Tensor | None = None,
+    reset: bool = False,
+    graphs: Captured | None = None,
+) -> States:
+    """Run rows through a stack, to its last cut.
+
+    ids: (rows, longest), padded; lengths (rows,) and second (rows,), where the second sentence of a pair begins, on the
+    host. end_to_end: padding is taken out first, and where there are graphs of the stack, its blocks run as these.
+    reset: positions begin again at the second sentence, as in XLM.
+    """
+    sizes = lengths.numpy() if end_to_end else np.full(len(ids), ids.shape[1])
+    begins = np.cumsum(sizes) - sizes
+    rows, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.zeros_like(sizes), sizes)  # (tokens,)
+    starts = lengths.numpy() if second is None else second.numpy()
+    later = (places >= starts[rows]) & (places < lengths.numpy()[rows])
+    positions = (np.where(later, places - starts[rows], places) if reset else places) + stack.first_position
+    given = {"position_ids": positions} if end_to_end or reset else {}
+    if stack.family.token_types:
+        given["token_type_ids"] = (later & stack.tells_types).astype(np.int64)
+    if not end_to_end:
+        given["attention_mask"] = (places < lengths.numpy()[rows]).astype(np.int64)
+    chosen, starting, *others = _sent([rows * ids.shape[1] + places, begins, *given.values()], ids.device)
+    inputs = dict(zip(given, others, strict=True))
+    if end_to_end:
+        return States(_run_packed(stack, ids.flatten()[chosen], starting, int(lengths.max()), inputs, graphs), starting)
+    states: Tensor = stack._body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
+    return States(states.flatten(0, 1), starting)
+
+
+def _run_packed(
+    stack: Stack, ids: Tensor, begins: Tensor, longest: int, given: dict[str, Tensor], graphs: Captured | None
+) -> Tensor:
+    """The rows without their padding, in one row whose borders attention stops at: (tokens,) -> (tokens, width)."""
+    borders = torch.nn.functional.pad(begins, (0, 1), value=len(ids))
+    if graphs is not None:
+        states_of_graph = graphs.from_text(ids, given["position_ids"], borders, given.get("token_type_ids"))
+        if states_of_graph is not None:
+            return states_of_graph
+    body: Any = stack._body
+    inputs: dict[str, Any] = {name: values[None] for name, values in given.items()}
+    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": longest}
+    with packed(body):
+        states: Tensor = body(input_ids=ids[None], attention_mask=None, **inputs)[0]
+    return states[0]
+
+
+def _sent(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
+    """Arrays of whole numbers on the device, in one copy."""
+    return list(torch.split(to_device(np.concatenate(arrays), device), [len(array) for array in arrays]))
+
+
+def _cut(sentences: PlainSentences, sizes: np.ndarray) -> PlainSentences:
+    """Sentences with just their first tokens, so many of each."""
+    if np.array_equal(sizes, sentences.sizes):
+        return sentences
+    begins = np.cumsum(sentences.sizes) - sentences.sizes
+    return PlainSentences(sentences.ids[ranges(begins, sizes)], sizes)
+
+
+def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], padding: int) -> Filled:
+    """Rows of marks, text, marks, text ... marks: texts, the sentences of each place; marks, one more than texts."""
+    lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
+    rows, longest = len(lengths), int(lengths.max())
+    ids = np.full(rows * longest, padding, dtype=np.int64)
+    content = np.zeros(len(ids), dtype=bool)
+    position = np.arange(rows) * longest  # (rows,), where a row goes on
+    for number, ids_of_mark in enumerate(marks):
+        for each in ids_of_mark:
+            ids[position] = each
+            position = position + 1
+        if number < len(texts):
+            inside = ranges(position, texts[number].sizes)
+            ids[inside], content[inside] = texts[number].ids, True
+            position = position + texts[number].sizes
+    # The first mark between two sentences ends the first one; what follows it begins the second.
+    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
+    return Filled(ids.reshape(rows, longest), content.reshape(rows, longest), lengths, second)
+
 
 Negatives = Literal["queue", "batch"]
 Projection = Literal["none", "linear", "mlp"]
 NEGATIVES, PROJECTIONS, POOLS = ("queue", "batch"), ("none", "linear", "mlp"), ("first", "mean")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Alignment:
     """What is learned from pairs.
 
@@ -115,21 +429,21 @@ class Aligner(nn.Module):
             self.register_buffer("names", torch.zeros(how.size, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a run that goes on loads the same model first.
-        self.start = [one.detach().clone() for one in model.parameters()] if how.pull else []
+        self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
 
     @cached_property
     def slow_and_fast(self) -> tuple[list[Tensor], list[Tensor]]:
         """Weights of the key encoder and its projection, and those they follow."""
         fast = dict(self.stack.model.named_parameters())
-        pairs = [(one, fast[name]) for name, one in self.key.named_parameters()]
+        pairs = [(weight, fast[name]) for name, weight in self.key.named_parameters()]
         pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
-        return [one for one, _ in pairs], [other for _, other in pairs]
+        return [weight for weight, _ in pairs], [other for _, other in pairs]
 
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
             follow(*self.slow_and_fast, momentum=self.how.momentum)
-            keys, names = (torch.cat(some) for some in zip(*self.pending, strict=True))
+            keys, names = (torch.cat(column) for column in zip(*self.pending, strict=True))
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
 
@@ -158,7 +472,7 @@ def align_pairs(
     it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
     how, words = aligner.how, pool.to(device)
-    sampler = PairSampler({name: len(one) for name, one in pairs.items()}, exponent=exponent, seed=seed)
+    sampler = PairSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
     maskable[list(marks)] = False
@@ -176,13 +490,13 @@ def align_pairs(
             whole = fill_pairs(sides, borders, padding, longest=longest)
             content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-            found = mask(
+            masked = mask(
                 to_device(whole.ids, device), content, mask_id=mask_id, pool=words, generator=draw_from, share=how.share
             )
-            rows |= {"inputs": found.inputs, "places": found.places, "labels": found.labels}
+            rows |= {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
             rows |= {"lengths": torch.from_numpy(whole.lengths), "second": torch.from_numpy(whole.second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
-            tokens = (found.labels != IGNORE).sum().clamp(min=1)
+            tokens = (masked.labels != IGNORE).sum().clamp(min=1)
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for sentences, name in zip(sides, ("query", "key"), strict=True):
@@ -224,12 +538,12 @@ def loss_probe(aligner: Aligner, *, every: int) -> Probe:
     """The mean loss of each term since it was last read: of TLM a masked token, of contrast a pair."""
 
     def take() -> list[Reading]:
-        found = aligner.sums.tolist()
+        sums = aligner.sums.tolist()
         aligner.sums.zero_()
-        told = (("tlm", "token", *found[:2]), ("contrastive", "pair", *found[2:]))
+        terms = (("tlm", "token", *sums[:2]), ("contrastive", "pair", *sums[2:]))
         return [
             {"measure": "loss", "value": nats / count, "n": int(count), "unit": unit, "task": task}
-            for task, unit, nats, count in told
+            for task, unit, nats, count in terms
             if count
         ]
 
@@ -268,12 +582,17 @@ class _Runner:
         """Nats of the masked tokens, summed; the vocabulary is scored there only."""
         stack, how = self.aligner.stack, self.aligner.how
         states = row_states(
-            stack, rows["inputs"], rows["lengths"], end_to_end=self.end_to_end, second=rows["second"], reset=how.reset,
+            stack,
+            rows["inputs"],
+            rows["lengths"],
+            end_to_end=self.end_to_end,
+            second=rows["second"],
+            reset=how.reset,
             graphs=self.graphs.get("tlm"),
-        )  # fmt: skip
-        found = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
+        )
+        predicted = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
         return cross_entropy(
-            found.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
+            predicted.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
         )
 
     def contrast(self, rows: Rows) -> Tensor:

@@ -39,8 +39,8 @@ class Checkpoints:
     keep: int = 1
 
 
-def save(
-    place: Checkpoints,
+def save_checkpoint(
+    checkpoints: Checkpoints,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
     *,
@@ -51,15 +51,15 @@ def save(
 
     best: weights of the best model so far, from `copy_weights`, if they are not those of this step.
     """
-    path = place.folder / f"step-{state['step']:07d}"
-    place.folder.mkdir(parents=True, exist_ok=True)
+    path = checkpoints.folder / f"step-{state['step']:07d}"
+    checkpoints.folder.mkdir(parents=True, exist_ok=True)
     with whole_folder(path) as beside:
-        place.export(beside)
+        checkpoints.export(beside)
         save_file(_tensors(model, optimiser), beside / "training.safetensors")
         if best is not None:
             save_file({name: value.contiguous() for name, value in best.items()}, beside / BEST)
         write_text(beside / "training.json", json.dumps(dict(state), indent=2) + "\n")
-    for old in _all(place.folder)[: -max(1, place.keep)]:
+    for old in _all(checkpoints.folder)[: -max(1, checkpoints.keep)]:
         shutil.rmtree(old)
     return path
 
@@ -67,17 +67,17 @@ def save(
 def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """The model's weights as they are now, on the CPU; into: an earlier copy, whose memory is used again."""
     with torch.no_grad():
-        found = {name: value.detach() for name, value in _weights(model).items()}
+        weights = {name: value.detach() for name, value in _weights(model).items()}
         if into is None:
-            return {name: value.to("cpu", copy=True) for name, value in found.items()}
-        return {name: into[name].copy_(value) for name, value in found.items()}
+            return {name: value.to("cpu", copy=True) for name, value in weights.items()}
+        return {name: into[name].copy_(value) for name, value in weights.items()}
 
 
-def export_best(place: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Write the model with these weights as `best`, in place of what is there; the model itself is as before."""
-    place.folder.mkdir(parents=True, exist_ok=True)
-    with wearing(model, weights), whole_folder(place.folder / "best") as beside:
-        place.export(beside)
+    checkpoints.folder.mkdir(parents=True, exist_ok=True)
+    with wearing(model, weights), whole_folder(checkpoints.folder / "best") as beside:
+        checkpoints.export(beside)
 
 
 @contextmanager
@@ -103,25 +103,25 @@ def restore_best(path: Path, model: nn.Module, state: Mapping[str, Any]) -> dict
 
 def latest(folder: Path) -> Path | None:
     """The last checkpoint there, or None."""
-    found = _all(folder)
-    return found[-1] if found else None
+    paths = _all(folder)
+    return paths[-1] if paths else None
 
 
-def restore(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def restore_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """Put weights and moments back as they were; returns what was saved as `state`."""
     try:
-        kept = load_file(path / "training.safetensors")
+        tensors = load_file(path / "training.safetensors")
         state = json.loads((path / "training.json").read_text(encoding="utf-8"))
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise _unreadable(path, error) from error
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
-    found = {name: value.shape for name, value in kept.items() if name.startswith("weight.")}
-    if expected != found:
+    shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}
+    if expected != shapes:
         raise InputError(f"{path} holds another model than the one to be trained; choose another --out")
-    _put(model, {name: kept[f"weight.{name}"] for name in weights})
+    _put(model, {name: tensors[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
-        moments = {part: kept[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in kept}
+        moments = {part: tensors[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in tensors}
         if moments:
             optimiser.state[weight] = {part: _placed(part, value, weight) for part, value in moments.items()}
     return dict(state)
@@ -135,8 +135,8 @@ def _unreadable(path: Path, error: Exception) -> InputError:
 
 
 def _all(folder: Path) -> list[Path]:
-    found = (one for one in folder.glob("step-*") if (one / "training.json").is_file())
-    return sorted(found, key=lambda one: int(one.name.removeprefix("step-")))
+    paths = (path for path in folder.glob("step-*") if (path / "training.json").is_file())
+    return sorted(paths, key=lambda one: int(one.name.removeprefix("step-")))
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
@@ -150,11 +150,11 @@ def _put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def _tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    found = {f"weight.{name}": value.detach().contiguous() for name, value in _weights(model).items()}
+    tensors = {f"weight.{name}": value.detach().contiguous() for name, value in _weights(model).items()}
     for name, weight in model.named_parameters():
         for part, value in optimiser.state.get(weight, {}).items():
-            found[f"{part}.{name}"] = torch.as_tensor(value).detach().contiguous()
-    return found
+            tensors[f"{part}.{name}"] = torch.as_tensor(value).detach().contiguous()
+    return tensors
 
 
 def _placed(part: str, value: Tensor, weight: Tensor) -> Tensor:

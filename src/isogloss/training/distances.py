@@ -23,8 +23,7 @@ from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import cosine_distances, l2_distances, procrustes_distance, procrustes_floor
 from isogloss.measures.statistics import jackknife_interval
 from isogloss.seeds import seed_of
-from isogloss.stack.reading import reading
-from isogloss.stack.stack import Part, Stack, measuring
+from isogloss.stack.stack import Part, Stack, measuring, reading
 from isogloss.text.batches import chunks
 from isogloss.text.corpora import Corpus
 from isogloss.text.words import word_spans
@@ -114,34 +113,34 @@ def distance_probe(
         _same_depth(stack, reference.cuts, other)
         how = {"by_position": by_position, "attend_padding": attend_padding}
         reference = own_start(reference, corpus, seed=seed, words=words, layers=chosen, part=part, **how)
-    kept, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position, attend_padding)
-    _same_depth(stack, kept.cuts, other)
-    if (kept.rows, kept.unit, kept.part, kept.text) != (rows, unit, part, corpus.fingerprint):
+    start, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position, attend_padding)
+    _same_depth(stack, start.cuts, other)
+    if (start.rows, start.unit, start.part, start.text) != (rows, unit, part, corpus.fingerprint):
         raise InputError(
             f"the vectors kept of {other} are of other words than those to compare; keep them with the same corpus, "
             "words, seed, part and by_position"
         )
-    if missing := set(chosen) - set(kept.layers):
-        raise InputError(f"the vectors kept of {other} are of layers {list(kept.layers)}, not {sorted(missing)}")
-    names, notes = _comparable(measures, stack, kept.values.shape[2], other)
-    place = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
-    place |= {"method": "attention"} if part == "attention" else {}
+    if missing := set(chosen) - set(start.layers):
+        raise InputError(f"the vectors kept of {other} are of layers {list(start.layers)}, not {sorted(missing)}")
+    names, notes = _comparable(measures, stack, start.values.shape[2], other)
+    coordinates = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
+    coordinates |= {"method": "attention"} if part == "attention" else {}
 
     def take() -> Iterator[Reading]:
-        found = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)
-        mine, theirs = _common(found.items, kept.items)
+        sampled = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)
+        mine, theirs = _common(sampled.items, start.items)
         if len(mine) < FEWEST:
             raise InputError(
                 f"{corpus.name or corpus.language}: {stack.name} and {other} have {len(mine)} {unit}s in common, and "
                 f"a distance needs at least {FEWEST}; give more sentences"
             )
-        sentences = torch.unique(found.items[mine, 0], return_inverse=True)[1]
+        sentences = torch.unique(sampled.items[mine, 0], return_inverse=True)[1]
         for number, layer in enumerate(chosen):
-            x = found.values[number][mine.to(found.values.device)]
-            y = kept.values[kept.layers.index(layer)][theirs].to(x.device)
+            x = sampled.values[number][mine.to(sampled.values.device)]
+            y = start.values[start.layers.index(layer)][theirs].to(x.device)
             for name in names:
                 answer = _TAKEN[name](x, y, sentences, seed)
-                yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | place
+                yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
 
     return Probe(every, take, notes)
 
@@ -175,10 +174,10 @@ def _read(
         masked = unit == "position"
         parts = list(_positions(stack, corpus, rows, layers=layers, part=part, masked=masked))
     else:
-        found = stream(stack, corpus, layers=layers, units=("word",), rows=rows, part=part)
-        parts = [(one.values["word"].to(device), one.items["word"]) for one in found]
-    values = torch.cat([one.to(device) for one, _ in parts], dim=1)
-    items = torch.cat([one for _, one in parts])
+        chunks_read = stream(stack, corpus, layers=layers, units=("word",), rows=rows, part=part)
+        parts = [(chunk.values["word"].to(device), chunk.items["word"]) for chunk in chunks_read]
+    values = torch.cat([chunk.to(device) for chunk, _ in parts], dim=1)
+    items = torch.cat([chunk for _, chunk in parts])
     return Sampled(values, items, layers, rows, stack.cuts, unit, part, corpus.fingerprint)
 
 
@@ -189,10 +188,10 @@ def _positions(
     if stack.family.kind != "encoder":
         raise InputError(f"{stack.name} is a {stack.family.kind}: only encoders are compared position by position")
     attention = stack.family.attention if part == "attention" else None
-    found: dict[int, Tensor] = {}
+    states_at: dict[int, Tensor] = {}
 
     def keep(cut: int, states: Tensor) -> None:
-        found[cut] = states.float().flatten(0, 1)  # (sentences * longest, width)
+        states_at[cut] = states.float().flatten(0, 1)  # (sentences * longest, width)
 
     for piece in chunks(rows, PADDED_TOGETHER):
         texts = [corpus.sentences[row] for row in piece]
@@ -207,16 +206,16 @@ def _positions(
             stack.model(**encoded)
         longest = encoded["input_ids"].shape[1]
         items = torch.cartesian_prod(torch.tensor(piece), torch.arange(longest))  # (sentences * longest, 2)
-        yield torch.stack([found[layer] for layer in layers]), items
+        yield torch.stack([states_at[layer] for layer in layers]), items
 
 
 def _common(mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
     """Where the items that both have stand in each: both list a sentence's items in order, and sentences alike."""
     width = 1 + max((int(items[:, 1].max()) for items in (mine, theirs) if len(items)), default=0)
     keys = [items[:, 0] * width + items[:, 1] for items in (mine, theirs)]
-    here, there = (torch.isin(one, two).nonzero().flatten() for one, two in (keys, keys[::-1]))
-    assert torch.equal(keys[0][here], keys[1][there])
-    return here, there
+    mine_at, theirs_at = (torch.isin(own, other).nonzero().flatten() for own, other in (keys, keys[::-1]))
+    assert torch.equal(keys[0][mine_at], keys[1][theirs_at])
+    return mine_at, theirs_at
 
 
 def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) -> Reading:
@@ -240,8 +239,14 @@ def _cosine(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
 def _cka(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
     pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
     pair.update({"x": x, "y": y})
-    one = pair.estimate("x", "y")
-    return {"measure": "cka", "value": one.value, "low": one.low, "high": one.high, "floor": one.floor}
+    estimate = pair.estimate("x", "y")
+    return {
+        "measure": "cka",
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "floor": estimate.floor,
+    }
 
 
 def _procrustes(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
@@ -266,11 +271,13 @@ def _comparable(
     if width == stack.width:
         return list(measures), ()
     left = [name for name in measures if name not in ANY_WIDTH]
-    kept = [name for name in measures if name in ANY_WIDTH]
+    comparable = [name for name in measures if name in ANY_WIDTH]
     note = f"{other} is {width} wide and {stack.name} {stack.width}"
-    if not kept:
+    if not comparable:
         raise InputError(f"{note}; of the distances only cka compares models of different widths")
-    return kept, (f"{note}: {', '.join(left)} left out, only cka compares models of different widths",) if left else ()
+    return comparable, (
+        f"{note}: {', '.join(left)} left out, only cka compares models of different widths",
+    ) if left else ()
 
 
 def _same_depth(stack: Stack, cuts: range, other: str) -> None:

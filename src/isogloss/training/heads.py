@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, module_at
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ def head_of(config: Any) -> Head:
 
 def base(model: Any) -> nn.Module:
     """The encoder inside a `...ForMaskedLM`, the very module: what `AutoModel` would load."""
-    return part(model, head_of(model.config).base)
+    return module_at(model, head_of(model.config).base)
 
 
 def output(model: Any) -> nn.Module:
     """The linear layer onto the vocabulary: weight (vocabulary, width), tied to the word embeddings."""
-    return part(model, head_of(model.config).output)
+    return module_at(model, head_of(model.config).output)
 
 
 def scores(model: Any, states: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ def scores(model: Any, states: Tensor) -> Tensor:
     The states are the base model's output, which in pre-norm families is after the final norm.
     """
     for step in head_of(model.config).steps:
-        states = part(model, step)(states)
+        states = module_at(model, step)(states)
     return states
 
 
@@ -120,11 +120,3 @@ def fingerprint(model: Any, stack: Stack) -> str:
             digest.update(name.encode())
             digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def part(model: nn.Module, path: str) -> Any:
-    """The module or parameter at a dotted path: `part(model, "cls.predictions")`."""
-    found: Any = model
-    for name in path.split("."):
-        found = getattr(found, name)
-    return found

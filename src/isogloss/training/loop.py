@@ -9,8 +9,8 @@ changes nothing but rounding.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,16 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
-from isogloss.training import checkpoints as kept
-from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.checkpoints import (
+    Checkpoints,
+    copy_weights,
+    export_best,
+    restore_best,
+    restore_checkpoint,
+    save_checkpoint,
+)
 from isogloss.training.optimisation import Optimisation, adamw, rate_at
-from isogloss.training.probes import Probe, Reading
+from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.processes import Processes
 from isogloss.training.stopping import Choice, Memory, Rule
 
@@ -81,6 +87,11 @@ class Settings:
     half: bool = False
 
 
+def steps_in_epoch(items: Sized, batch: int) -> int:
+    """Steps that see every item once; the last of them may have fewer than `batch`."""
+    return -(-len(items) // batch)
+
+
 class Training:
     """A model in training: the step it is in, its optimiser, and the losses since they were last read."""
 
@@ -103,15 +114,16 @@ class Training:
         parts = self.objective.draw(self.step)
         counts = sum(self.objective.count(part.rows) for part in parts)
         count = self._on_device(counts)
+        half = torch.bfloat16 if self.settings.half else None
         with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with self._arithmetic(), self.objective.around():
+                    with arithmetic(self.processes.device, half), self.objective.around():
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
         self._count += count
-        weights = [one for one in self.model.parameters() if one.requires_grad]
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         self._share_gradients(weights, least=min(len(next(iter(part.rows.values()))) for part in parts))
         optimisation = self.settings.optimisation
         if optimisation.clip:
@@ -150,21 +162,21 @@ class Training:
         self.stopped = (why or "the first process stopped") if decided else None
         return self.stopped is not None
 
-    def save(self, place: Checkpoints) -> None:
+    def save(self, checkpoints: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
         total, count = self.sound_losses()
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
             apart = None if self.best_step == self.step else self.best_weights
-            kept.save(place, self.model, self.optimiser, state=state, best=apart)
+            save_checkpoint(checkpoints, self.model, self.optimiser, state=state, best=apart)
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint."""
-        state = kept.restore(checkpoint, self.model, self.optimiser)
+        state = restore_checkpoint(checkpoint, self.model, self.optimiser)
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
-        self.best_weights = kept.restore_best(checkpoint, self.model, state) if self.processes.first else None
+        self.best_weights = restore_best(checkpoint, self.model, state) if self.processes.first else None
         self.memory, self._judged = state.get("memory", {}), self.step
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
@@ -178,18 +190,18 @@ class Training:
         if self.processes.count == 1:
             return
         if least < self.processes.count:
-            held = torch.tensor([one.grad is not None for one in weights], dtype=torch.int32)
+            held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32)
             held = held.to(self.processes.device)
             self.processes.add([held])
-            for one, processes in zip(weights, held.tolist(), strict=True):
-                if processes and one.grad is None:
-                    one.grad = torch.zeros_like(one)
-        self.processes.add(one.grad for one in weights if one.grad is not None)
+            for weight, processes in zip(weights, held.tolist(), strict=True):
+                if processes and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
+        self.processes.add(weight.grad for weight in weights if weight.grad is not None)
 
     def sound_losses(self) -> tuple[float, float]:
         """`losses`, refused where a loss or weight is no number: updates can spoil weights after a last good loss."""
         total, count = self.losses()
-        sound = torch.stack([torch.isfinite(one).all() for one in self.model.parameters()]).all()
+        sound = torch.stack([torch.isfinite(weight).all() for weight in self.model.parameters()]).all()
         if not math.isfinite(total) or not bool(sound):
             raise InputError(
                 f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
@@ -201,10 +213,6 @@ class Training:
         """A number as a tensor; one that is not there yet is filled in, for a copy would wait for the last step."""
         device = self.processes.device
         return count.to(device) if isinstance(count, Tensor) else torch.full((), count, device=device)
-
-    def _arithmetic(self) -> AbstractContextManager[Any]:
-        kind = self.processes.device.type
-        return torch.autocast(kind, dtype=torch.bfloat16) if self.settings.half else nullcontext()
 
 
 def train(
@@ -231,7 +239,7 @@ def train(
     try:
         while True:
             step = training.step
-            if any(step % probe.every == 0 for probe in probes) or step == settings.steps:
+            if any(probe.due(step) for probe in probes) or step == settings.steps:
                 progress("training: measuring", step, settings.steps)
             readings = _take(training, probes, begun, due=True)
             last = step == settings.steps or (stop is not None and training.judge(stop, readings))
@@ -244,7 +252,7 @@ def train(
                 yield [{**reading, "step": step} for reading in readings]
             if last:
                 if checkpoints is not None and training.best_weights is not None:
-                    kept.export_best(checkpoints, model, training.best_weights)
+                    export_best(checkpoints, model, training.best_weights)
                 progress(stage, step, settings.steps)
                 return
             if checkpoints is not None and step > begun and step % checkpoints.every == 0:
@@ -259,7 +267,7 @@ def train(
 
 def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool) -> list[Reading]:
     """What is due at this step, probes and then the loss; or the others, to complete a last step."""
-    chosen = [probe for probe in probes if (training.step % probe.every == 0) is due]
+    chosen = [probe for probe in probes if probe.due(training.step) is due]
     if chosen:
         training.sound_losses()  # a probe would only stumble over what is no number
     readings = [reading for probe in chosen for reading in probe.take()]
@@ -275,22 +283,15 @@ def _keep_best(
     if value is not None and selection.better(value, training.best):
         training.best, training.best_step = value, training.step
         if checkpoints is not None and training.processes.first:
-            training.best_weights = kept.copy_weights(training.model, training.best_weights)
+            training.best_weights = copy_weights(training.model, training.best_weights)
 
 
-class _drawing:
+@contextmanager
+def _drawing(seed: int, device: torch.device) -> Iterator[None]:
     """Draws inside the block come from `seed`; the global random state is as before afterwards."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self.seed, self.device = seed, device
-        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.default_generator.manual_seed(self.seed)
-        if self.device.type == "cuda":
-            with torch.cuda.device(self.device):  # seeding is of the current GPU, which need not be this one
-                torch.cuda.manual_seed(self.seed)
-
-    def __exit__(self, *what: Any) -> None:
-        self.fork.__exit__(*what)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):  # seeding is of the current GPU, which need not be this one
+                torch.cuda.manual_seed(seed)
+        yield

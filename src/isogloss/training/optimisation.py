@@ -66,10 +66,10 @@ def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
     """
     weights = list(model.parameters())
     groups = [
-        {"params": [one for one in weights if one.dim() > 1], "weight_decay": optimisation.weight_decay},
-        {"params": [one for one in weights if one.dim() <= 1], "weight_decay": 0.0},
+        {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": optimisation.weight_decay},
+        {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
     ]
-    fused = any(one.is_cuda for one in weights)
+    fused = any(weight.is_cuda for weight in weights)
     return torch.optim.AdamW(
         groups, lr=optimisation.rate, betas=optimisation.betas, eps=optimisation.epsilon, fused=fused or None
     )

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isogloss.errors import InputError
-from isogloss.stack.change import OWN, TORCH, freeze, redraw
+from isogloss.stack.edit import OWN, TORCH, freeze, redraw
 from isogloss.stack.stack import Stack
 
 FORMS = (
@@ -80,7 +80,7 @@ def parse_plan(text: str) -> Plan:
     >>> str(parse_plan("unfreeze:4/epoch+reinit:3-4+reinit:1-2"))
     'reinit:1-4+unfreeze:4/epoch'
     """
-    found: dict[str, list[int]] = {}
+    forms: dict[str, list[int]] = {}
     blocks: set[int] = set()
     drawn: set[str] = set()
     for part in text.split("+"):
@@ -89,20 +89,20 @@ def parse_plan(text: str) -> Plan:
         if name == "reinit":
             drawn.add(initialiser)
             blocks |= set(range(numbers[0], numbers[-1] + 1))
-        elif name in found:
+        elif name in forms:
             raise InputError(f"the plan {text!r} says {name} twice; say it once")
         else:
-            found[name] = numbers
+            forms[name] = numbers
     if len(drawn) > 1:
         raise InputError(f"the plan {text!r} draws some blocks with /torch and some without; draw all of them one way")
-    unfreeze, every = found.get("unfreeze", (None, None))
+    unfreeze, every = forms.get("unfreeze", (None, None))
     return Plan(
         reinit=tuple(sorted(blocks)),
-        freeze=found["freeze"][0] if "freeze" in found else -1,
-        last=found["last"][0] if "last" in found else None,
+        freeze=forms["freeze"][0] if "freeze" in forms else -1,
+        last=forms["last"][0] if "last" in forms else None,
         unfreeze=unfreeze,
         every=every or None,
-        train=(found["train"][0], found["train"][-1]) if "train" in found else None,
+        train=(forms["train"][0], forms["train"][-1]) if "train" in forms else None,
         initialiser=next(iter(drawn), OWN),
     )
 
@@ -177,8 +177,8 @@ def _part(part: str, text: str) -> tuple[str, list[int]]:
         "unfreeze": f"{layer}/(epoch|0*[1-9][0-9]{{0,9}})",
     }
     name, _, rest = part.partition(":")
-    found = re.fullmatch(shapes[name], rest) if name in shapes else None
-    read = [0 if one == "epoch" else int(one) for one in found.groups() if one is not None] if found else []
+    match = re.fullmatch(shapes[name], rest) if name in shapes else None
+    read = [0 if group == "epoch" else int(group) for group in match.groups() if group is not None] if match else []
     if not read or (name == "unfreeze" and read[0] == 0):
         where = f"{part!r} in {text!r}" if part != text else repr(text)
         raise InputError(f"{where} is no plan; write {FORMS}, joined with +")

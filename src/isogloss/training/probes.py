@@ -8,7 +8,7 @@ because the model moved. A probe sets evaluation mode and restores it, and leave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,32 +39,43 @@ SHORTEST = 8  # tokens of a last stream that is worth predicting in
 class Probe:
     """Measures to take every `every` steps: `take()` yields readings of the model as it then is.
 
+    every: None takes them before the first update and after the last one only, which every probe is taken at.
     notes: sentences on what it leaves out, for whoever shows the readings.
     """
 
-    every: int
+    every: int | None
     take: Callable[[], Iterable[Reading]]
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.every < 1:
+        if self.every is not None and self.every < 1:
             raise InputError(f"a probe is taken every 1 step or more rarely, not every {self.every}")
+
+    def due(self, step: int) -> bool:
+        """Whether it is taken after so many updates, the last one apart."""
+        return step == 0 or (self.every is not None and step % self.every == 0)
+
+
+class TextSize(NamedTuple):
+    """How much text was evaluated: content tokens, and the words and characters they make."""
+
+    tokens: int
+    words: int
+    characters: int
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """One language's held-out text: ids (tokens,), end to end, cut into streams of `length`.
 
-    tokens counts the ids that are content, which is what words and characters are made of.
+    size: of all of it, of which the content tokens are counted.
     """
 
     language: str
     ids: np.ndarray
     length: int
     pool: Tensor
-    tokens: int
-    words: int
-    characters: int
+    size: TextSize
 
     @property
     def streams(self) -> int:
@@ -109,13 +120,13 @@ def perplexity_probe(
     ]
 
     def take() -> Iterator[Reading]:
-        found = []
+        losses = []
         for text in texts:
             batches = held_out_masks(text, mask_id=mask_id, marks=marks, seed=seed, limit=limit)
-            found.append(_surprise(models(text.language), batches, rows=rows, device=device, dtype=dtype))
-            yield from perplexities(text.language, [text], found[-1:])
+            losses.append(_surprise(models(text.language), batches, rows=rows, device=device, dtype=dtype))
+            yield from perplexities(text.language, [text.size], losses[-1:])
         if len(texts) > 1:
-            yield from perplexities("all", texts, found)
+            yield from perplexities("all", [text.size for text in texts], losses)
 
     return Probe(every, take)
 
@@ -135,8 +146,8 @@ def held_out_masks(
     tail = [[whole]] if total > whole and whole in chosen else []
     special = torch.as_tensor(list(marks), dtype=torch.long)
     for number, rows in enumerate(pieces + tail):
-        found = text.ids[None, whole * text.length :] if rows == [whole] else table[rows]
-        ids = torch.from_numpy(found.astype(np.int64))  # (streams, length)
+        streams = text.ids[None, whole * text.length :] if rows == [whole] else table[rows]
+        ids = torch.from_numpy(streams.astype(np.int64))  # (streams, length)
         generator = torch.Generator().manual_seed(seed_of(seed, "held-out masks", text.language, number))
         content = ~torch.isin(ids, special)
         yield mask(ids, content, mask_id=mask_id, pool=text.pool, generator=generator)
@@ -170,7 +181,7 @@ def _held_out(
     language: str, ids: np.ndarray, facts: tuple[int, int], *, length: int, marks: Sequence[int], pool: Tensor
 ) -> HeldOut:
     content = int((~np.isin(ids, list(marks))).sum())
-    text = HeldOut(language, ids, length, pool.cpu(), content, *facts)
+    text = HeldOut(language, ids, length, pool.cpu(), TextSize(content, *facts))
     if text.streams == 0 or content == 0:
         raise InputError(
             f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
@@ -187,13 +198,13 @@ def _surprise(
         for batch in batches:
             counts.append((batch.labels != IGNORE).sum(dim=1))
             fields = (batch.inputs, batch.places, batch.labels)
-            for part in zip(*(torch.split(one, rows) for one in fields), strict=True):
-                inputs, places, labels = (one.to(device) for one in part)
+            for part in zip(*(torch.split(field, rows) for field in fields), strict=True):
+                inputs, places, labels = (tensor.to(device) for tensor in part)
                 scores = masked_scores(model, inputs, places).float()  # (rows, k, vocabulary)
-                found = cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="none")
-                nats.append(found.view_as(labels))
+                losses = cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="none")
+                nats.append(losses.view_as(labels))
         # Only now is anything read from the device, which until here never had to wait.
-        totals = torch.cat([one.cpu().double().sum(dim=1) for one in nats])
+        totals = torch.cat([tensor.cpu().double().sum(dim=1) for tensor in nats])
     return totals, torch.cat(counts)
 
 
@@ -202,33 +213,19 @@ def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> Abstrac
     return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)
 
 
-class Counted(Protocol):
-    """Any text whose content tokens, words and characters are known."""
-
-    @property
-    def tokens(self) -> int:
-        """Tokens that are content."""
-
-    @property
-    def words(self) -> int:
-        """Words they make."""
-
-    @property
-    def characters(self) -> int:
-        """Characters they make."""
-
-
-def perplexities(target: str, texts: Sequence[Counted], found: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
-    """The readings of some texts taken together: found (totals, counts) of each text's streams or sentences.
+def perplexities(target: str, sizes: Sequence[TextSize], losses: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Reading]:
+    """The readings of some texts taken together: losses (totals, counts) of each text's streams or sentences.
 
     Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
     difference for chance.
     """
     whole = Likelihood(0.0, 0, 0, 0, 0)
-    for text, (totals, counts) in zip(texts, found, strict=True):
-        whole += Likelihood(float(totals.sum()), int(counts.sum()), text.tokens, text.words, text.characters)
-    blocks = min(BLOCKS, *(len(totals) for totals, _ in found))
-    totals, counts = (torch.stack([_in_blocks(one[side], blocks) for one in found]).sum(dim=0) for side in (0, 1))
+    for size, (totals, counts) in zip(sizes, losses, strict=True):
+        whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
+    blocks = min(BLOCKS, *(len(totals) for totals, _ in losses))
+    totals, counts = (
+        torch.stack([_in_blocks(side_sums[side], blocks) for side_sums in losses]).sum(dim=0) for side in (0, 1)
+    )
     for unit in UNITS:
         low, high = perplexity_interval(totals, counts, rate=tokens_per(whole, unit))
         reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
@@ -243,23 +240,23 @@ def _in_blocks(values: Tensor, blocks: int) -> Tensor:
 def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Reading]:
     """The readings of one bitext, layer by layer."""
     first = "en" if "en" in bitext.languages else bitext.languages[0]
-    found = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
+    vectors_of = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
     device = stacks(first).device
     device = device if device.type == "cuda" else torch.device("cpu")
-    for layer in range(len(found[first])):
-        place = {"layer": layer, "unit": "sentence", "method": "centred", "data": _name(bitext)}
+    for layer in range(len(vectors_of[first])):
+        coordinates = {"layer": layer, "unit": "sentence", "method": "centred", "data": _name(bitext)}
         hits, floors = [], []
         for other in (language for language in bitext.languages if language != first):
-            x, y = found[first][layer].to(device), found[other][layer].to(device)
+            x, y = vectors_of[first][layer].to(device), vectors_of[other][layer].to(device)
             keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
             both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
-            for one, way in zip(both, ((first, other), (other, first)), strict=True):
-                low, high = one.p_interval[1]
-                answer = {"measure": "p@1", "value": one.p[1], "low": low, "high": high, "floor": one.floor[1]}
-                yield answer | place | {"n": one.n, "source": way[0], "target": way[1]}
-                hits.append((one.ranks == 1).double())
-                floors.append(one.floor[1])
-        yield _mean_reading(torch.stack(hits).mean(dim=0), sum(floors) / len(floors)) | place
+            for result, direction in zip(both, ((first, other), (other, first)), strict=True):
+                low, high = result.p_interval[1]
+                answer = {"measure": "p@1", "value": result.p[1], "low": low, "high": high, "floor": result.floor[1]}
+                yield answer | coordinates | {"n": result.n, "source": direction[0], "target": direction[1]}
+                hits.append((result.ranks == 1).double())
+                floors.append(result.floor[1])
+        yield _mean_reading(torch.stack(hits).mean(dim=0), sum(floors) / len(floors)) | coordinates
 
 
 def _mean_reading(hits: Tensor, floor: float) -> Reading:

@@ -38,14 +38,14 @@ class Processes:
         if self.count == 1:
             return
         kinds: dict[torch.dtype, list[Tensor]] = {}
-        for one in tensors:
-            kinds.setdefault(one.dtype, []).append(one)
+        for tensor in tensors:
+            kinds.setdefault(tensor.dtype, []).append(tensor)
         for members in kinds.values():
-            flat = torch.cat([one.reshape(-1) for one in members])
+            flat = torch.cat([member.reshape(-1) for member in members])
             torch.distributed.all_reduce(flat)
-            pieces = torch.split(flat, [one.numel() for one in members])
-            for one, piece in zip(members, pieces, strict=True):
-                one.copy_(piece.view_as(one))
+            pieces = torch.split(flat, [member.numel() for member in members])
+            for member, piece in zip(members, pieces, strict=True):
+                member.copy_(piece.view_as(member))
 
     def wait(self) -> None:
         """Go on when all have come here."""

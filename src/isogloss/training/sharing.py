@@ -26,9 +26,9 @@ from torch import nn
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import family_of
-from isogloss.stack.load import quietly
-from isogloss.stack.stack import Stack
-from isogloss.training.heads import base, head_of, part
+from isogloss.stack.load import quietly, whole_stack
+from isogloss.stack.stack import Stack, module_at
+from isogloss.training.heads import base, head_of
 
 ALL = "all"
 
@@ -61,13 +61,13 @@ def parse(text: str) -> Sharing:
         return Sharing()
     if text == "embeddings":
         return Sharing(embeddings=False)
-    found = re.fullmatch(r"(embeddings\+)?1-([1-9][0-9]*)", text)
-    if found is None:
+    match = re.fullmatch(r"(embeddings\+)?1-([1-9][0-9]*)", text)
+    if match is None:
         raise InputError(
             f"{text!r} does not say what is separate; write nothing, embeddings, 1-3 (the blocks from 1 to any number) "
             "or embeddings+1-3"
         )
-    return Sharing(embeddings=found[1] is None, blocks=int(found[2]))
+    return Sharing(embeddings=match[1] is None, blocks=int(match[2]))
 
 
 def check_depth(sharing: Sharing, depth: int) -> None:
@@ -145,9 +145,7 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
     model = languages.of(language)
-    family = family_of(model.config, name)
-    encoder = base(model)
-    return Stack(encoder, family, tokenizer, name, 0, len(part(encoder, family.blocks)))
+    return whole_stack(base(model), family_of(model.config, name), tokenizer, name)
 
 
 def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[str, Any]:
@@ -161,13 +159,13 @@ def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[st
         configs = dict.fromkeys(languages, config)
     first = configs[languages[0]]
     head_of(first)
-    for language, one in configs.items():
-        if sharing.embeddings and one.vocab_size != first.vocab_size:
+    for language, configuration in configs.items():
+        if sharing.embeddings and configuration.vocab_size != first.vocab_size:
             raise InputError(
                 f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
-                f"{language} {one.vocab_size}; use a joint tokenizer or separate embeddings"
+                f"{language} {configuration.vocab_size}; use a joint tokenizer or separate embeddings"
             )
-        if _shape(one) != _shape(first):
+        if _shape(configuration) != _shape(first):
             raise InputError(
                 f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
             )
@@ -177,10 +175,10 @@ def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[st
 
 def _copied(configs: Mapping[str, Any]) -> dict[str, Any]:
     """Copies, one for languages whose configurations are equal: so one compiled step fits all of their models."""
-    found: list[Any] = []
-    for one in configs.values():
-        found += [] if one in found else [copy.deepcopy(one)]
-    return {language: found[found.index(one)] for language, one in configs.items()}
+    copies: list[Any] = []
+    for config in configs.values():
+        copies += [] if config in copies else [copy.deepcopy(config)]
+    return {language: copies[copies.index(config)] for language, config in configs.items()}
 
 
 def _shape(config: Any) -> dict[str, Any]:
@@ -211,17 +209,17 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
         ]
     for path in taken:
         owner, _, name = path.rpartition(".")
-        setattr(part(taker, owner) if owner else taker, name, part(giver, path))
+        setattr(module_at(taker, owner) if owner else taker, name, module_at(giver, path))
 
 
 def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
     # Saving writes the precision into the configuration, and half precision would change the weights: save a copy.
-    kept = copy.deepcopy(model).cpu()
+    copied = copy.deepcopy(model).cpu()
     if half:
-        _refuse_too_large(kept)
-        kept = kept.half()
+        _refuse_too_large(copied)
+        copied = copied.half()
     with quietly():
-        kept.save_pretrained(folder)
+        copied.save_pretrained(folder)
         tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
         tokenizer.save_pretrained(folder)
 

@@ -11,7 +11,7 @@ where memory is what JSON can hold, empty at first. The loop carries it and keep
 that was killed and goes on stops where it would have stopped: readings from before the checkpoint are not taken again.
 
     choice = Selection("perplexity", {"target": "nl", "unit": "token"})
-    train(training, probes=probes, selection=choice, stop=early_stopping(choice, patience=5))
+    train(training, probes=probes, selection=choice, stop=Stopping(choice, patience=5))
 
     rule = at_balance({"target": "nl"}, {"target": "others"}, patience=5)
     train(training, probes=probes, checkpoints=place, selection=rule.selection, stop=rule)
@@ -64,9 +64,11 @@ class Selection:
 
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The reading this selection is about, if it is among these."""
-        for one in readings:
-            if one["measure"] == self.measure and all(one.get(name) == value for name, value in self.where.items()):
-                return float(one["value"])
+        for reading in readings:
+            if reading["measure"] == self.measure and all(
+                reading.get(name) == value for name, value in self.where.items()
+            ):
+                return float(reading["value"])
         return None
 
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
@@ -141,7 +143,7 @@ class Stopping:
         value = self.selection.value(readings)
         if value is None:
             if step == 0:  # when every probe is taken: what is not read now will never be
-                measures = ", ".join(dict.fromkeys(one["measure"] for one in readings))
+                measures = ", ".join(dict.fromkeys(reading["measure"] for reading in readings))
                 raise InputError(
                     f"training cannot stop by {self.selection.title}: no probe reads it (they read {measures}); mend "
                     "its coordinates or add the probe"
@@ -156,11 +158,6 @@ class Stopping:
         since = "has been no number" if at is None else f"has not improved since step {at}"
         sentence = f"{self.selection.title} {since} (patience {self.patience})"
         return {"best": best, "step": at, "waited": waited}, sentence
-
-
-def early_stopping(selection: Choice, *, patience: int, least: float = 0.0) -> Stopping:
-    """Stop when a reading has not improved for `patience` evaluations; least: by more than this, in its own unit."""
-    return Stopping(selection, patience, least)
 
 
 def at_balance(

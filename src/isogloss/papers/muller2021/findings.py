@@ -14,7 +14,7 @@ from isogloss.figure import signed
 from isogloss.papers.evidence import LEAST, Contrast, Finding, Seeds, above, all_of, below, no_interval, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE
 from isogloss.papers.muller2021.reading import Results
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.runs.table import UNTUNED
 
 SMALL = 0.03  # a loss in the source language: the largest recalled one is 2.7 points
 FREE = 0.01  # within noise of the reference: the largest recalled loss of layers 9 to 12 is 0.4 points

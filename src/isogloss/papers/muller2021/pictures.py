@@ -13,7 +13,7 @@ from isogloss.papers.evidence import Seeds, over
 from isogloss.papers.muller2021.published import NAMES, PAIRS, PLANS, REFERENCE, SOURCE, TABLE_1
 from isogloss.papers.muller2021.reading import Results
 from isogloss.papers.pictures import bands_over
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.runs.table import UNTUNED
 
 SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
 

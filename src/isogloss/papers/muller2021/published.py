@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
 RECALLED = "recalled, approximate"

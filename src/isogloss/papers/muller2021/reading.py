@@ -10,10 +10,9 @@ import pandas as pd
 from isogloss.papers.evidence import Interval, Seeds, mean_by_seed
 from isogloss.papers.muller2021.published import REFERENCE, RELATION, TASKS, UNSEEN
 from isogloss.papers.muller2021.scales import KNOWN
-from isogloss.recipes.steps.drifting import START
-from isogloss.recipes.steps.legacy import MARK
-from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.recipes.legacy import MARK
+from isogloss.recipes.task_scores import OTHERS
+from isogloss.runs.table import START, UNTUNED
 
 POOLED = (OTHERS, UNSEEN)
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from isogloss.measures.statistics import correlation
 from isogloss.papers.muller2021.published import REFERENCE, RELATION
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import UNTUNED, Row, row
 
 LEAST = 4  # targets of a source
 

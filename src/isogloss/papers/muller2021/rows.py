@@ -25,10 +25,9 @@ from isogloss.papers.muller2021.published import (
 from isogloss.papers.muller2021.relations import relation_rows
 from isogloss.papers.muller2021.scales import KNOWN
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.steps.taskscores import OTHERS
-from isogloss.recipes.steps.tasksimilarity import UNTUNED
+from isogloss.recipes.task_scores import OTHERS
 from isogloss.runs.run import Run, read_facts, read_rows
-from isogloss.runs.table import Row, records, row
+from isogloss.runs.table import UNTUNED, Row, records, row
 
 SCORES = ("gap", "relative_gap")
 ALIKE = ("cka", "cka_rbf")

@@ -18,7 +18,7 @@ from isogloss.papers.muller2021.published import (
     TASKS,
 )
 from isogloss.papers.muller2021.reading import Results
-from isogloss.recipes.steps.taskscores import OTHERS
+from isogloss.recipes.task_scores import OTHERS
 
 COLUMNS = ["", *PLANS.values(), "chance"]
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}

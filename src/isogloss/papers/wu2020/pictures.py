@@ -8,7 +8,7 @@ from isogloss.papers.wu2020.published import BILINGUAL, ENGLISH, FIGURE_7, KINDS
 from isogloss.papers.wu2020.reading import Curves, Results, averaged, over_share
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
-from isogloss.recipes.steps.stitching import RANDOM, STITCHED, UNMAPPED
+from isogloss.recipes.stitch import RANDOM, STITCHED, UNMAPPED
 
 LOOKED_UP = {
     "raw cosine": "raw",

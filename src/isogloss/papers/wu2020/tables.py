@@ -24,7 +24,7 @@ from isogloss.papers.wu2020.reading import Curves, Results, Value, averaged, ove
 from isogloss.papers.wu2020.relations import WAY
 from isogloss.papers.wu2020.rows import FORMS
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
-from isogloss.recipes.steps.stitching import STITCHED, UNMAPPED
+from isogloss.recipes.stitch import STITCHED, UNMAPPED
 
 RETRIEVAL = (
     "raw cosine", "centred inductive cosine", "centred transductive cosine", "procrustes cosine", WAY,

@@ -24,7 +24,7 @@ from isogloss.papers.wu2020.judging import finding_of, pairs_told, points_told, 
 from isogloss.papers.wu2020.published import BILINGUAL, MONOLINGUAL, NAMES, TASKS
 from isogloss.papers.wu2020.reading import Results, averaged, mean_over
 from isogloss.papers.wu2020.trials import STITCHED as STITCHED_TASKS
-from isogloss.recipes.steps.stitching import STITCHED, UNMAPPED
+from isogloss.recipes.stitch import STITCHED, UNMAPPED
 
 LOWER, UPPER = range(1, 5), range(5, 9)
 MIDDLE = range(3, 6)

@@ -1,0 +1,132 @@
+"""The model card of a model that isogloss made: README.md with metadata for the Hugging Face Hub and a few sections.
+
+`align` and `pretrain` write one beside the weights they leave, `export` one into the folder it writes. The metadata is
+written and read by `huggingface_hub`, so that any language, licence or name is YAML that reads as it was meant (`no` is
+Norwegian, not false).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row
+from isogloss.training.optimisation import Optimisation
+
+UNITS = ("token", "word", "character")
+
+
+def model_card(title: str, body: Sequence[str], **metadata: Any) -> str:
+    """README.md of a model.
+
+    Args:
+        title: the heading.
+        body: the lines below it.
+        metadata: fields of `huggingface_hub.ModelCardData`, such as language, license and library_name; empty ones are
+            left out.
+
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    fields = {name: value for name, value in metadata.items() if value}
+    data = ModelCardData(**fields, tags=["isogloss"])
+    return str(ModelCard("\n".join(["---", data.to_yaml(), "---", "", f"# {title}", "", *body, ""])))
+
+
+def training_card(
+    run: Run,
+    *,
+    title: str,
+    summary: Sequence[str],
+    facts: Mapping[str, Any],
+    text: Sequence[str],
+    held_out: Sequence[str],
+    languages: Sequence[str],
+    licence: str | None = None,
+) -> str:
+    """The card of a masked LM that a run has trained: from what it was made, how, and how far it came.
+
+    Args:
+        run: its facts name versions and hardware.
+        title: the heading.
+        summary: paragraphs that say what the model is.
+        facts: how it was trained, shown as a table.
+        text: the lines about the text it was trained on.
+        held_out: the lines about what was measured on held-out text.
+        languages: their codes, for the metadata.
+        licence: of the model, for the metadata.
+
+    """
+    versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
+    machine = run.facts["hardware"].items()
+    hardware = ", ".join(f"{value} CPUs" if name == "cpus" else str(value) for name, value in machine)
+    sections = {
+        "Training": markdown_table(("", ""), [(name, _shown(value)) for name, value in facts.items()]),
+        "Text": text,
+        "Held-out text": held_out,
+        "Made with": [f"{versions}; {hardware}."],
+    }
+    body = "\n\n".join([*summary, *("\n".join([f"## {name}", "", *lines]) for name, lines in sections.items())])
+    metadata = {"license": licence, "library_name": "transformers", "pipeline_tag": "fill-mask"}
+    return model_card(title, [body], language=list(languages), **metadata)
+
+
+def optimiser_facts(optimisation: Optimisation) -> str:
+    """The optimiser and its schedule in words."""
+    return (
+        f"AdamW, rate {optimisation.rate:g}, {optimisation.warm_up} steps of warm-up, {optimisation.decay} decay, "
+        f"weight decay {optimisation.weight_decay:g}, betas {optimisation.betas}, clipping at {optimisation.clip:g}"
+    )
+
+
+def perplexity_lines(rows: Sequence[Row]) -> list[str]:
+    """Perplexity of each language at the last reading, and from where it rose, if it did."""
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    for reading in rows:
+        if reading["measure"] == "perplexity":
+            curve = curves.setdefault(reading["target"], {}).setdefault(reading["unit"], [])
+            curve.append((int(reading["step"]), float(reading["value"])))
+    if not curves:
+        return ["None was kept."]
+    table, rising = [], []
+    for language, units in curves.items():
+        last = {unit: sorted(curve)[-1] for unit, curve in units.items()}
+        table.append((language, *(f"{last[unit][1]:.2f}" if unit in last else "" for unit in UNITS)))
+        lowest = min(units["character"], key=lambda point: point[1])
+        if lowest[1] < last["character"][1]:
+            rising.append(
+                f"{language} was lowest at step {lowest[0]:,} ({lowest[1]:.3f} a character) and rose from there"
+            )
+    steps = max(step for units in curves.values() for curve in units.values() for step, _ in curve)
+    return [
+        f"Perplexity of masked tokens after step {steps:,}; only per word and character do vocabularies compare.",
+        "",
+        *markdown_table(("language", *(f"per {unit}" for unit in UNITS)), table),
+        "",
+        ("; ".join(rising) if rising else "No language's perplexity had risen by the end") + ".",
+    ]
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table; a bar in a cell stays a bar."""
+    lines = (head, ["---"] * len(head), *rows)
+    return [
+        " | ".join(("", *(" ".join(cell.replace("|", "\\|").split()) for cell in cells), "")).strip() for cells in lines
+    ]
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The metadata of a card; none where there is no card, or one that cannot be read."""
+    from huggingface_hub import metadata_load
+
+    try:
+        return dict(metadata_load(path) or {}) if path.is_file() else {}
+    except Exception:  # a damaged card is no card; the parser of its YAML has errors of its own
+        return {}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value)

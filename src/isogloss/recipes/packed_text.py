@@ -1,0 +1,327 @@
+"""Text for pretraining, packed: a tokenizer for each language and its text as token ids on disk.
+
+Packed text is a folder of its own: `streams.json` says what it was made from, `tokenizers/` and the arrays beside it
+are all that training needs. So text can be packed on one machine and trained on another that never sees it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from isogloss.errors import InputError
+from isogloss.files import clear_leftovers, whole_folder, write_text
+from isogloss.progress import Progress, silent
+from isogloss.recipes.recipe import describe_files
+from isogloss.text.batches import marks
+from isogloss.text.sampling import held_out
+from isogloss.text.streams import Stream, open_stream, pack, paragraphs
+from isogloss.text.switching import Dictionary, add_anchors
+from isogloss.text.tokenizers import refuse_small, train_tokenizers
+from isogloss.text.words import spans
+
+Texts = Mapping[str, Sequence[Path]]
+RECORD = "streams.json"
+PIECES: dict[str, tuple[str, Any]] = {
+    "sha256": ("tokenizer", None),
+    "kind": ("tokenizer", "wordpiece"),
+    "size": ("vocabulary", 32_000),
+    "lowercase": ("lowercase", False),
+}
+"""What decides the pieces of a text, by its name in `streams.json`: the option, and its usual value."""
+
+
+@dataclass(frozen=True)
+class PackedText:
+    """What training reads: a tokenizer, training ids and held-out ids for each language, and what they came from."""
+
+    tokenizers: Mapping[str, Any]
+    train: Mapping[str, Stream]
+    held_out: Mapping[str, Stream]
+    facts: Mapping[str, Any]
+
+    @property
+    def languages(self) -> list[str]:
+        """Language codes in the order given."""
+        return list(self.train)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSource:
+    """Where the text of a pretraining comes from: files that are packed, or a folder of packed text.
+
+    Args:
+        texts: the files of each language; empty where packed text is read.
+        evaluate: files of held-out text by language.
+        streams: the folder of packed text; None for one that goes with the run.
+        share: of the paragraphs, by their hash, held out where `evaluate` names no files.
+        tokenizer: arguments of `train_tokenizers`, or {"folder": ...} for one that exists.
+        dictionaries: by which words are replaced, for extra anchors.
+        seed: of those replacements.
+
+    """
+
+    texts: Texts
+    evaluate: Texts
+    streams: Path | None
+    share: float
+    tokenizer: Mapping[str, Any]
+    dictionaries: Mapping[str, Dictionary]
+    seed: int
+
+    @property
+    def languages(self) -> list[str]:
+        """Language codes in the order given, or as they were packed."""
+        return list(self.texts) if self.texts else list(read_packed_facts(cast(Path, self.streams))["text"])
+
+    def check(self, *, spaces: str, anchors: str, separate: str) -> None:
+        """Refuse options that do not go together, before a byte of the text is read."""
+        if not self.texts and self.streams is None:
+            raise InputError("--text is missing: give LANG=FILE for each language, or --streams with packed text")
+        if self.streams is not None and self.streams.is_file():
+            raise InputError(f"--streams {self.streams} is a file; name a folder for packed text")
+        if not self.texts and self.evaluate:
+            raise InputError("--evaluate goes with --text; packed text brings its own held-out part")
+        missing = [language for language in self.evaluate if language not in self.texts]
+        if missing:
+            raise InputError(f"--evaluate has text of {', '.join(missing)}, which --text has not")
+        languages = self.languages
+        if len(languages) < 2 and (anchors != "default" or separate != "nothing"):
+            raise InputError("--anchors and --separate are about what languages share; the text has one language only")
+        if not self.texts:
+            self._check_packed(spaces, anchors)
+        elif anchors == "extra" and not self.dictionaries:
+            raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
+        foreign = sorted(set(self.dictionaries) - set(languages))
+        if foreign:
+            raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
+
+    def _check_packed(self, spaces: str, anchors: str) -> None:
+        """Refuse options that packed text does not follow: its pieces are decided, and how languages share them."""
+        facts = read_packed_facts(cast(Path, self.streams))
+        packed = facts["tokenizer"]
+        shared_otherwise = packed.get("spaces", "joint") != spaces or ("extra anchors" in facts) != (anchors == "extra")
+        if len(facts["text"]) > 1 and shared_otherwise:
+            raise InputError(
+                "--streams was packed with other --vocabularies, --anchors or --separate; give the ones it was packed "
+                "with"
+            )
+        for name, (option, usual) in PIECES.items():
+            if self.tokenizer.get(name, usual) not in (usual, packed.get(name, usual)):
+                raise InputError(
+                    f"--{option} cannot change text that is packed already, in {self.streams}; leave it out, "
+                    "or give --text and another --streams"
+                )
+
+    def facts(self, progress: Progress = silent) -> dict[str, Any]:
+        """What tells this text from any other: hashes of every file, and the options it is packed with.
+
+        Packed text brings its own.
+        """
+        if not self.texts:
+            return read_packed_facts(cast(Path, self.streams))
+        facts: dict[str, Any] = {"text": describe_files(self.texts, progress), "tokenizer": dict(self.tokenizer)}
+        facts["held out"] = describe_files(self.evaluate, progress) if self.evaluate else self.share
+        if self.dictionaries:
+            words = json.dumps(self.dictionaries, sort_keys=True, ensure_ascii=False).encode()
+            facts["extra anchors"] = {"sha256": hashlib.sha256(words).hexdigest(), "seed": self.seed}
+        return facts
+
+    def packed(self, scratch: Path, facts: Mapping[str, Any], progress: Progress) -> PackedText:
+        """The packed text, made if it is not there yet; facts: what `facts` gave, kept in `streams.json`."""
+        if not self.texts:
+            return open_packed(cast(Path, self.streams))
+        folder = self.streams or scratch / "streams"
+        if (folder / RECORD).is_file():
+            return open_packed(folder, facts)
+        clear_leftovers(folder)
+        share = 0.0 if self.evaluate else self.share
+
+        def trained_on(language: str) -> Iterator[str]:
+            return paragraphs(self.texts[language], keep=lambda paragraph: not held_out(paragraph, share))
+
+        def held(language: str) -> Iterator[str]:
+            if self.evaluate:
+                return paragraphs(self.evaluate[language])
+            files = list(dict.fromkeys(self.texts[language]))
+            return paragraphs(files, keep=lambda paragraph: held_out(paragraph, share))
+
+        tokenizers = _make_tokenizers(
+            folder / "tokenizers", list(self.texts), trained_on, self.tokenizer, facts, progress
+        )
+        for language, files in self.texts.items():
+            size = sum(path.stat().st_size for path in files)
+            train = trained_on(language)
+            if self.dictionaries:
+                train = iter(add_anchors(language, train, dictionaries=self.dictionaries, seed=self.seed))
+            _pack(tokenizers[language], train, folder / f"train.{language}.npy", language, size, progress)
+            if share or language in self.evaluate:
+                measured = self.evaluate.get(language, ())
+                size = sum(path.stat().st_size for path in measured) if self.evaluate else round(share * size)
+                aside = _held_out_stage(progress)
+                _pack(tokenizers[language], held(language), folder / f"held.{language}.npy", language, size, aside)
+        write_text(folder / RECORD, json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
+        return open_packed(folder)
+
+
+def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
+    """The same files, some of them several times or not at all: `PATTERN=N` for every file whose name fits.
+
+    >>> repeat_files({"nl": [Path("laws.nl.txt"), Path("help.nl.txt")]}, ["help.*=2"])
+    {'nl': [PosixPath('laws.nl.txt'), PosixPath('help.nl.txt'), PosixPath('help.nl.txt')]}
+    """
+    times = dict.fromkeys((path for files in texts.values() for path in files), 1)
+    for entry in given:
+        pattern, _, number = entry.rpartition("=")
+        if not (pattern and number.isdigit()):
+            raise InputError(f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
+        fitting = [path for path in times if fnmatchcase(path.name, pattern)]
+        if not fitting:
+            raise InputError(f"--repeat {entry}: no file of --text is named so")
+        times |= dict.fromkeys(fitting, int(number))
+    repeated = {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
+    without = [language for language, files in repeated.items() if not files]
+    if without:
+        raise InputError(f"--repeat leaves no text of {', '.join(without)}")
+    return repeated
+
+
+def tokenizer_options(
+    tokenizer: str, size: int, *, spaces: str, exponent: float, lowercase: bool, length: int
+) -> dict[str, Any]:
+    """The arguments of `train_tokenizers`, or the folder of a tokenizer that exists."""
+    if tokenizer in ("wordpiece", "unigram"):
+        refuse_small(size)
+        how = {"spaces": spaces, "exponent": exponent, "lowercase": lowercase, "max_length": length}
+        return {"kind": tokenizer, "size": size, **how}
+    folder = Path(tokenizer)
+    if not folder.is_dir():
+        raise InputError(f"--tokenizer takes wordpiece, unigram or the folder of a tokenizer, not {tokenizer!r}")
+    if spaces != "joint":
+        raise InputError("--tokenizer FOLDER is one tokenizer for all; it goes with joint vocabularies only")
+    digest = hashlib.sha256()  # of its pieces and its settings: what tells it from another in the same folder
+    for path in (folder / "tokenizer.json", folder / "tokenizer_config.json"):
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    return {"folder": tokenizer, "sha256": digest.hexdigest()}
+
+
+def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> PackedText:
+    """Text that was packed into a folder; with `facts`, only if it was made from the same text in the same way."""
+    known = read_packed_facts(folder)
+    if facts is not None:
+        _refuse_other(folder, known, facts)
+    languages = list(known["text"])
+    train = {language: open_stream(folder / f"train.{language}.npy") for language in languages}
+    paths = {language: folder / f"held.{language}.npy" for language in languages}
+    held = {language: open_stream(path) for language, path in paths.items() if path.is_file()}
+    return PackedText(_read_tokenizers(folder / "tokenizers", languages), train, held, known)
+
+
+def read_packed_facts(folder: Path) -> dict[str, Any]:
+    """What `streams.json` says the packed text was made from."""
+    path = folder / RECORD
+    if not path.is_file():
+        raise InputError(f"{folder} holds no packed text: it has no streams.json; give --text to make it")
+    try:
+        facts = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} cannot be read: {error}; pack the text again") from error
+    if not {"text", "tokenizer"} <= set(facts):
+        raise InputError(f"{path} does not say which text was packed; pack the text again")
+    return facts
+
+
+def masking_ids(packed: PackedText) -> dict[str, Any]:
+    """The mask's id, the special ids, and the ids random words are drawn from; tokenizers of one run agree on marks."""
+    first = packed.tokenizers[packed.languages[0]]
+    if first.mask_token_id is None:
+        raise InputError("--tokenizer has no mask token, which masked-language modelling needs")
+    special = sorted({*marks(first), first.mask_token_id, first.unk_token_id} - {None})
+    pools = {}
+    for language, tokenizer in packed.tokenizers.items():
+        content = torch.ones(len(tokenizer), dtype=torch.bool)
+        content[special] = False
+        pools[language] = content.nonzero().squeeze(1)
+    return {"mask_id": first.mask_token_id, "marks": special, "pools": pools}
+
+
+def word_starts(tokenizer: Any) -> torch.Tensor:
+    """Which pieces begin a word, (vocabulary,) bool: all but those that go on after `##`, or letters without `▁`.
+
+    An ideograph begins a word always: Chinese has no spaces, and a whole clause would be masked as one word.
+    """
+    pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    spaced = any(piece.startswith("▁") for piece in pieces)
+    if not spaced and not any(piece.startswith("##") for piece in pieces):
+        raise InputError("--whole-words needs a tokenizer whose pieces show where words begin, by ▁ or ##")
+
+    def continues(character: str) -> bool:
+        """Whether a letter, or a mark on one, belongs to the word before it."""
+        return not character.isdigit() and spans(f"a{character}", "en") == [(0, 2)]
+
+    return ~torch.tensor([piece.startswith("##") or (spaced and continues(piece[:1])) for piece in pieces])
+
+
+def _pack(tokenizer: Any, text: Iterator[str], path: Path, language: str, size: int, progress: Progress) -> None:
+    """Pack text into a file, unless an earlier attempt has finished it; size: bytes of text, for the progress."""
+    if not (path.is_file() and path.with_suffix(".json").is_file()):
+        pack(tokenizer, text, path, language=language, total=size, progress=progress)
+
+
+def _held_out_stage(progress: Progress) -> Progress:
+    return lambda stage, done, total: progress(stage if done == total else f"{stage}: held out", done, total)
+
+
+def _make_tokenizers(
+    folder: Path,
+    languages: list[str],
+    lines: Callable[[str], Iterator[str]],
+    options: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    progress: Progress,
+) -> dict[str, Any]:
+    """The tokenizers in `folder`, made now if they are not there; `made.json` there says of which text."""
+    if folder.is_dir():
+        # Packing was begun here and not finished: what there is may be of other text.
+        _refuse_other(folder.parent, json.loads((folder / "made.json").read_text(encoding="utf-8")), facts)
+    else:
+        if "folder" in options:
+            tokenizers = dict.fromkeys(languages, _read_tokenizer(Path(options["folder"])))
+        else:
+            texts = {language: partial(lines, language) for language in languages}
+            tokenizers = train_tokenizers(texts, progress=progress, **options)
+        joint = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
+        with whole_folder(folder) as beside:
+            for language, tokenizer in tokenizers.items():
+                tokenizer.save_pretrained(beside if joint else beside / language)
+            write_text(beside / "made.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
+    return _read_tokenizers(folder, languages)
+
+
+def _refuse_other(folder: Path, known: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    if known != json.loads(json.dumps(dict(facts))):
+        raise InputError(f"{folder} was packed from other text or with other options; choose another --streams")
+
+
+def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
+    """A tokenizer a language from its own folder below, or one for all."""
+    folders = {language: folder / language if (folder / language).is_dir() else folder for language in languages}
+    tokenizers = {path: _read_tokenizer(path) for path in dict.fromkeys(folders.values())}
+    return {language: tokenizers[folders[language]] for language in languages}
+
+
+def _read_tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    if not any(folder.glob("*.json")):
+        raise InputError(f"{folder} holds no tokenizer that can be read: it has no tokenizer.json")
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error

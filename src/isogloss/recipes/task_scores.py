@@ -1,0 +1,200 @@
+"""From the answers of every model in training to what a run of a task reports: the chosen model's scores, and the gaps.
+
+Whenever a model in training is scored, the counts of every example are written to a file. When a plan's trainings are
+done, the step and the learning rate with the best main score on the source's development set are chosen, and the scores
+of that one model on every test set are the result. The oracle chooses for each target language by that language's own
+development set: an upper bound that zero-shot transfer does not have (Keung et al. 2020), so it is reported apart.
+
+    gap           source - target, of the main score in the same model (lower is better)
+    relative_gap  (source - target) / source
+
+Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.task.chance_floors`).
+
+Intervals are bootstrap percentiles over examples; over seeds they are Student's t of the mean. Test sets with equally
+many examples are drawn together, number by number: where they are translations of each other, what is hard in one is
+hard in the other, and their difference varies less than that of independent sets. Where they are not, a number means
+nothing in the other set, and drawing together is drawing independently.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from isogloss.files import whole
+from isogloss.measures import scores as ratios
+from isogloss.measures.scores import Score, resampled
+from isogloss.measures.statistics import percentile_interval
+from isogloss.recipes.task_sets import TaskSet, TaskSets
+from isogloss.runs.table import Row, row
+from isogloss.seeds import seed_of
+from isogloss.tasks.model import TaskModel, answers, predict
+from isogloss.tasks.task import Items, Task, chance_floors
+from isogloss.training.frozen_prefix import Prefix
+
+OTHERS = "others"  # the target of a mean over all languages but the source
+ORACLE = "oracle"
+FLOOR = "floor"
+
+Scores = Sequence[Mapping[str, Score]]
+"""The scores of one model: by name, for every set of `TaskSets.scored`."""
+
+
+# --- one model -------------------------------------------------------------------------------------------------------
+
+
+def answer_set(
+    model: TaskModel, task_set: TaskSet, items: Items, *, prefix: Prefix | None, dtype: torch.dtype | None
+) -> list[Any]:
+    """A model's answer to each example of a set; prefix: the states of its frozen layers, where they are known."""
+    predictions = predict(model, items, dtype=dtype, prefix=prefix)
+    return answers(model.task, task_set.examples, items, predictions, model.labels)
+
+
+def score_sets(
+    model: TaskModel,
+    task_sets: Sequence[TaskSet],
+    items: Sequence[Items],
+    *,
+    prefixes: Sequence[Prefix | None],
+    dtype: torch.dtype | None,
+) -> Scores:
+    """The scores of a model on sets, each with the floor of its shuffled answers."""
+    every = []
+    for task_set, part, prefix in zip(task_sets, items, prefixes, strict=True):
+        given = answer_set(model, task_set, part, prefix=prefix, dtype=dtype)
+        scores = model.task.score(task_set.examples, given, task_set.language)
+        floors = chance_floors(model.task, task_set.examples, given, task_set.language, name=task_set.name)
+        every.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
+    return every
+
+
+def save_scores(folder: Path, step: int, scores: Scores) -> None:
+    """Write the counts of a model's scores below the folder of its training, whole or not at all."""
+    arrays = {}
+    for number, by_name in enumerate(scores):
+        for name, score in by_name.items():
+            arrays[f"{number} {score.ratio.__name__} {name}"] = np.asarray(score.counts, dtype=np.float64)
+            arrays[f"{number} {FLOOR} {name}"] = np.array(score.floor)
+    path = folder / "counts" / f"{step:07d}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as beside, beside.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_scores(path: Path) -> Scores:
+    """Read a file that `save_scores` wrote."""
+    scores: dict[int, dict[str, Score]] = {}
+    with np.load(path) as arrays:
+        for key in arrays.files:
+            number, ratio, name = key.split(" ", 2)
+            if ratio != FLOOR:
+                floor = float(arrays[f"{number} {FLOOR} {name}"])
+                scores.setdefault(int(number), {})[name] = Score(arrays[key], getattr(ratios, ratio), floor)
+    return [scores[number] for number in range(len(scores))]
+
+
+# --- the choice between models ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoredModel:
+    """A model of a training at one step, and its scores."""
+
+    rate: float
+    step: int
+    scores: Scores
+
+
+def scored_models(folder: Path, rate: float) -> list[ScoredModel]:
+    """Every model of a finished training that was scored, in order."""
+    files = sorted((folder / "counts").glob("*.npz"))
+    return [ScoredModel(rate, int(path.stem), read_scores(path)) for path in files]
+
+
+def choose(models: Sequence[ScoredModel], number: int, task: Task) -> ScoredModel:
+    """The model with the best main score on the set of this number; of equals the first."""
+    sign = 1 if task.higher_is_better else -1
+    return max(models, key=lambda model: (sign * model.scores[number][task.main].value, -model.step))
+
+
+def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
+    """The rows of one plan and seed: of the model that source dev chooses, then of the oracle's, if there is one.
+
+    Args:
+        models: Every model of the plan's trainings that was scored.
+        sets: What they were scored on.
+        coordinates: Model, plan, condition, seed and the like.
+
+    """
+    languages = list(sets.dev)
+    best = choose(models, languages.index(sets.source), sets.task)
+    rows = list(_test_rows([best] * len(sets.tests), sets, coordinates))
+    if len(languages) > 1:
+        oracles = [
+            choose(models, languages.index(test.language), sets.task) if test.language in languages else None
+            for test in sets.tests
+        ]
+        rows += _test_rows(oracles, sets, {**coordinates, "selection": ORACLE})
+    return rows
+
+
+@dataclass(frozen=True)
+class _BootstrappedScore:
+    """A score, its bootstrap draws (draws,), its floor, and the number of its items."""
+
+    value: float
+    draws: np.ndarray
+    floor: float
+    n: int
+
+
+def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
+    """Scores of the model chosen for each test set, where there is one, and what they lose against the source."""
+    main: dict[int, _BootstrappedScore] = {}
+    for number, (test, model) in enumerate(zip(sets.tests, chosen, strict=True)):
+        if model is None:
+            continue
+        where = {**coordinates, "target": test.language, "data": test.name}
+        for name, score in model.scores[len(sets.dev) + number].items():
+            drawn = _BootstrappedScore(
+                score.value, resampled(score, seed_of(0, "bootstrap", len(score.counts))), score.floor, score.n
+            )
+            yield _score_row(name, drawn, where)
+            if name == sets.task.main:
+                main[number] = drawn
+        yield row("chosen_step", model.step, **where)
+        yield row("chosen_rate", model.rate, **where)
+    source = main[sets.source_test]
+    others = {number: drawn for number, drawn in main.items() if sets.tests[number].language != sets.source}
+    for number, target in others.items():
+        test = sets.tests[number]
+        where = {**coordinates, "target": test.language, "data": test.name, "unit": sets.task.main}
+        yield from _gap_rows(source, target, where)
+    if others:
+        scores = list(others.values())
+        mean = _BootstrappedScore(
+            float(np.mean([score.value for score in scores])),
+            np.mean([score.draws for score in scores], axis=0),
+            float(np.mean([score.floor for score in scores])),
+            sum(score.n for score in scores),
+        )
+        where = {**coordinates, "target": OTHERS}
+        yield _score_row(sets.task.main, mean, where)
+        yield from _gap_rows(source, mean, {**where, "unit": sets.task.main})
+
+
+def _score_row(name: str, score: _BootstrappedScore, where: Mapping[str, Any]) -> Row:
+    low, high = percentile_interval(score.draws)
+    return row(name, score.value, low=low, high=high, floor=score.floor, n=score.n, **where)
+
+
+def _gap_rows(source: _BootstrappedScore, target: _BootstrappedScore, where: Mapping[str, Any]) -> Iterator[Row]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for name, scale, scales in (("gap", 1.0, np.ones(1)), ("relative_gap", source.value, source.draws)):
+            value = (source.value - target.value) / scale if scale else np.nan  # no share of nothing
+            low, high = percentile_interval((source.draws - target.draws) / scales)
+            yield row(name, value, low=low, high=high, n=target.n, **where)

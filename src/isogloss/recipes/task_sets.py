@@ -1,0 +1,435 @@
+"""Examples of a task by language: read from files, joined with translations, code-switched and tokenised.
+
+`transfer` and `stitch` train on examples of one language, the source. Development sets choose the model, and test sets
+of several languages say what it learned. Row by row translations of the training examples may join them, and
+code-switching mixes languages inside a training example, differently in every epoch; development and test sets are
+never switched.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.recipes.recipe import language_entries, language_files, one_of
+from isogloss.runs.table import Row, row
+from isogloss.tasks.task import Example, FileRow, Items, Labels, Segments, Task, chain_items, join_items
+from isogloss.text import read_lexicon
+from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
+from isogloss.text.switching import (
+    AS_IT_IS,
+    Switched,
+    Switching,
+    joined_dictionary,
+    known_words,
+    segment_draws,
+    switch_words,
+    word_chance,
+)
+from isogloss.text.words import spans
+
+TOKENISED_TOGETHER = 1000  # examples that are tokenised between two reports of progress
+LOOKED_UP = 10_000  # training examples that tell how much of the text the dictionaries know
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Examples of one language.
+
+    name: what rows call the set, its files without their endings. skipped: bad rows that were left out;
+    first_problem: what is wrong with the first of them.
+    """
+
+    language: str
+    name: str
+    examples: Sequence[Example]
+    files: tuple[Path, ...]
+    skipped: int = 0
+    first_problem: str = ""
+
+    def __str__(self) -> str:
+        """The set in a sentence: `dev (nl)`."""
+        return f"{self.name} ({self.language})"
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """A hash of each file."""
+        return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files]
+
+
+@dataclass(frozen=True)
+class TaskSets:
+    """All the examples a run reads.
+
+    train: of the source. dev: by language; the source's chooses the model. tests: in the order given. translated: row
+    by row translations of `train`, which are trained on too. labels: those of the training examples.
+    """
+
+    task: Task
+    train: TaskSet
+    dev: Mapping[str, TaskSet]
+    tests: Sequence[TaskSet]
+    labels: Labels
+    translated: Sequence[TaskSet] = ()
+
+    @property
+    def source(self) -> str:
+        """The language that is trained in."""
+        return self.train.language
+
+    @property
+    def source_test(self) -> int:
+        """The number of the source's first test set, with which the others are compared."""
+        return [test.language for test in self.tests].index(self.source)
+
+    @property
+    def trained(self) -> list[TaskSet]:
+        """The sets that are trained on: the source's, then its translations."""
+        return [self.train, *self.translated]
+
+    @property
+    def scored(self) -> list[TaskSet]:
+        """The sets a model is scored on: development, then tests."""
+        return [*self.dev.values(), *self.tests]
+
+    @property
+    def all(self) -> list[TaskSet]:
+        """Every set, those trained on first."""
+        return [*self.trained, *self.scored]
+
+    @property
+    def hashes(self) -> dict[str, list[str]]:
+        """A hash of every file."""
+        hashes = {f"{each.language} {each.name}": each.hashes for each in [self.train, *self.scored]}
+        return hashes | {f"translated {each.language} {each.name}": each.hashes for each in self.translated}
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on rows that were left out, and on sets that are no test because they were trained on."""
+        notes = []
+        if self.translated and self.train.skipped:
+            notes.append(
+                f"{self.train.skipped:,} rows that are bad in one of {', '.join(map(str, self.trained))} were left out "
+                f"of all of them, the first: {self.train.first_problem}"
+            )
+        for each in self.scored if self.translated else self.all:
+            if each.skipped:
+                rows = "row" if each.skipped == 1 else "rows"
+                notes.append(f"{each.skipped:,} bad {rows} of {each} left out, the first: {each.first_problem}")
+        learned = {digest for each in self.trained for digest in each.hashes}
+        return notes + [
+            f"{each} is trained on, too: its scores say what was learned by heart"
+            for each in self.scored
+            if not learned.isdisjoint(each.hashes)
+        ]
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = False) -> TaskSets:
+    """Read every file.
+
+    Args:
+        task: What the examples are of.
+        train: `LANG=FILE[,FILE]` or files by language, of one language.
+        dev: The same, of the source and any languages of `test`.
+        test: The same; a language may have several sets.
+        skip_bad: Leave bad rows out and count them; else the first one ends the reading with its sentence.
+
+    """
+    trained = list(language_entries(train, "train"))
+    if len(trained) != 1:
+        languages = ", ".join(language for language, _ in trained)
+        raise InputError(f"--train is one language, LANG=FILE[,FILE], not {len(trained)} ({languages})")
+    source, files = trained[0]
+    developed, tested = list(language_entries(dev, "dev")), list(language_entries(test, "test"))
+    _refuse_unclear(source, [language for language, _ in developed], [language for language, _ in tested])
+    first = _read_set(task, source, files, labels=None, skip_bad=skip_bad)
+    labels = task.labels(first.examples)
+    scored = [_read_set(task, *entry, labels=labels, skip_bad=skip_bad) for entry in [*developed, *tested]]
+    names = [(each.language, each.name) for each in scored]
+    for language, name in names:
+        if names.count((language, name)) > 1:
+            raise InputError(
+                f"two sets of {language} are called {name}; their scores could not be told apart: rename a file"
+            )
+    count = len(developed)
+    return TaskSets(task, first, {each.language: each for each in scored[:count]}, scored[count:], labels)
+
+
+def _refuse_unclear(source: str, dev: Sequence[str], tests: Sequence[str]) -> None:
+    if source not in dev:
+        raise InputError(f"--dev has no set of {source}, the language of --train, which chooses the model; give one")
+    if twice := [language for language in dev if dev.count(language) > 1]:
+        raise InputError(f"--dev has {twice[0]} twice; give its files together, {twice[0]}=A,B")
+    if source not in tests:
+        raise InputError(
+            f"--test has no set of {source}, the language of --train, to which the others are compared; give one"
+        )
+    if untested := [language for language in dev if language not in tests]:
+        raise InputError(f"--dev has a set of {untested[0]}, which --test has not; give its test set or leave it out")
+
+
+def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Labels | None, skip_bad: bool) -> TaskSet:
+    problems: list[str] = []
+    problem: Problem = problems.append if skip_bad else fail
+    paths = [file_path(path) for path in files]
+    if not paths:
+        raise InputError(f"no file is named for {language}; give {language}=FILE")
+    examples = [example for path in paths for example in task.read(path, language, labels=labels, problem=problem)]
+    if not examples:
+        why = f" but bad ones, the first: {problems[0]}" if problems else ""
+        raise InputError(f"{_listed(paths)} has no example of the task {task.name}{why}")
+    return TaskSet(language, _set_name(paths), examples, tuple(paths), len(problems), problems[0] if problems else "")
+
+
+def _set_name(paths: Sequence[Path]) -> str:
+    names = [plain_name(path) for path in paths]
+    return "+".join(name.rpartition(".")[0] or name for name in names)
+
+
+def _listed(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths))
+
+
+def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
+    """How many bad rows each set has lost, where it has."""
+    return [
+        row("skipped", each.skipped, target=each.language, data=each.name, **coordinates)
+        for each in sets.all
+        if each.skipped
+    ]
+
+
+# --- tokenising ------------------------------------------------------------------------------------------------------
+
+
+def tokenise_set(
+    sets: TaskSets, task_set: TaskSet, *, tokenizer: Any, length: int, progress: Progress = silent
+) -> Items:
+    """The examples of a set as items of one tokenizer, of at most `length` tokens."""
+    items, count = [], len(task_set.examples)
+    for start in range(0, count, TOKENISED_TOGETHER):
+        examples = task_set.examples[start : start + TOKENISED_TOGETHER]
+        for item in sets.task.encode(examples, sets.labels, tokenizer=tokenizer, length=length):
+            items.append(replace(item, owner=item.owner + start) if start else item)
+        progress(f"tokenising {task_set}", start + len(examples), count)
+    return join_items(items)
+
+
+def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str]:
+    """Sentences on sets with something to answer that the model does not see."""
+    return [
+        f"{part.lost:,} of {part.lost + int(part.targets.sum()):,} answers of {task_set} are beyond the model's length "
+        "or have no token; they are not trained on, and wrong in a test"
+        for task_set, part in zip(task_sets, items, strict=True)
+        if part.lost
+    ]
+
+
+def join_training_items(sets: TaskSets, items: Sequence[Items]) -> Items:
+    """The items of each set that is trained on, end to end: owners are numbered through, the source's first."""
+    count = len(sets.train.examples)
+    return chain_items([replace(part, owners=part.owners + number * count) for number, part in enumerate(items)])
+
+
+# --- translations of the training examples ---------------------------------------------------------------------------
+
+RowKey = tuple[str, int]
+"""A row's name ("" where it has none), and how many rows of that name stand before it."""
+
+
+def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False) -> TaskSets:
+    """The sets with the translations `LANG=FILE[,FILE]` of --translated among those trained on.
+
+    A pair of sentences is found by its position in the file, a question by its id. A row that is bad in one language is
+    left out of all of them, so that nothing after it is shifted. Where bad rows are skipped, so are questions that a
+    language lacks; sentence pairs, which have no names, must be equally many in every language.
+    """
+    others = language_files(translated, option="translated")
+    segments = need_segments(sets.task, "--translated")
+    if sets.source in others:
+        raise InputError(f"--translated has a set of {sets.source}, the language of --train; leave it out")
+    problems: list[str] = []
+    problem: Problem = problems.append if skip_bad else fail
+    files = [sets.train.files, *others.values()]
+    rows = [_file_rows(segments, paths, problem) for paths in files]
+    _refuse_unequal(rows, files)
+    keys, bad = _corresponding(segments, rows, files, problem)
+    if not keys:
+        raise InputError(f"{_listed(files[1])} has no row that is a translation of one of {_listed(files[0])}")
+    first = problems[0] if problems else ""
+    train, *rest = (
+        TaskSet(language, _set_name(paths), [side[key].example for key in keys], tuple(paths), bad, first)
+        for language, paths, side in zip([sets.source, *others], files, rows, strict=True)
+    )
+    return replace(sets, train=train, translated=tuple(rest))
+
+
+def need_segments(task: Task, option: str) -> Segments:
+    """The segments of a task; a task that has none is refused."""
+    if task.segments is None:
+        raise InputError(
+            f"{option} is for tasks whose examples have two segments of text, nli and qa; {task.name} has words with "
+            "labels of their own, which no translation keeps"
+        )
+    return task.segments
+
+
+def _file_rows(segments: Segments, files: Sequence[Path], problem: Problem) -> dict[RowKey, FileRow]:
+    seen: Counter[str] = Counter()
+    rows: dict[RowKey, FileRow] = {}
+    for path in files:
+        for entry in segments.rows(path, problem):
+            rows[entry.name, seen[entry.name]] = entry
+            seen[entry.name] += 1
+    return rows
+
+
+def _refuse_unequal(rows: Sequence[Mapping[RowKey, FileRow]], files: Sequence[Sequence[Path]]) -> None:
+    """Rows without names correspond by position: where a file has more of them, it is unclear which is too many."""
+    unnamed = [[entry for (name, _), entry in side.items() if not name] for side in rows]
+    source = unnamed[0]
+    for other, paths in zip(unnamed[1:], files[1:], strict=True):
+        if len(other) != len(source):
+            longer, shorter = (source, paths) if len(source) > len(other) else (other, files[0])
+            fewer = min(len(source), len(other))
+            raise InputError(
+                f"{longer[fewer].where}: this row has no counterpart in {_listed(shorter)}, which has {fewer:,} rows; "
+                "--translated takes row by row translations of --train"
+            )
+
+
+def _corresponding(
+    segments: Segments,
+    rows: Sequence[Mapping[RowKey, FileRow]],
+    files: Sequence[Sequence[Path]],
+    problem: Problem,
+) -> tuple[list[RowKey], int]:
+    """The rows that can be used in every language, in the order of the source, and how many cannot."""
+    keys: list[RowKey] = []
+    bad = 0
+    for key in dict.fromkeys(key for side in rows for key in side):
+        versions = [side.get(key) for side in rows]
+        if any(version is not None and version.bad for version in versions):
+            bad += 1
+        elif mismatch := _mismatch(segments, versions, files):
+            problem(mismatch)
+            bad += 1
+        elif all(version is not None and version.example is not None for version in versions):
+            keys.append(key)
+    return keys, bad
+
+
+def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Sequence[Sequence[Path]]) -> str:
+    """What keeps a row and its translations from being used together, "" where nothing does."""
+    first, *others = [version for version in versions if version is not None]
+    for version, paths in zip(versions, files, strict=True):
+        if version is None:
+            return f"{first.where} is not in {_listed(paths)}; --translated takes translations of --train"
+    for other in others:
+        if (first.example is None) != (other.example is None):
+            without, rest = (other, first) if other.example is None else (first, other)
+            return f"{without.where}: this row has no gold label, and {rest.where} has one; translations have one label"
+        why = "" if first.example is None else segments.differ(first.example, other.example)
+        if why:
+            return f"{other.where}: {why} in {first.where}, whose translation it should be"
+    return ""
+
+
+# --- code-switching --------------------------------------------------------------------------------------------------
+
+
+def read_switching(sets: TaskSets, *, share: float, to: str, words: float, lexicon: Any) -> Switching:
+    """Check the options of code-switching and read the dictionaries, `LANG=FILE[,FILE]`, from the source."""
+    for name, value in (("switch", share), ("switch-words", words)):
+        if not 0 <= value <= 1:
+            raise InputError(f"--{name} is a probability, from 0 to 1, not {value}")
+    one_of("switch_to", to, ("source", "any"))
+    files = language_files(lexicon or [], option="lexicon")
+    for name, given in (("switch", share), ("switch-words", words), ("lexicon", files)):
+        if given:
+            need_segments(sets.task, f"--{name}")
+    if share and not sets.translated:
+        raise InputError("--switch takes a segment from an example's translation; give --translated LANG=FILE")
+    if words and not files:
+        raise InputError("--switch-words takes words from dictionaries; give --lexicon LANG=FILE")
+    lexicons = [read_lexicon(path, sets.source, language) for language, paths in files.items() for path in paths]
+    return Switching(share, to, words, lexicons, joined_dictionary(lexicons))
+
+
+def dictionary_note(sets: TaskSets, switching: Switching) -> str:
+    """A sentence on how much of the training text the dictionaries know; refused where that is nothing."""
+    if not switching.words:
+        return "no word is replaced by one of --lexicon: --switch-words is 0"
+    known = total = 0
+    for example in sets.train.examples[:LOOKED_UP]:
+        for text, _ in need_segments(sets.task, "--switch-words").texts(example):
+            total += len(spans(text, sets.source))
+            known += len(known_words(text, switching.dictionary, language=sets.source))
+    names = ", ".join(lexicon.name for lexicon in switching.lexicons)
+    if not known:
+        raise InputError(
+            f"none of the {total:,} words of {sets.train} that were looked up is in {names}; check the languages of "
+            "--lexicon"
+        )
+    return f"{known / total:.0%} of the words of {sets.train}, signs included, are in {names}"
+
+
+def switched_items(
+    sets: TaskSets, items: Items, switching: Switching, *, tokenizer: Any, length: int
+) -> Callable[[int, int], Items]:
+    """A function of seed and epoch that gives the training items: the unswitched `items`, and the others tokenised."""
+
+    def items_of_epoch(seed: int, epoch: int) -> Items:
+        changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
+        if not changed:
+            return items
+        numbers = np.array(list(changed))
+        switched = replace(sets.train, examples=list(changed.values()))
+        new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
+        unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
+        both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
+        return both.take(np.argsort(both.owners, kind="stable"))
+
+    return items_of_epoch
+
+
+def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch: int) -> Iterator[tuple[int, Example]]:
+    """Number and new form of every training example that this epoch changes, in order.
+
+    Examples are numbered through all sets that are trained on. An example is switched in the same way whenever its
+    seed, epoch and number are the same.
+    """
+    segments = need_segments(sets.task, "--switch")
+    trained = [each.examples for each in sets.trained]
+    count, others = len(trained[0]), max(1, len(trained) - 1)
+    total, kinds = count * len(trained), len(segments.switched)
+    draws = segment_draws(seed, epoch, count=total, share=switching.share, segments=kinds, others=others)
+    for number, (segment, drawn) in enumerate(zip(*(draw.tolist() for draw in draws), strict=True)):
+        own, position = divmod(number, count)
+        old = example = trained[own][position]
+        spoken = [own] * len(segments.texts(example))  # the language of each segment, by its number
+        other = 0 if switching.to == "source" else drawn + (drawn >= own)  # the others, numbered without this one
+        if segment != AS_IT_IS and other != own:
+            which = segments.switched[segment]
+            example = segments.swap(example, trained[other][position], which)
+            spoken[which] = other
+        if switching.words and 0 in spoken:
+            chance = word_chance(seed, epoch, number)
+            how: dict[str, Any] = {"language": sets.source, "share": switching.words, "chance": chance}
+            texts = [
+                switch_words(text, switching.dictionary, kept=fixed, **how) if language == 0 else Switched(text)
+                for language, (text, fixed) in zip(spoken, segments.texts(example), strict=True)
+            ]
+            example = segments.rebuild(example, texts)
+        if example != old:
+            yield number, example

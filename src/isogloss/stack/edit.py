@@ -1,0 +1,135 @@
+"""Freezing, re-initialising and replacing blocks of a stack, by exact layer numbers."""
+
+import copy
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from isogloss.errors import InputError
+from isogloss.seeds import seeded
+from isogloss.stack.stack import Stack, module_at
+
+OWN, TORCH = "own", "torch"
+INITIALISERS = (OWN, TORCH)
+
+
+def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
+    """Freeze the embeddings and blocks 1..n; the rest of the stack trains.
+
+    n = 0 freezes the embeddings only, n = -1 nothing. until: blocks above it are frozen, too. Sets `requires_grad` on
+    the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
+    """
+    if not -1 <= n <= stack.last:
+        raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
+    blocks = module_at(stack.model, stack.family.blocks)
+    stack.model.requires_grad_(n < 0)
+    # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
+    for part in (*blocks[max(n, 0) :], *_above_the_blocks(stack)):
+        part.requires_grad_(True)
+    for part in blocks[until:] if until is not None else ():
+        part.requires_grad_(False)
+    return stack
+
+
+def reinitialise(
+    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
+) -> Stack:
+    """A copy of the stack with fresh weights in these blocks (numbered from 1), as the model's own class draws them.
+
+    initialiser: `own`, or `torch` for blocks as PyTorch's modules draw themselves: uniform within 1/sqrt(inputs),
+    biases too, instead of N(0, 0.02) and 0. That is what the re-release of Muller et al. (2021) does unawares.
+    Everything else keeps its values bit for bit; the draw depends on the seed alone and the global random state is
+    left as it was.
+    """
+    copied = replace(stack, model=copy.deepcopy(stack.model))
+    return redraw(copied, blocks, seed=seed, embeddings=embeddings, initialiser=initialiser)
+
+
+def redraw(
+    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
+) -> Stack:
+    """`reinitialise` without the copy: the fresh weights are written into the stack's own model.
+
+    An optimiser or a head that holds these weights goes on holding them. Returns the stack.
+    """
+    numbers = sorted(set(blocks))
+    if numbers and not 1 <= numbers[0] <= numbers[-1] <= stack.last:
+        raise InputError(f"{stack.name} has blocks 1 to {stack.last}, not {numbers}")
+    if initialiser not in INITIALISERS:
+        raise InputError(f"the initialiser {initialiser!r} is not known; choose {' or '.join(INITIALISERS)}")
+    with seeded(seed):
+        fresh = type(stack.model)(copy.deepcopy(stack.model.config))
+        if initialiser == TORCH:
+            for number in numbers:
+                for part in module_at(fresh, stack.family.blocks)[number - 1].modules():
+                    if callable(reset := getattr(part, "reset_parameters", None)):
+                        reset()
+    drawn = dict(fresh.named_parameters())
+    chosen = tuple(f"{stack.family.blocks}.{number - 1}." for number in numbers)
+    above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
+    with torch.no_grad():
+        for name, weight in stack.model.named_parameters():
+            below = not name.startswith((f"{stack.family.blocks}.", *above))
+            if name.startswith(chosen) or (embeddings and below):
+                weight.copy_(drawn[name])
+    return stack
+
+
+def without_dropout(model: nn.Module) -> None:
+    """Set every dropout of a model to 0: its dropout modules, and the numbers that fused attention is given."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(module, name, 0.0)
+
+
+def _above_the_blocks(stack: Stack) -> list[nn.Module]:
+    """The last norm and the pooler, where the model has them."""
+    names = (stack.family.norm, "pooler")
+    return [part for name in names if name and (part := getattr(stack.model, name, None)) is not None]
+
+
+def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
+    """A new stack: embeddings and blocks 1 to `cut` of this one, and `count` fresh blocks of its own kind above them.
+
+    The lower part is a copy, equal to the bit; blocks above it, and a final norm where the model has one, are as the
+    model's own class draws them, from the seed alone; the global random state is left as it was. Its depth is
+    cut + count, whatever the depth of the model was.
+
+    >>> with_fresh_blocks(stack, 4, count=4, seed=0).cuts  # doctest: +SKIP
+    range(0, 9)
+    """
+    if stack.family.kind != "encoder" or stack.first != 0:
+        raise InputError(f"{stack.name} cannot be cut: fresh blocks stand on the lower part of a whole encoder")
+    if not 0 <= cut <= stack.last:
+        raise InputError(f"{stack.name} has cuts 0 to {stack.last}; fresh blocks cannot stand on cut {cut}")
+    if count < 1:
+        raise InputError(f"at least 1 fresh block is needed, not {count}")
+    with seeded(seed):
+        model = type(stack.model)(_deep(stack.model.config, cut + count))
+    known = stack.model.state_dict()
+    kept_blocks = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))
+    above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
+    with torch.no_grad():
+        for name, weight in model.state_dict().items():
+            block = name.startswith(f"{stack.family.blocks}.")
+            if name.startswith(kept_blocks) if block else not name.startswith(above):
+                weight.copy_(known[name])
+    model = model.to(stack.device, stack.dtype).eval()
+    return replace(stack, model=model, last=len(module_at(model, stack.family.blocks)))
+
+
+def _deep(config: Any, depth: int) -> Any:
+    """The configuration of a model of another depth; what it lists by block goes on as its class has it."""
+    facts = config.to_dict()
+    for listed in ("layer_types", "transformers_version", "model_type"):
+        facts.pop(listed, None)
+    own = next(name for name in ("num_hidden_layers", "n_layers") if name in facts)
+    made = type(config)(**{**facts, own: depth})
+    made._attn_implementation = config._attn_implementation  # no public name says which attention a model has
+    return made

@@ -1,0 +1,246 @@
+"""A head on a stack, in training and in use: items in, the task's scores out.
+
+The stack runs over the tokens of a batch of items, end to end or padded as it does everywhere; the states of the top
+cut (after the last norm, where there is one) are gathered at the items' places; the head sees only those:
+
+    ids (tokens,)  ->  states (tokens, width)  ->  states at places (rows, k, width)  ->  scores (rows, k, ...)
+
+A frozen layer is in evaluation mode while the rest trains, so that it is the same function at every step, unless
+`dropout` says that its dropout stays on. Only then can a `Prefix` stand for it: the states of the cut below the first
+layer that trains, computed once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isogloss.seeds import seed_of, seeded
+from isogloss.stack.stack import Stack, measuring, module_at
+from isogloss.tasks.task import Items, Labels, Prediction, Task
+from isogloss.text.batches import Batch, group
+from isogloss.text.masking import IGNORE
+from isogloss.training.cuda_graphs import Captured, drops_attention
+from isogloss.training.frozen_prefix import Prefix, batch_of
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
+from isogloss.training.probes import arithmetic
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """A batch of items, and what is asked of it.
+
+    index (rows, k): numbers of the states asked for, in the batch's tokens; present (rows, k): where a row has so
+    many; gold (rows, k, c).
+    """
+
+    batch: Batch
+    index: Tensor
+    present: Tensor
+    gold: Tensor
+
+
+class TaskModel(nn.Module):
+    """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
+
+    dropout: whether frozen layers keep their dropout. still: the same stack, as it runs in evaluation mode. captured:
+    its blocks as CUDA graphs, where it trains with any.
+    """
+
+    def __init__(
+        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, still: Stack | None = None
+    ) -> None:
+        super().__init__()
+        self.stack, self.task, self.labels, self.dropout = stack, task, labels, dropout
+        self.still = still or stack
+        self.encoder = stack.model
+        with seeded(seed_of(seed, "head")):
+            self.head = task.head(stack.width, labels)
+        self.head.to(stack.device)
+        self._frozen: list[nn.Module] = []
+        self._uppers: dict[tuple[int, bool], Stack] = {}
+        self.captured: Captured | None = None
+
+    def hold(self, frozen: int, *, until: int | None = None) -> None:
+        """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
+        blocks = list(module_at(self.encoder, self.stack.family.blocks))
+        below = [module for path in self.stack.family.embeddings if (module := _module(self.encoder, path)) is not None]
+        held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
+        self._frozen = held + (blocks[until:] if until is not None else [])
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "TaskModel":
+        """Training mode, with frozen layers in evaluation mode."""
+        super().train(mode)
+        if mode and not self.dropout:
+            for module in self._frozen:
+                module.eval()
+        return self
+
+    def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
+        """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
+        stack = self.stack if self.training else self.still
+        graphs = self.captured if self.training else None
+        states = None if graphs is None else graphs.top(asked.batch, prefix, cut)
+        if states is None:
+            states = self._top(stack, asked.batch, prefix, cut)
+        states = stack.head_input(states)  # (tokens, width)
+        chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
+        scores: tuple[Tensor, ...] = self.head(chosen, asked.present)
+        return scores
+
+    def _top(self, stack: Stack, batch: Batch, prefix: Tensor | None, cut: int) -> Tensor:
+        """The states of the top cut, (tokens, width)."""
+        top = stack.last
+        if prefix is None:
+            states: Tensor = stack.read(batch, [top], reduce=_as_they_are)[top]
+            return states
+        if cut == top:
+            return prefix
+        upper = self._uppers.setdefault((cut, self.training), stack[cut:])
+        above: Tensor = upper.read(batch, [top], reduce=_as_they_are, hidden=prefix)[top]
+        return above
+
+
+def task_model(
+    stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
+) -> TaskModel:
+    """A model to train: half says that it will compute in bfloat16, where a GPU runs sentences end to end.
+
+    Its variable-length kernel knows no dropout, so a model whose attention has some is padded while it trains.
+    """
+    still = stack
+    if stack.device.type == "cuda":
+        stack, still = replace(stack, pack=half and not drops_attention(stack)), replace(stack, pack=half)
+    return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
+
+
+def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
+    """Some items as one batch, in this order."""
+    numbers = np.asarray(chosen)
+    lengths, counts = items.lengths[numbers], items.counts[numbers]
+    most = max(1, int(counts.max()))
+    position = np.arange(most)
+    present = position < counts[:, None]  # (rows, k)
+    first = (np.cumsum(items.counts) - items.counts)[numbers]
+    flat = np.where(present, first[:, None] + position, 0)
+    start = np.cumsum(lengths) - lengths
+    index = np.where(present, start[:, None] + items.places[flat], 0)
+    gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
+    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in (index, present, gold)]
+    return TaskBatch(batch_of(items, numbers, device=device), *moved)
+
+
+def task_objective(
+    model: TaskModel,
+    items: Items,
+    *,
+    batch: int,
+    seed: int,
+    prefix: Prefix | None = None,
+    changing: Callable[[int], Items] | None = None,
+    longest: int | None = None,
+) -> Objective:
+    """Learn a task: `batch` items a step, every one of them once an epoch, in an order drawn from seed and epoch.
+
+    The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
+    changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
+    epoch has as many steps as `items` make; where an epoch has more windows or fewer, its steps do.
+    """
+    device, steps = model.stack.device, steps_in_epoch(items, batch)
+    if device.type == "cuda" and model.stack.packs:
+        model.captured = Captured(model.stack, rows=batch, longest=longest or int(items.lengths.max()))
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> np.ndarray:
+        return np.random.default_rng(seed_of(seed, "order", epoch)).permutation(len(now(epoch)))
+
+    @lru_cache(maxsize=1)
+    def now(epoch: int) -> Items:
+        return items if changing is None else changing(epoch)
+
+    def draw(step: int) -> list[Part]:
+        epoch, number = divmod(step, steps)
+        chosen = order(epoch)[_step_rows(len(now(epoch)), number, steps=steps, batch=batch)]
+        # Attention takes one length at a time.
+        chosen = chosen[np.argsort(-now(epoch).lengths[chosen], kind="stable")]
+        return [Part({"items": torch.from_numpy(chosen), "epoch": torch.full((len(chosen),), epoch)})]
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        numbers = rows["items"].numpy()
+        asked = task_batch(now(int(rows["epoch"][0])), numbers, device=device)
+        scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
+        return model.task.loss(tuple(score.float() for score in scores), asked.gold, asked.present)
+
+    def count(rows: Rows) -> int:
+        return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
+
+    return Objective(draw, loss, count)
+
+
+def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
+    """Which of an epoch's items are those of a step: `batch` of them, or an even share where that is not all.
+
+    >>> _step_rows(10, 2, steps=3, batch=4), _step_rows(14, 2, steps=3, batch=4)
+    (slice(8, 12, None), slice(9, 14, None))
+    """
+    if -(-count // batch) == steps:
+        return slice(number * batch, (number + 1) * batch)
+    first = number * count // steps
+    return slice(first, max(first + 1, (number + 1) * count // steps))
+
+
+def predict(
+    model: TaskModel,
+    items: Items,
+    *,
+    dtype: torch.dtype | None = None,
+    tokens: int | None = None,
+    prefix: Prefix | None = None,
+) -> list[Prediction]:
+    """What the model says of each item, in order, in evaluation mode; tokens: of a batch, which bounds memory.
+
+    Batches are of similar length, so they are not those of the examples.
+    """
+    device = model.stack.device
+    size = tokens or (65_536 if device.type == "cuda" else 2_048)
+    predictions: list[Prediction | None] = [None] * len(items)
+    border = np.cumsum(items.counts)
+    waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
+    with measuring(model), arithmetic(device, dtype):
+        for members in group(items.lengths.tolist(), tokens=size):
+            asked = task_batch(items, members, device=device)
+            scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
+            waiting.append((members, model.task.guess(tuple(score.float() for score in scores), asked.present)))
+    for members, guesses in waiting:  # only now does the host wait for the device
+        arrays = [guess.cpu().numpy() for guess in guesses]
+        for row, number in enumerate(members):
+            count, end = int(items.counts[number]), int(border[number])
+            units = items.units[end - count : end]
+            predictions[number] = Prediction(units, tuple(array[row, :count] for array in arrays))
+    return [prediction for prediction in predictions if prediction is not None]
+
+
+def answers(
+    task: Task, examples: Sequence[Any], items: Items, predictions: Sequence[Prediction], labels: Labels
+) -> list[Any]:
+    """The answer to each example, from the predictions of its items."""
+    grouped: list[list[Prediction]] = [[] for _ in examples]
+    for owner, prediction in zip(items.owners, predictions, strict=True):
+        grouped[owner].append(prediction)
+    return [task.decode(example, own, labels) for example, own in zip(examples, grouped, strict=True)]
+
+
+def _as_they_are(cut: int, states: Tensor) -> Tensor:
+    return states
+
+
+def _module(model: nn.Module, path: str) -> nn.Module | None:
+    try:
+        return model.get_submodule(path)
+    except AttributeError:  # electra projects its embeddings only where they are narrower
+        return None

@@ -1,0 +1,203 @@
+"""The frozen lower part of a model, computed once: the states of its last cut for every item.
+
+With embeddings and blocks 1 to n frozen and their dropout off, the states of cut n are the same in every epoch, for
+every learning rate and every seed. Kept in memory (the GPU's, where it has room) or else in a file that is mapped, they
+take the place of the text, and only the blocks above are run:
+
+    bytes = tokens x width x 2 or 4
+
+Several runs can share them, too: `shared_prefix` keeps them in a folder, where the first that needs them leaves them.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.files import one_at_a_time, whole
+from isogloss.progress import Progress, silent
+from isogloss.stack.stack import Stack, measuring
+from isogloss.text.batches import Batch, group, ranges
+from isogloss.training.probes import arithmetic
+
+SHARE = 0.5  # of the memory that is free, for one prefix
+
+
+class TokenItems(Protocol):
+    """Items end to end: ids and token types (tokens,), lengths (items,)."""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Token ids, special tokens included."""
+
+    @property
+    def types(self) -> np.ndarray:
+        """0 for the first and 1 for the second sentence of a pair."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each item."""
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """States of one cut: kept (tokens, width) of the items end to end, whose lengths these are.
+
+    turn: what is done to states, (tokens, width), before they are handed out: a map into another model's space.
+    """
+
+    cut: int
+    kept: Tensor
+    lengths: np.ndarray
+    starts: np.ndarray
+    turn: Callable[[Tensor], Tensor] | None = None
+
+    def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
+        """The states of some items, end to end, in float32: (tokens, width)."""
+        tokens = torch.from_numpy(ranges(self.starts[chosen], self.lengths[chosen]))
+        states = self.kept[tokens.to(self.kept.device, non_blocking=True)]
+        states = states.to(device, non_blocking=True).float()
+        return states if self.turn is None else self.turn(states)
+
+
+def batch_of(items: TokenItems, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
+    """The tokens of some items, end to end, in this order; words and content are not told apart."""
+    numbers = np.asarray(chosen)
+    lengths = items.lengths[numbers]
+    tokens = ranges((np.cumsum(items.lengths) - items.lengths)[numbers], lengths)
+    ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
+    types = torch.from_numpy(items.types[tokens].astype(np.int64))
+    none = torch.zeros(0, dtype=torch.long)
+    parts = (ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
+    return Batch(*(part.to(device, non_blocking=True) for part in parts))
+
+
+def has_room(stack: Stack, items: TokenItems, *, dtype: torch.dtype | None = None) -> bool:
+    """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
+    return _home(stack.device, _size(stack, items, dtype)) is not None
+
+
+def read_prefix(
+    stack: Stack,
+    items: TokenItems,
+    cut: int,
+    *,
+    dtype: torch.dtype | None = None,
+    file: Path | None = None,
+    progress: Progress = silent,
+) -> Prefix:
+    """Run every item through the frozen layers once, in evaluation mode.
+
+    dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
+    (`has_room`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
+    """
+    home = _home(stack.device, _size(stack, items, dtype))
+    if home is None and file is not None:
+        return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+    total = int(items.lengths.sum())
+    room = torch.empty((total, stack.width), dtype=dtype or torch.float32, device=home or "cpu")
+    _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
+    return Prefix(cut, room, items.lengths, np.cumsum(items.lengths) - items.lengths)
+
+
+def shared_prefix(
+    stack: Stack,
+    items: TokenItems,
+    cut: int,
+    *,
+    folder: Path,
+    weights: str,
+    dtype: torch.dtype | None = None,
+    progress: Progress = silent,
+) -> Prefix:
+    """`read_prefix` by way of a folder that other runs share: the first computes, the others map its file.
+
+    weights: what tells the frozen layers from those of other models, cut and text being told by themselves. Of runs
+    that need the same states at once, one computes while the others wait. On a GPU with room they are copied there.
+    Where the disk has no room they are computed as ever.
+    """
+    size = _size(stack, items, dtype)
+    file = folder / f"cut-{cut}-{_digest(stack, items, dtype, weights)}.states"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
+        return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
+    with one_at_a_time(file):
+        prefix = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
+    home = _home(stack.device, size)
+    return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
+
+
+def _in_a_file(
+    stack: Stack, items: TokenItems, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
+) -> Prefix:
+    """States mapped from a file, which is made where it is not there yet."""
+    total, kind = int(items.lengths.sum()), dtype or torch.float32
+    if not file.is_file():
+        with whole(file) as beside:
+            room = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
+            _fill(stack, items, cut, room=room.view(total, stack.width), dtype=dtype, progress=progress)
+            del room
+    mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
+    return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
+
+
+def _digest(stack: Stack, items: TokenItems, dtype: torch.dtype | None, weights: str) -> str:
+    """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
+    digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
+    for array in (items.ids, items.types, items.lengths):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()[:32]
+
+
+def _fill(
+    stack: Stack, items: TokenItems, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress
+) -> None:
+    lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
+    size = 65_536 if stack.device.type == "cuda" else 2_048
+    done = 0
+    with measuring(stack.model), arithmetic(stack.device, dtype):
+        for members in group(items.lengths.tolist(), tokens=size):
+            batch = batch_of(items, members, device=stack.device)
+            states_of_cut = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
+            tokens = torch.from_numpy(ranges(starts[members], items.lengths[members]))
+            room[tokens.to(room.device)] = states_of_cut.to(room.device, room.dtype)
+            done += len(members)
+            progress("frozen layers", done, len(items.lengths))
+
+
+def _size(stack: Stack, items: TokenItems, dtype: torch.dtype | None) -> int:
+    """Bytes of the states of one cut."""
+    return int(items.lengths.sum()) * stack.width * (dtype or torch.float32).itemsize
+
+
+def _home(device: torch.device, size: int) -> torch.device | None:
+    """Where so many bytes have room: on the GPU, in memory, or nowhere."""
+    homes = (device, torch.device("cpu"))
+    return next((home for home in homes if size < SHARE * free_bytes(home)), None)
+
+
+def free_bytes(device: torch.device) -> float:
+    """Bytes of memory that are free on a GPU or in the machine; 0 of a device that does not say."""
+    if device.type == "cpu":
+        return _free_memory()
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
+
+
+def _free_memory() -> float:
+    """Bytes of the machine's memory that are free or could be; where the system does not say, 2 GiB."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError, AttributeError):
+        return float(2**31)

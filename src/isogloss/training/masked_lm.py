@@ -1,0 +1,586 @@
+"""Masked language modelling: on streams of running text, as in pretraining, and on sentences, as in fine-tuning.
+
+Pretraining (`masked_lm`) cuts streams of one length out of running text in one or many languages. Fine-tuning studies
+(Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of `masked_sentences` sees each of them once, in a
+new order, and `sentence_perplexity_probe` predicts the same tokens of every sentence each time it is taken. Three
+defects of the original code can be switched on, to see what each does to a curve: padding that is attended to
+(`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
+
+An evaluation lays sentences out in one of two ways that give the same numbers: packed, the sentences of a batch end to
+end in one row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Either
+way the vocabulary head sees the masked positions only. Ids, masks and batches are made once, when the probe is, and
+nothing is read from the device until a corpus is done.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from isogloss.errors import InputError
+from isogloss.progress import Progress, silent
+from isogloss.seeds import seed_of
+from isogloss.stack.families import FAMILIES, family_of
+from isogloss.stack.packing import packed, unpadded
+from isogloss.stack.stack import Stack, measuring, packed_inputs, shape_only
+from isogloss.text.batches import chunks, encode, group
+from isogloss.text.batches import marks as marks_of
+from isogloss.text.corpora import Corpus
+from isogloss.text.masking import IGNORE, fixed_masks, mask
+from isogloss.text.sampling import Sampler
+from isogloss.text.words import word_spans
+from isogloss.training.cuda_graphs import Captured
+from isogloss.training.heads import base, masked_scores, scores
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
+from isogloss.training.probes import Probe, Reading, TextSize, arithmetic, perplexities
+from isogloss.training.sharing import Languages
+
+RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
+SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
+RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
+HALF = (torch.float16, torch.bfloat16)
+TOKENISED_AT_ONCE = 2_048  # sentences
+
+
+def masked_lm(
+    models: Languages,
+    streams: Mapping[str, np.ndarray],
+    *,
+    batch: int,
+    length: int,
+    mask_id: int,
+    marks: Sequence[int],
+    pools: Mapping[str, Tensor],
+    device: torch.device,
+    seed: int,
+    exponent: float = 0.7,
+    share: float = 0.15,
+    starts: Mapping[str, Tensor] | None = None,
+    compiled: bool = False,
+) -> Objective:
+    """Masked language modelling on streams of text in one or many languages.
+
+    streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, languages in
+    proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. marks:
+    special ids, never masked; pools: the ids each language's random words are drawn from; starts: the ids that begin a
+    word in each language, (vocabulary,) bool, if words are to be masked whole. Languages that share one
+    model run through it together, others each through its own. compiled: the loss is compiled for the device.
+    """
+    names = list(streams)
+    sampler = Sampler({name: len(ids) for name, ids in streams.items()}, length=length, exponent=exponent, seed=seed)
+    text = _Streams([streams[name] for name in names], length, device)
+    size = max(models.of(name).config.vocab_size for name in names)
+    special = torch.zeros(size, dtype=torch.bool, device=device)
+    special[list(marks)] = True
+    pools = {name: pool.to(device) for name, pool in pools.items()}
+    begins = {name: table.to(device) for name, table in (starts or {}).items()}
+    alone, loss_of = _one_model(models, names), _compiled() if compiled else masked_loss
+    if begins and alone:  # what goes on a word in one language is no word in any other
+        begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
+
+    def draw(step: int) -> list[Part]:
+        numbers, starts = sampler.rows(step, batch)
+        generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
+        parts = []
+        for name, chosen in _together(models, names, numbers):
+            ids = text.rows(numbers[chosen], starts[chosen])
+            masked = mask(
+                ids,
+                ~special[ids],
+                mask_id=mask_id,
+                pool=pools[name],
+                generator=generator,
+                share=share,
+                starts=begins[name][ids] if begins else None,
+            )
+            rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
+            parts.append(Part(rows, name))
+        return parts
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        if compiled and not alone:  # how many rows a language has differs from step to step
+            for value in rows.values():
+                torch._dynamo.maybe_mark_dynamic(value, 0)
+        return loss_of(models.of(name), rows)
+
+    encoders: dict[int, Any] = {id(encoder): encoder for encoder in (base(models.of(name)) for name in names)}
+    packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
+    around = unpadded(packing, length)
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
+
+
+def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
+    """Cross entropy of the masked tokens in nats, summed; rows: inputs, places, labels and, if padded, attention."""
+    return _surprise(masked_scores(model, rows["inputs"], rows["places"], rows.get("attention")), rows["labels"])
+
+
+@cache
+def _compiled() -> Callable[[torch.nn.Module, Rows], Tensor]:
+    """`masked_loss`, compiled once for all models of one shape that this process trains, one after the other.
+
+    It is a function of the model: one that encloses its model would be compiled anew for each.
+    """
+    compiled = torch.compile(masked_loss)
+
+    def loss(model: torch.nn.Module, rows: Rows) -> Tensor:
+        # Models of one process may have many shapes, and torch gives up after eight unless it is told. There is no
+        # public name for this limit; without compiling, `masked_loss` is the same function.
+        with torch._dynamo.config.patch(recompile_limit=max(64, torch._dynamo.config.recompile_limit)):
+            return compiled(model, rows)
+
+    return loss
+
+
+def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor | None:
+    """The same with the sentences end to end, through CUDA graphs; None where there is none for these rows.
+
+    rows: as for `masked_loss`, and lengths (rows,), on the host, so that nothing waits for the device.
+    """
+    inputs, lengths = rows["inputs"], rows["lengths"]
+    text = torch.arange(inputs.shape[1]) < lengths[:, None]  # (rows, longest)
+    tokens = text.flatten().nonzero().squeeze(1).to(inputs.device, non_blocking=True)
+    size = lengths.to(inputs.device, non_blocking=True)
+    states = graphs.read(inputs.flatten()[tokens], size)
+    if states is None:
+        return None
+    places = (torch.cumsum(size, 0) - size)[:, None] + rows["places"]  # beyond a sentence there are no labels
+    return _surprise(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
+
+
+def _surprise(predicted: Tensor, labels: Tensor) -> Tensor:
+    return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Which rows run together: all of them where there is one model, else language by language."""
+    if _one_model(models, names):
+        return [(names[0], np.arange(len(numbers)))]
+    groups = [(name, np.flatnonzero(numbers == number)) for number, name in enumerate(names)]
+    return [(name, chosen) for name, chosen in groups if len(chosen)]
+
+
+def _one_model(models: Languages, names: list[str]) -> bool:
+    return all(models.of(name) is models.of(names[0]) for name in names)
+
+
+class _Streams:
+    """Token ids of all languages: on the GPU where they fit, else read from disk row by row."""
+
+    def __init__(self, ids: list[np.ndarray], length: int, device: torch.device) -> None:
+        self.ids, self.length, self.device = ids, length, device
+        self.begins = np.cumsum([0, *(len(stream) for stream in ids)])
+        self.resident: Tensor | None = None
+        if device.type == "cuda" and 4 * int(self.begins[-1]) <= RESIDENT_BYTES:
+            self.resident = torch.cat([torch.from_numpy(stream.astype(np.int32)) for stream in ids]).to(device)
+        self.steps = torch.arange(length, device=device)
+
+    def rows(self, numbers: np.ndarray, starts: np.ndarray) -> Tensor:
+        """Streams of these languages from these places on, (rows, length), int64."""
+        if self.resident is not None:
+            begins = torch.from_numpy(self.begins[numbers] + starts).to(self.device, non_blocking=True)
+            return self.resident[begins[:, None] + self.steps].long()
+        streams = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
+        rows = torch.from_numpy(streams.astype(np.int32))
+        if self.device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
+            rows = rows.pin_memory().to(self.device, non_blocking=True)
+        return rows.to(self.device).long()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How batches are made and run.
+
+    dtype: of autocast. tokens: of a batch, padding counted. padding: its id. stack: says where positions begin if
+    sentences lie end to end, None if they are padded. rows: sentences of a batch that are neighbours in the corpus and
+    attend to their padding; None, as it should be, for batches of similar length that do not.
+    """
+
+    device: torch.device
+    dtype: torch.dtype | None
+    tokens: int
+    padding: int
+    stack: Stack | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """A batch, and what is asked of it.
+
+    inputs: what the encoder takes. asked (k,): numbers of the states that are asked for, the batch's states flattened.
+    labels (k,): the ids there before masking. owners (k,): the sentence of the corpus each belongs to, on the host.
+    """
+
+    inputs: dict[str, Any]
+    asked: Tensor
+    labels: Tensor
+    owners: Tensor
+
+    def to(self, device: torch.device) -> "MaskedBatch":
+        """The same on another device, the owners still on the host."""
+        moved = {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for name, value in self.inputs.items()
+        }
+        asked, labels = (tensor.to(device, non_blocking=True) for tensor in (self.asked, self.labels))
+        return replace(self, inputs=moved, asked=asked, labels=labels)
+
+
+def choose_layout(
+    model: Any,
+    device: torch.device,
+    *,
+    dtype: torch.dtype | None = None,
+    tokens: int | None = None,
+    pack: bool | None = None,
+    rows: int | None = None,
+) -> Layout:
+    """The layout for a `...ForMaskedLM` on a device.
+
+    pack: None packs in half precision on a GPU where the family allows, which is where it is fast; rows (see `Layout`)
+    needs padding, and so is never packed.
+    """
+    encoder: Any = base(model)
+    family = family_of(model.config, model.config.model_type)
+    if pack and (rows is not None or not family.packs):
+        why = "padding is to be attended to" if rows is not None else f"the family {model.config.model_type} is padded"
+        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
+    if tokens is not None and tokens < 1 or rows is not None and rows < 1:
+        raise InputError(f"a batch has at least one token and one sentence, not {tokens} and {rows}")
+    if pack is None:
+        half = (dtype or next(model.parameters()).dtype) in HALF
+        pack = family.packs and rows is None and half and device.type == "cuda"
+    size = tokens or (65_536 if device.type == "cuda" else 1_024)
+    stack = Stack(encoder, family, None, model.config.model_type, 0, 0) if pack else None
+    return Layout(device, dtype, size, padding_id(model), stack, rows)
+
+
+def padding_id(model: Any) -> int:
+    """The id that fills rows up: the model's own, which some families know positions by."""
+    number = model.config.pad_token_id
+    return 0 if number is None else int(number)
+
+
+def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Where the tokens of some sentences lie, as padded rows: numbers (rows, longest), and bool, what is no padding.
+
+    >>> numbers, text = tokens_of([2, 0], starts=np.array([0, 3, 7]), lengths=np.array([3, 4, 2]))
+    >>> numbers.tolist(), text[0].tolist()
+    ([[7, 8, 0], [0, 1, 2]], [True, True, False])
+    """
+    position = np.arange(max(1, lengths[chosen].max()))
+    text = position < lengths[chosen][:, None]  # (rows, longest)
+    return np.where(text, starts[chosen][:, None] + position, 0), text
+
+
+def masked_batches(
+    ids: np.ndarray, lengths: np.ndarray, *, inputs: np.ndarray, chosen: np.ndarray, layout: Layout
+) -> list[MaskedBatch]:
+    """Batches that ask for every chosen token once; a sentence with none is left out, since it would change nothing.
+
+    ids, inputs (tokens,): sentences end to end, before and after masking; chosen (tokens,) bool: what is predicted.
+    """
+    starts = np.cumsum(lengths) - lengths
+    counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
+    if layout.rows is not None:
+        groups: Iterable[list[int]] = chunks(range(len(lengths)), layout.rows)
+    else:
+        used = np.flatnonzero(counts)
+        groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=layout.tokens))
+    home = layout.device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
+    batches = []
+    for members in groups:
+        tokens, text = tokens_of(members, starts, lengths)  # (rows, longest)
+        if layout.stack is not None:
+            tokens, text = tokens[text][None], text[text][None]  # (1, tokens), all of it text
+        given = {"input_ids": torch.from_numpy(np.where(text, inputs[tokens], layout.padding).astype(np.int64))}
+        if layout.stack is not None:
+            given |= packed_inputs(layout.stack, shape_only(torch.from_numpy(lengths[members])))
+        elif layout.rows is None:
+            given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
+        asked = np.flatnonzero(chosen[tokens] & text)
+        labels = ids[tokens].reshape(-1)[asked].astype(np.int64)
+        owners = np.repeat(members, counts[members])
+        batches.append(MaskedBatch(given, *(torch.from_numpy(array) for array in (asked, labels, owners))).to(home))
+    return batches
+
+
+def surprise(model: Any, batches: Sequence[MaskedBatch], *, layout: Layout) -> Tensor:
+    """Nats of every asked token, in the order of the batches: (tokens,), float32, on a device that may still compute.
+
+    The model is in evaluation mode meanwhile, and as before afterwards.
+    """
+    encoder: Any = base(model)
+    places = max(1, SCORES_AT_ONCE // model.config.vocab_size)
+    within = nullcontext() if layout.stack is None else packed(encoder)
+    nats = []
+    with measuring(model), arithmetic(layout.device, layout.dtype), within:
+        for batch in (batch.to(layout.device) for batch in batches):
+            states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
+            for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
+                nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
+        return torch.cat(nats)
+
+
+def by_sentence(nats: Tensor, batches: Sequence[MaskedBatch], *, sentences: int) -> tuple[Tensor, Tensor]:
+    """What `surprise` found, summed over the tokens of each sentence, float64, and their number: (sentences,) both.
+
+    Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken again would
+    differ in its last digits.
+    """
+    owners = torch.cat([batch.owners for batch in batches])
+    totals = torch.zeros(sentences, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
+    return totals, torch.bincount(owners, minlength=sentences)
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of one corpus as token ids, special tokens included, end to end.
+
+    ids: (tokens,); lengths: (sentences,). words and characters are those the ids stand for: of a sentence that was cut
+    to the model's length, the share that was kept. shortened: how many were cut.
+    """
+
+    language: str
+    name: str
+    ids: np.ndarray
+    lengths: np.ndarray
+    words: int
+    characters: int
+    shortened: int
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+
+def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int, progress: Progress = silent) -> Sentences:
+    """Token ids of a whole corpus, each sentence at most `max_length` long; without a name it is called its language.
+
+    >>> tokenise(tokenizer, Corpus("en", ["a cat", "a dog"]), max_length=512).lengths  # doctest: +SKIP
+    array([4, 4])
+    """
+    if len(corpus) == 0:
+        raise InputError(f"the corpus {corpus.name or corpus.language} has no sentences; give at least one")
+    ids, lengths, words, characters, shortened = [], [], 0.0, 0.0, 0
+    borders = tokenizer.num_special_tokens_to_add(pair=False)
+    for rows in chunks(range(len(corpus)), TOKENISED_AT_ONCE):
+        batch = encode(tokenizer, corpus, rows, max_length=max_length)
+        ids.append(batch.ids.numpy().astype(np.int32))
+        lengths.append(batch.lengths.numpy())
+        for row, length, cut in zip(rows, batch.lengths.tolist(), batch.shortened.tolist(), strict=True):
+            text = corpus.sentences[row]
+            whole = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if cut else ()
+            share = (length - borders) / len(whole) if cut else 1.0
+            words += share * len(word_spans(corpus, row))
+            characters += share * len(text)
+            shortened += cut
+        progress(f"tokenising {corpus.language}", rows[-1] + 1, len(corpus))
+    flat, counts = np.concatenate(ids), np.concatenate(lengths)
+    name = corpus.name or corpus.language
+    return Sentences(corpus.language, name, flat, counts, round(words), round(characters), shortened)
+
+
+def masking_of(tokenizer: Any) -> dict[str, Any]:
+    """What masking a tokenizer's sentences needs, as keyword arguments of the functions below.
+
+    mask_id: the mask. marks: ids that are never masked. pool (m,): ids that random words are drawn from, all but the
+    marks.
+
+    >>> masked_sentences(model, sentences, batch=8, seed=0, **masking_of(tokenizer))  # doctest: +SKIP
+    """
+    special = sorted({*marks_of(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
+    content = torch.ones(len(tokenizer), dtype=torch.bool)
+    content[special] = False
+    return {"mask_id": tokenizer.mask_token_id, "marks": special, "pool": content.nonzero().squeeze(1)}
+
+
+def masked_sentences(
+    model: Any,
+    sentences: Sentences,
+    *,
+    batch: int,
+    seed: int,
+    mask_id: int,
+    marks: Sequence[int],
+    pool: Tensor,
+    device: torch.device,
+    share: float = 0.15,
+    attend_padding: bool = False,
+    graphs: Captured | None = None,
+) -> Objective:
+    """Masked language modelling on `batch` sentences a step, padded to the longest of them.
+
+    model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; `share` of the
+    content tokens is predicted, masked anew at each step. marks: special ids, never masked; pool: ids (m,) that random
+    words are drawn from. attend_padding: no attention mask is given, so that padding is read as text. graphs: of the
+    encoder's blocks, through which sentences run end to end instead.
+    """
+    if batch < 1:
+        raise InputError(f"a batch has at least one sentence, not {batch}")
+    if len(sentences) < batch:
+        raise InputError(
+            f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
+            "give more sentences or a smaller batch"
+        )
+    content = _content(sentences, marks)
+    if not content.any():
+        raise _no_content(sentences)
+    words = pool.to(device)
+    starts = np.cumsum(sentences.lengths) - sentences.lengths
+    padding, steps = padding_id(model), steps_in_epoch(sentences, batch)
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> np.ndarray:
+        return np.random.default_rng(seed_of(seed, "order", epoch)).permutation(len(sentences))
+
+    def draw(step: int) -> list[Part]:
+        epoch, number = divmod(step, steps)
+        chosen = order(epoch)[number * batch : (number + 1) * batch]
+        tokens, text = tokens_of(chosen, starts, sentences.lengths)  # (rows, longest)
+        ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64)).to(device)
+        maskable = torch.from_numpy(content[tokens] & text).to(device)
+        generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
+        masked = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator, share=share)
+        rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
+        if not attend_padding:
+            rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
+        if graphs is not None:
+            rows["lengths"] = torch.from_numpy(sentences.lengths[chosen])
+        return [Part(rows)]
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        total = None if graphs is None else packed_loss(graphs, model, rows)
+        return masked_loss(model, rows) if total is None else total
+
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
+
+
+def sentence_perplexity_probe(
+    model: nn.Module | Callable[[], nn.Module],
+    corpora: Sequence[Sentences],
+    *,
+    target: str,
+    every: int,
+    seed: int,
+    mask_id: int,
+    marks: Sequence[int],
+    pool: Tensor,
+    device: torch.device | str,
+    dtype: torch.dtype | None = None,
+    tokens: int | None = None,
+    share: float = 0.15,
+    limit: int | None = None,
+    attend_padding: bool = False,
+    redraw: bool | Callable[[], int] = False,
+    pack: bool | None = None,
+    rows: int = 16,
+) -> Probe:
+    """Perplexity of a masked model on sentences, corpus by corpus, per token, word and character.
+
+    model: a `...ForMaskedLM`, or what gives it at each take (asked once here too, for its family). dtype: of autocast,
+    none if absent. tokens: of a batch, which bounds memory; the default suits the device. pack: sentences lie end to
+    end; by default in half precision on a GPU, where the family allows. None of these changes more than rounding, for
+    the masks of a sentence are a function of the seed, its corpus (language and name) and its number there.
+
+    limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
+    attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
+    redraw: new masks at each take; a function gives the number they are drawn from (the step, so that a run that is
+    resumed draws what it would have drawn), True counts the takes.
+
+    Readings: `perplexity` of each corpus (`target` its language, `data` its name) in three `unit`s, with a jackknife
+    interval over blocks of neighbouring sentences; and of target `others`, all corpora that are not of the language
+    `target` pooled, where there are any.
+    """
+    _refuse_unclear(corpora, limit)
+    texts = [_evaluated(corpus, marks, limit) for corpus in corpora]
+    layout = choose_layout(
+        _given(model),
+        torch.device(device),
+        dtype=dtype,
+        tokens=tokens,
+        pack=pack,
+        rows=rows if attend_padding else None,
+    )
+    words, takes = pool.cpu().numpy(), itertools.count()
+
+    def prepare(text: _Evaluated, *number: int) -> list[MaskedBatch]:
+        key = seed_of(seed, "sentence masks", text.language, text.name, *number)
+        inputs, chosen = fixed_masks(
+            text.ids, text.lengths, content=text.content, mask_id=mask_id, pool=words, seed=key, share=share
+        )
+        return masked_batches(text.ids, text.lengths, inputs=inputs, chosen=chosen, layout=layout)
+
+    ready = None if redraw else [prepare(text) for text in texts]
+
+    def take() -> Iterator[Reading]:
+        number = redraw() if callable(redraw) else next(takes)
+        batches = [prepare(text, number) for text in texts] if ready is None else ready
+        # All texts are under way before the first is waited for, so that the device never idles between two.
+        nats = [surprise(_given(model), some, layout=layout) for some in batches]
+        sizes = [len(text.lengths) for text in texts]
+        found = [by_sentence(*one[:2], sentences=one[2]) for one in zip(nats, batches, sizes, strict=True)]
+        for text, one in zip(texts, found, strict=True):
+            yield from ({**reading, "data": text.name} for reading in perplexities(text.language, [text.size], [one]))
+        others = [i for i, text in enumerate(texts) if text.language != target]
+        if others:
+            pooled = perplexities("others", [texts[i].size for i in others], [found[i] for i in others])
+            names = "+".join(dict.fromkeys(texts[i].name for i in others))
+            yield from ({**one, "data": names} for one in pooled)
+
+    return Probe(every, take)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """What of a corpus is evaluated: ids, content (tokens,), lengths (sentences,); the size is of all of it."""
+
+    language: str
+    name: str
+    ids: np.ndarray
+    content: np.ndarray
+    lengths: np.ndarray
+    size: TextSize
+
+
+def _evaluated(corpus: Sentences, marks: Sequence[int], limit: int | None) -> _Evaluated:
+    content = _content(corpus, marks)
+    lengths = corpus.lengths[:limit]
+    used = int(lengths.sum())
+    if not content[:used].any():
+        raise _no_content(corpus, limit)
+    size = TextSize(int(content.sum()), corpus.words, corpus.characters)
+    return _Evaluated(corpus.language, corpus.name, corpus.ids[:used], content[:used], lengths, size)
+
+
+def _content(corpus: Sentences, marks: Sequence[int]) -> np.ndarray:
+    return ~np.isin(corpus.ids, list(marks))
+
+
+def _no_content(corpus: Sentences, limit: int | None = None) -> InputError:
+    first = "" if limit is None else f" in its first {limit} sentences"
+    return InputError(
+        f"the corpus {corpus.name} ({corpus.language}) has no token that could be masked{first}; give other text"
+    )
+
+
+def _refuse_unclear(corpora: Sequence[Sentences], limit: int | None) -> None:
+    if not corpora:
+        raise InputError("perplexity needs at least one corpus to evaluate on")
+    if limit is not None and limit < 1:
+        raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
+    names = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
+
+
+def _given(model: nn.Module | Callable[[], nn.Module]) -> nn.Module:
+    return model if isinstance(model, nn.Module) else model()

@@ -1,0 +1,204 @@
+"""Masked language modelling: which rows a step has, what is masked in them, and their loss, against transformers'."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from isogloss.errors import InputError
+from isogloss.text.masking import IGNORE, slots
+from isogloss.text.sampling import Sampler
+from isogloss.training import masked_lm as masked_lm_module
+from isogloss.training.masked_lm import masked_lm, masked_loss
+from isogloss.training.sharing import build, parse
+from tiny_models import ENCODERS, tiny_config
+
+LENGTH, BATCH, MASK, MARKS = 16, 6, 4, [0, 1, 2, 3, 4]
+SIZES = {"en": 60, "nl": 50}
+
+
+def text(tokens, size, seed):
+    ids = np.random.default_rng(seed).integers(5, size, tokens).astype(np.uint16)
+    ids[::9] = 2
+    return ids
+
+
+STREAMS = {"en": text(600, 50, 0), "nl": text(200, 50, 1)}
+POOLS = {"en": torch.arange(5, 60), "nl": torch.arange(5, 50)}
+
+
+def models(separate="nothing"):
+    config = tiny_config("bert", 60)
+    if separate == "embeddings":
+        config = {one: tiny_config("bert", size) for one, size in SIZES.items()}
+    return build(config, list(STREAMS), sharing=parse(separate), seed=0)
+
+
+def objective(separate="nothing", seed=0, *, of=None, **changes):
+    options = {"batch": BATCH, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
+    return masked_lm(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
+
+
+def original(rows):
+    """The ids before masking."""
+    used = rows["labels"] != IGNORE
+    here = rows["inputs"].gather(1, rows["places"])
+    return rows["inputs"].scatter(1, rows["places"], torch.where(used, rows["labels"], here))
+
+
+def test_languages_of_one_model_run_together_and_others_by_themselves():
+    assert [part.name for part in objective().draw(0)] == ["en"]
+    parts = objective("embeddings").draw(0)
+    assert [part.name for part in parts] == ["en", "nl"]
+    assert sum(len(part.rows["inputs"]) for part in parts) == BATCH
+    steps = [objective("embeddings", batch=1).draw(step) for step in range(12)]
+    assert {tuple(part.name for part in parts) for parts in steps} == {("en",), ("nl",)}, "no part is empty"
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_rows_are_the_stretches_of_text_the_sampler_names(separate):
+    found = objective(separate, seed=5)
+    sampler = Sampler({one: len(ids) for one, ids in STREAMS.items()}, length=LENGTH, seed=5)
+    for step in (7, 0, 3):
+        numbers, starts = sampler.rows(step, BATCH)
+        names = [list(STREAMS)[number] for number in numbers]
+        expected = [STREAMS[name][start : start + LENGTH].tolist() for name, start in zip(names, starts, strict=True)]
+        if separate != "nothing":
+            expected = [row for one in STREAMS for row, name in zip(expected, names, strict=True) if name == one]
+        rows = torch.cat([original(part.rows) for part in found.draw(step)])
+        assert rows.tolist() == expected
+
+
+def test_a_step_is_a_pure_function_of_the_seed_and_its_number():
+    one, again, other = objective(), objective(), objective(seed=1)
+    later = one.draw(9)
+    for step in (9, 2, 9):
+        left, right = one.draw(step)[0].rows, again.draw(step)[0].rows
+        assert all(torch.equal(left[name], right[name]) for name in left)
+    assert all(torch.equal(later[0].rows[name], one.draw(9)[0].rows[name]) for name in later[0].rows)
+    assert not torch.equal(later[0].rows["inputs"], other.draw(9)[0].rows["inputs"])
+    same_text = objective(batch=1, seed=2)
+    whole = [same_text.draw(step)[0].rows for step in range(200)]
+    places = {tuple(original(rows)[0].tolist()): set() for rows in whole}
+    for rows in whole:
+        places[tuple(original(rows)[0].tolist())].add(tuple(rows["places"][0].tolist()))
+    assert max(map(len, places.values())) > 1, "text seen again is masked anew"
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5])
+def test_only_content_is_masked_in_its_share_and_random_words_are_of_the_pool(share):
+    found = objective("embeddings", share=share, batch=32)
+    masked = replaced = total = 0
+    for step in range(20):
+        for part in found.draw(step):
+            rows, used = part.rows, part.rows["labels"] != IGNORE
+            assert rows["places"].shape[1] == slots(LENGTH, share)
+            assert not torch.isin(rows["labels"][used], torch.tensor(MARKS)).any()
+            content = ~torch.isin(original(rows), torch.tensor(MARKS))
+            assert used.sum(dim=1).tolist() == [max(1, round(share * int(one.sum()))) for one in content]
+            assert found.count(rows) == used.sum()
+            here = rows["inputs"].gather(1, rows["places"])[used]
+            random = here[(here != MASK) & (here != rows["labels"][used])]
+            assert torch.isin(random, POOLS[part.name]).all()
+            masked, replaced, total = masked + int((here == MASK).sum()), replaced + len(random), total + len(here)
+    assert masked / total == pytest.approx(0.8, abs=0.04)
+    assert replaced / total == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_the_loss_is_transformers_own_summed_over_the_masked_tokens(family):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForMaskedLM.from_config(tiny_config(family, 60)).eval()
+    rows = objective().draw(3)[0].rows
+    labels = torch.full_like(rows["inputs"], IGNORE)
+    for row in range(BATCH):
+        for place, label in zip(rows["places"][row], rows["labels"][row], strict=True):
+            labels[row, place] = label if label != IGNORE else labels[row, place]
+    with torch.no_grad():
+        mean = model(input_ids=rows["inputs"], labels=labels).loss.double()
+        found = masked_loss(model, rows)
+    assert float(found) == pytest.approx(float(mean) * int((labels != IGNORE).sum()), rel=1e-5)
+
+
+def test_rows_of_a_language_run_through_its_own_model():
+    both = models("embeddings").eval()
+    found = masked_lm(
+        both, STREAMS, batch=BATCH, length=LENGTH, mask_id=MASK, marks=MARKS, pools=POOLS, device=torch.device("cpu"),
+        seed=0,
+    )  # fmt: skip
+    rows = found.draw(0)[1].rows
+    assert float(found.loss(rows, "nl").detach()) == float(masked_loss(both.of("nl"), rows).detach())
+    assert float(found.loss(rows, "nl").detach()) != float(masked_loss(both.of("en"), rows).detach())
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Counts what is compiled, and compiles nothing."""
+    graphs, compile_with = [], torch.compile
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
+    masked_lm_module._compiled.cache_clear()
+    limit = torch._dynamo.config.recompile_limit
+    yield graphs
+    assert torch._dynamo.config.recompile_limit == limit, "the compiler's settings are nobody's to change for good"
+    masked_lm_module._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_models_of_one_shape_and_languages_apart_are_compiled_once(separate, compilations):
+    for seed in (0, 1):
+        both = models(separate).eval()
+        quick, plain = (objective(seed=seed, of=both, batch=24, compiled=compiled) for compiled in (True, False))
+        for step in range(3):
+            for one, other in zip(quick.draw(step), plain.draw(step), strict=True):
+                with quick.around():
+                    found = quick.loss(one.rows, one.name)
+                torch.testing.assert_close(found, plain.loss(other.rows, other.name))
+    sizes = {len(part.rows["inputs"]) for step in range(3) for part in objective(separate, batch=24).draw(step)}
+    assert len(sizes) == 1 if separate == "nothing" else len(sizes) > 2, "a language's rows differ from step to step"
+    assert len(compilations) == 1
+
+
+def test_word_starts_of_wordpieces_and_unigram_pieces():
+    from isogloss.recipes.packed_text import word_starts
+    from isogloss.text import embedded
+    from isogloss.text.tokenizers import train_tokenizers
+
+    lines = list(embedded()["en"])
+    for kind in ("wordpiece", "unigram"):
+        tokenizer = train_tokenizers({"en": lambda: lines}, kind=kind, size=300)["en"]
+        starts = word_starts(tokenizer)
+        ids = tokenizer("the unbelievable cats, we", add_special_tokens=False)["input_ids"]
+        found = [tokenizer.convert_ids_to_tokens(one) for one in ids]
+        begun = [piece for piece, one in zip(found, ids, strict=True) if starts[one]]
+        words = [piece.removeprefix("▁") for piece in begun]
+        assert words[0].startswith("t") and "," in words and not any(one.startswith("##") for one in words)
+        assert starts[:5].all(), "special tokens begin something new"
+        assert len(begun) < len(found), "the test is about words of several pieces"
+
+
+class Pieces(list):
+    """A tokenizer that knows these pieces."""
+
+    def convert_ids_to_tokens(self, ids):
+        return [self[one] for one in ids]
+
+
+def test_ideographs_begin_words_in_pieces_without_spaces_and_marks_do_not():
+    from isogloss.recipes.packed_text import word_starts
+
+    starts = {"[CLS]": True, "▁cat": True, "s": False, "ки": False, "睡觉": True, "\u093e": False, ",": True, "2": True}
+    assert dict(zip(starts, word_starts(Pieces(starts)).tolist(), strict=True)) == starts
+
+
+def test_whole_words_need_pieces_that_show_where_words_begin():
+    from isogloss.recipes.packed_text import word_starts
+
+    with pytest.raises(InputError, match="--whole-words needs a tokenizer whose pieces show where words begin"):
+        word_starts(Pieces(["<s>", "Ġcat", "s"]))
