@@ -190,8 +190,8 @@ def judged(rows):
 def test_published_numbers_are_those_of_their_sources():
     assert paper.RISE == 0.047
 
-    def values(system, column):
-        return {line[column]: float(line["value"]) for line in PUBLISHED.where(system=system)}
+    def values(model, column):
+        return {line[column]: float(line["value"]) for line in PUBLISHED.where(model=model)}
 
     xlm = {"en": 0.832, "es": 0.763, "de": 0.742, "ar": 0.685, "zh": 0.719, "ur": 0.634}
     assert values("XLM (MLM)", "target") == xlm

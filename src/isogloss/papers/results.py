@@ -459,12 +459,13 @@ class Claim:
     """A sentence of a paper, and the contrasts that judge it.
 
     statement: the claim, or a function of the results where it depends on them. contrasts: gives the comparisons in
-    order; it raises `NotMeasured` where the rows do not have them.
+    order; it raises `NotMeasured` where the rows do not have them. missing: what is said where it gives none.
     """
 
     name: str
     statement: str | Callable[[Results], str]
     contrasts: Callable[[Results], Iterable[Contrast]]
+    missing: str = "nothing was measured"
 
 
 @dataclass(frozen=True)
@@ -510,7 +511,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     except NotMeasured as reason:
         return Finding(claim.name, statement, [], str(reason))
     fewest = min((each.seeds for each in contrasts if each.seeds is not None), default=0)
-    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else "nothing was measured")
+    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else claim.missing)
 
 
 # ------------------------------------------------------------------------------------------------ making rows
