@@ -14,7 +14,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
-from isogloss.recipes.drift import drift_job
+from isogloss.recipes.drift import drift
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import map_view, training_view
 from isogloss.report.curves import Curve, apart, average, curves, line_of, over_seeds
@@ -288,7 +288,7 @@ def _trainings(rows: pd.DataFrame) -> set[tuple[str, int]]:
 
 def _planned(run: RunFolder) -> list[tuple[str, int]]:
     """Every training that the run was asked for; nothing where its record does not say."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(drift_job).parameters.items()}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(drift).parameters.items()}
     asked = {**defaults, **run.arguments}
     try:
         first, count = int(asked["seed"]), int(asked["seeds"])
