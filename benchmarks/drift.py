@@ -17,7 +17,7 @@ import torch
 import transformers
 
 from isogloss.recipes.drift import drift
-from isogloss.report import write_figures, write_report
+from isogloss.report import write_figures, write_page
 from isogloss.stack.load import locate
 from isogloss.text.invented import invented
 
@@ -83,7 +83,7 @@ def main():
         )  # fmt: skip
         seconds = time.perf_counter() - begin
         write_figures(out, out / "figures")
-        write_report([out], out / "report.html")
+        write_page([out], out / "report.html")
         found = sizes(out)
     left = sum(found.values()) - found["checkpoints"]
     print(

@@ -10,9 +10,18 @@ from tiny_drift import write_model
 from tiny_pretraining import write_texts
 
 SMALL = {
-    "batch": 6, "queue": 18, "projection_width": 8, "steps": 4, "warm_up": 0.25, "rate": 1e-3, "report": 2, "probe": 4,
-    "checkpoint": 2, "held_out": 0.2, "device": "cpu",
-}  # fmt: skip
+    "batch": 6,
+    "queue": 18,
+    "projection_width": 8,
+    "steps": 4,
+    "warm_up": 0.25,
+    "rate": 1e-3,
+    "report": 2,
+    "probe": 4,
+    "checkpoint": 2,
+    "held_out": 0.2,
+    "device": "cpu",
+}
 LONGEST = 64  # tokens that the models read
 
 

@@ -10,8 +10,15 @@ from tiny_models import MARKS, framed, tiny_config
 from tiny_pretraining import write_texts
 
 SMALL = {
-    "epochs": 1, "batch": 8, "rate": 1e-2, "probe": 2, "distance": 4, "words": 60, "checkpoint": 2, "device": "cpu",
-}  # fmt: skip
+    "epochs": 1,
+    "batch": 8,
+    "rate": 1e-2,
+    "probe": 2,
+    "distance": 4,
+    "words": 60,
+    "checkpoint": 2,
+    "device": "cpu",
+}
 SENTENCES = 60
 
 

@@ -5,9 +5,21 @@ from tiny_commands import flags
 
 LANGUAGES = ("qaa", "qab")
 SMALL = {
-    "architecture": "bert", "depth": 2, "width": 16, "heads": 2, "vocabulary": 150, "length": 16, "batch": 4,
-    "steps": 4, "warm_up": 0.5, "report": 2, "probe": 2, "checkpoint": 2, "held_out": 0.1, "device": "cpu",
-}  # fmt: skip
+    "architecture": "bert",
+    "depth": 2,
+    "width": 16,
+    "heads": 2,
+    "vocabulary": 150,
+    "length": 16,
+    "batch": 4,
+    "steps": 4,
+    "warm_up": 0.5,
+    "report": 2,
+    "probe": 2,
+    "checkpoint": 2,
+    "held_out": 0.1,
+    "device": "cpu",
+}
 
 
 def write_texts(folder, languages=LANGUAGES, sentences=200):

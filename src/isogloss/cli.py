@@ -176,7 +176,7 @@ def recipe_command(name: str) -> Any:
             table = recipe.call(head, *texts, out=folder, resume=resume, progress=bars, **options)
             page = _report([folder], folder / "report.html", bars) if first and _can_draw() else None
         if first:
-            _tell(_verdict(folder, table), table, folder, page)
+            _tell(_verdict(folder), table, folder, page)
 
     return with_parameters(run, recipe_parameters(name), name, recipe.call.__doc__)
 
@@ -229,7 +229,7 @@ def sweep_command(name: str) -> Any:
                 if not len(table):
                     raise
             page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        _tell(_verdict(folder, table), table, folder, page)
+        _tell(_verdict(folder), table, folder, page)
         if failed:
             raise failed
 
@@ -550,26 +550,16 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
 
 def _report(runs: Sequence[Path], page: Path, bars: progress.Progress) -> Path:
     """Draw the figures of runs and write their page."""
-    from isogloss.recipes.map import draw_later
-    from isogloss.report import parts, write_figures, write_report
+    from isogloss.report import write_page
 
-    folders = [part for folder in runs for part in parts(folder)]
-    for folder in folders:
-        if find_spec("openTSNE") is not None:
-            draw_later(folder, progress=bars)
-    for number, folder in enumerate(folders):
-        write_figures(folder, folder / "figures")
-        bars("drawing figures", number + 1, len(folders))
-    return write_report(folders, page)
+    return write_page(runs, page, bars)
 
 
-def _verdict(folder: Path, table: Any) -> list[str]:
+def _verdict(folder: Path) -> list[str]:
     """What a run found, in sentences."""
-    from isogloss.report import parts, sweep_verdict, verdict
-    from isogloss.runs.run import read_rows
+    from isogloss.report import verdict
 
-    single = [f"{part.name}: {verdict(read_rows(part))[0]}" for part in parts(folder) if part != folder]
-    return [*single, *sweep_verdict(table)] if single else verdict(table)
+    return verdict(folder)
 
 
 def _can_draw() -> bool:

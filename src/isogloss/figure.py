@@ -6,16 +6,35 @@ matplotlib for PNG and SVG and as a chart on the page, and shows a table on the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 NOTHING = "–"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: steps (or whatever lies on the horizontal axis), values and the ends of its band, equally many each.
+    """A curve: a value at every step, where a step is whatever lies on the horizontal axis (layers, updates, plans).
 
-    Ends are NaN where there is no band. dots: points that are not joined, such as published numbers. hue: the number
-    of its colour, its place in the panel where there is none. thick: a mean among its members.
+    Attributes:
+        label: what the legend calls it.
+        steps: positions on the horizontal axis, rising.
+        value: as many values; NaN where there is none.
+        low: the lower ends of the band, empty or as many as values; NaN where there is none.
+        high: the upper ends.
+        floor: what chance gives at every step, empty where that is unknown.
+        n: the items behind every value, or behind all of them; 0 where unknown.
+        members: of how many curves it is the mean.
+        dots: whether its points are not joined, such as published numbers.
+        hue: the number of its colour; its position in the panel where there is none.
+        colour: its colour, where it has one of its own.
+        dash: the kind of its dashes, 0 for none.
+        thick: whether it stands for the whole panel, such as a mean among its members.
+        faint: whether it is drawn thin and without a band, as a member of a mean.
+        band: whether its interval is drawn as a band; it can always be read off.
+        best: the step that is marked with a ring.
+        code: tells it from other lines of its panel, and finds the same line of another run; its label where empty.
+        cell: the row and the column of its cell in a matrix.
+
     """
 
     label: str
@@ -26,27 +45,71 @@ class Line:
     dots: bool = False
     hue: int | None = None
     thick: bool = False
+    floor: Sequence[float] = field(default_factory=tuple)
+    n: Sequence[int] | int = 0
+    members: int = 1
+    colour: str = ""
+    dash: int = 0
+    faint: bool = False
+    band: bool = True
+    best: float | None = None
+    code: str = ""
+    cell: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves that share axes; `marks` are steps with a thin line, such as the ends of epochs.
+    """Curves that share axes.
 
-    floor: what chance gives, a dashed line.
+    Attributes:
+        title: what it is called beside the title of its figure.
+        lines: the curves; in a figure of shades each is a row of cells, the first on top, and in a matrix a cell.
+        marks: steps with a thin line, such as the ends of epochs.
+        floor: what chance gives, a dashed line.
+        references: values that are drawn as level lines, by name.
+        choice: which entry of every menu of the figure shows this panel, such as {"Layer": "8"}; empty: always shown.
+        note: what stands behind the curves, in words.
+        log: whether its vertical axis counts in factors, where the figure's does not.
+        xlabel: the name of its horizontal axis, where it differs from the figure's.
+
     """
 
     title: str
     lines: Sequence[Line]
     marks: Sequence[float] = field(default_factory=tuple)
     floor: float | None = None
+    references: Mapping[str, float] = field(default_factory=dict)
+    choice: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+    log: bool = False
+    xlabel: str = ""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its file's name, its title, what it shows, its panels.
+    """Panels with a title and a caption, drawn as files and on the page.
 
-    reach: the span of the vertical axis of every panel, 0 for each its own. log: that axis counts in factors. ticks:
-    what stands at places of the horizontal axis, where numbers would not say it.
+    Attributes:
+        name: the name of its file, and what figures of several runs are matched by on one page.
+        title: what it shows.
+        caption: what a reader of the file must know.
+        panels: what is drawn.
+        ylabel: the name of the vertical axis.
+        reach: the span of the vertical axis of every panel, 0 for each its own.
+        log: whether the vertical axis counts in factors.
+        xlabel: the name of the horizontal axis.
+        ticks: what stands at positions of the horizontal axis, where numbers would not say it.
+        kind: `curves`, `shades` (a grid, a line a row, a step a column) or `matrix` (a grid, a line a cell, of which
+            the value at the chosen step is shown).
+        section: the id of the page's section that it belongs to.
+        explanation: what its measure means, for a reader who never met it.
+        better: which values are better: `higher`, `lower` or `neither`.
+        axis: the range that the measure is drawn on, where it has a natural one.
+        chosen: the entries of the menus that are chosen at first, and that the files show.
+        columns: how many panels stand side by side; 0 lets their number decide.
+        shared: whether the panels of a column share their vertical axis.
+        page_only: whether it is drawn on the page and not as a file.
+
     """
 
     name: str
@@ -58,6 +121,20 @@ class Figure:
     log: bool = False
     xlabel: str = "step"
     ticks: Mapping[float, str] = field(default_factory=dict)
+    kind: Literal["curves", "shades", "matrix"] = "curves"
+    section: str = "scores"
+    explanation: str = ""
+    better: str = "neither"
+    axis: tuple[float, float] | None = None
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    columns: int = 0
+    shared: bool = False
+    page_only: bool = False
+
+    @property
+    def visible(self) -> list[Panel]:
+        """The panels that the chosen entries of the menus show."""
+        return [panel for panel in self.panels if not panel.choice or dict(panel.choice) == dict(self.chosen)]
 
 
 @dataclass(frozen=True)

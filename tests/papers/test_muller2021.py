@@ -311,13 +311,13 @@ def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatc
 
 
 def test_the_report_shows_the_papers_own_figures_and_no_map(reproduced, tmp_path):
-    from isogloss.report import write_figures, write_report
+    from isogloss.report import write_figures, write_page
 
     folder = reproduced[0]
     drawn = {path.stem for path in write_figures(folder, folder / "figures")}
     assert drawn == {"figure-pairs", "figure-1", "figure-1-gaussian", "figure-2", "figure-3"}
-    page = write_report([folder], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count('class="judged not-judged"') == 8 and page.count("data:image/png;base64,") == 5
+    page = write_page([folder], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
+    assert page.count('class="judged not-judged"') == 8 and page.count('"section":"pictures"') == 5
     assert "Table 2, NER: every target language" in page
     assert "<h2>Verdict</h2>" not in page, "a paper's findings are its verdict, and an empty box is none"
 

@@ -190,8 +190,8 @@ def judged(rows):
 def test_published_numbers_are_those_of_their_sources():
     assert paper.RISE == 0.047
 
-    def values(system, column):
-        return {line[column]: float(line["value"]) for line in PUBLISHED.where(system=system)}
+    def values(model, column):
+        return {line[column]: float(line["value"]) for line in PUBLISHED.where(model=model)}
 
     xlm = {"en": 0.832, "es": 0.763, "de": 0.742, "ar": 0.685, "zh": 0.719, "ur": 0.634}
     assert values("XLM (MLM)", "target") == xlm
@@ -603,7 +603,7 @@ def test_maps_are_of_the_aligned_models_and_centred(reproduced):
 
 
 def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatch, capsys):
-    from isogloss.report import write_figures, write_report
+    from isogloss.report import write_figures, write_page
 
     folder = reproduced[0]
     make_small_pan(monkeypatch)
@@ -617,7 +617,7 @@ def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatc
     assert shown.count("not judged:") == 9
     drawn = {path.stem for path in write_figures(folder, folder / "figures")}
     assert drawn == {"tatoeba-by-layer", "xnli-by-layer", "by-amount-of-text"}
-    page = write_report([folder], folder / "page.html").read_text(encoding="utf-8")
+    page = write_page([folder], folder / "page.html").read_text(encoding="utf-8")
     assert page.count('class="judged not-judged"') == 9 and page.count("data:image/png;base64,") == 3
 
 

@@ -576,13 +576,13 @@ def test_the_command_prints_tables_and_findings(reproduced, monkeypatch, capsys)
 
 
 def test_the_report_shows_the_papers_own_figures(reproduced, tmp_path):
-    from isogloss.report import write_figures, write_report
+    from isogloss.report import write_figures, write_page
 
     folder = reproduced[1]
     drawn = {path.stem for path in write_figures(folder, folder / "figures")}
     assert drawn == {"figure-7", "figure-6", "figure-6-and-7", "figure-5-ner", "figure-5-parsing", "figure-4"}
-    page = write_report([folder], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count('class="judged ') == 12 and page.count("data:image/png;base64,") == 6
+    page = write_page([folder], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
+    assert page.count('class="judged ') == 12 and page.count('"section":"pictures"') == 6
     assert "Table 1: what languages share" in page
 
 

@@ -41,8 +41,12 @@ def aligned(model, train, out, *bitext, **changes):
 def test_a_run_leaves_a_model_with_its_head_rows_and_a_card(model, train, tmp_path):
     table = aligned(model, train, tmp_path / "run")
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "run.json", "rows.csv", "rows.parquet", "checkpoints", "model"
-    }  # fmt: skip
+        "run.json",
+        "rows.csv",
+        "rows.parquet",
+        "checkpoints",
+        "model",
+    }
     steps = {name: sorted(set(rows.step)) for name, rows in table.groupby("measure")}
     assert steps == {"loss": [2, 4], "p@1": [0, 4], "p@1_mean": [0, 4], "perplexity": [0, 4]}
     assert set(table.plan) == {"tlm+queue"} and set(table.method) == {"", "centred"} and set(table.model) == {"tiny"}
@@ -152,9 +156,17 @@ def test_the_best_step_is_told_and_its_card_is_of_that_step(isogloss, model, tra
 def test_training_on_what_is_measured_on_is_told_as_that(isogloss, model, train, tmp_path):
     one, other = train.removeprefix("qaa-qab=").split(",")
     code, _, told = isogloss(
-        "align", *words(model, train), "--bitext", one, "--bitext", other, "--languages", "qaa,qab", "--out",
+        "align",
+        *words(model, train),
+        "--bitext",
+        one,
+        "--bitext",
+        other,
+        "--languages",
+        "qaa,qab",
+        "--out",
         tmp_path / "run",
-    )  # fmt: skip
+    )
     assert code == 2 and "120 one of the text given to measure on; give --bitext or --evaluate other text" in told
 
 
@@ -214,7 +226,7 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
         ({"pull": 1.0, "shuffle": False, "micro_batch": 4, "queue": 6}, "tlm+queue+pull+unshuffled"),
         ({"reset_positions": True, "dropout": False}, "tlm+queue+reset"),
     ],
-)  # fmt: skip
+)
 def test_every_objective_trains_and_says_what_it_is(model, train, tmp_path, changes, plan):
     table = aligned(model, train, tmp_path / "run", steps=2, **changes)
     assert set(table.plan) == {plan}
@@ -262,7 +274,7 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
         "packed": ({"packed": __file__}, ["test_align.py is a file; give a folder"]),
         "infinite": ({"pull": "inf"}, ["--pull must be a finite number, not inf"]),
     }.values(),
-)  # fmt: skip
+)
 def test_mistakes_are_one_sentence_and_leave_no_folder(isogloss, model, train, tmp_path, changes, parts):
     code, shown, told = isogloss(
         "align", *words(model, **{"train_bitext": train, **changes}), "--out", tmp_path / "run"

@@ -67,8 +67,11 @@ def test_a_run_has_every_reading_of_every_plan_and_seed(whole):
         for seed in (0, 1):
             own = chosen(perplexity, plan=plan, seed=seed)
             for target, data in (
-                ("qaa", "validation"), ("qab", "qab.txt"), ("qac", "qac.txt"), ("others", "qab.txt+qac.txt")
-            ):  # fmt: skip
+                ("qaa", "validation"),
+                ("qab", "qab.txt"),
+                ("qac", "qac.txt"),
+                ("others", "qab.txt+qac.txt"),
+            ):
                 for unit in ("token", "word", "character"):
                     assert list(chosen(own, target=target, data=data, unit=unit).step) == steps
             assert len(chosen(own, data="test")) == 3
@@ -90,8 +93,10 @@ def test_models_that_were_not_tuned_are_tested_too(whole, tuning):
     untuned = chosen(table, plan="untuned")
     assert untuned.step.isna().all() and set(untuned.measure) == {"perplexity"}
     assert {(one.model, one.data) for one in untuned.itertuples()} == {
-        ("multi", "test"), ("own", "test"), ("own", "validation")
-    }  # fmt: skip
+        ("multi", "test"),
+        ("own", "test"),
+        ("own", "validation"),
+    }
     assert set(untuned.unit) == {"token", "word", "character"}
 
 
@@ -126,8 +131,11 @@ def test_tuning_teaches_the_target(whole):
 def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tuning):
     out, table = whole
     assert sorted(path.name for path in (out / "checkpoints").iterdir()) == [
-        "freeze-0-seed-0", "freeze-0-seed-1", "last-1-seed-0", "last-1-seed-1"
-    ]  # fmt: skip
+        "freeze-0-seed-0",
+        "freeze-0-seed-1",
+        "last-1-seed-0",
+        "last-1-seed-1",
+    ]
     folder = out / "checkpoints" / "last-1-seed-1"
     assert {path.name for path in folder.iterdir()} == {"best", "finished"}
     own = chosen(table, measure="perplexity", plan="last:1", seed=1, unit="token", target="qaa")
@@ -136,9 +144,7 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     model, stack = load_masked_lm(folder / "best", device="cpu")
     corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
     text = tokenise_corpora(stack, corpora)
-    probe = sentence_perplexity_probe(
-        model, [text.test], target="qaa", every=1, seed=0, device="cpu", **text.masking
-    )  # fmt: skip
+    probe = sentence_perplexity_probe(model, [text.test], target="qaa", every=1, seed=0, device="cpu", **text.masking)
     assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
 
 

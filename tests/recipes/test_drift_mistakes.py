@@ -54,8 +54,10 @@ def test_a_native_model_of_another_depth(deep, refused):
 def test_text_without_a_token_that_can_be_masked(refused, tmp_path):
     strange = lines(tmp_path / "strange.txt", *("\u16a0\u16a1\u16a2" for _ in range(4)))
     refused({"others": [f"qab={strange}"]}, "strange.txt (qab) has no token that could be masked")
-    refused({"target": f"qaa={lines(tmp_path / 'all.txt', *(chr(0x16A0 + n) for n in range(40)))}"},
-            "has no token that could be masked")  # fmt: skip
+    refused(
+        {"target": f"qaa={lines(tmp_path / 'all.txt', *(chr(0x16A0 + n) for n in range(40)))}"},
+        "has no token that could be masked",
+    )
 
 
 @pytest.mark.parametrize(

@@ -139,21 +139,22 @@ def test_scores_of_kept_models_are_curves_over_the_steps_of_the_tuning(scored, t
 
 def test_the_report_draws_them_by_plan_and_language(scored, tmp_path):
     from isogloss.report import verdict, write_figures
-    from isogloss.report.steps import panels
+    from isogloss.report.training_view import panels
 
     _, table = scored
     by_plan, *plans = [panel for panel in panels(table) if panel.measure == "accuracy"]
-    assert [line.code for line in by_plan.lines] == ["freeze:0 freeze:-1", "last:1 freeze:-1"]
-    own = table[(table.measure == "accuracy") & (table.target == "others") & (table.variant == "last:1 freeze:-1")]
+    assert [line.code for line in by_plan.lines] == ["freeze:-1 freeze:0", "freeze:-1 last:1"]
+    own = table[(table.measure == "accuracy") & (table.target == "others") & (table.selection == "")]
+    own = own[(own.plan == "freeze:-1") & (own.condition == "last:1")]
     means = own.groupby("step").value.mean()
     np.testing.assert_allclose(by_plan.lines[1].curve.value, means.to_numpy())
     assert [[line.code for line in panel.lines] for panel in plans] == [["others", "qaa", "qab"]] * 2
     assert all(panel.lines[0].leads and panel.lines[0].curve.seeds == 2 for panel in plans)
-    told = verdict(table)
-    assert len(told) == 2 and told[0].startswith("freeze:0 freeze:-1: nli accuracy ") and "at step 4" in told[0]
+    told = verdict(table, "transfer")
+    assert len(told) == 2 and told[0].startswith("freeze:-1 freeze:0: nli accuracy ") and "at step 4" in told[0]
     assert "over 2 seeds of the tuning" in told[0]
     names = {path.name for path in write_figures(scored[0], tmp_path)}
-    assert {"steps-accuracy-other-languages--by-plan.png", "steps-accuracy-freeze-0-freeze--1.svg"} <= names
+    assert {"steps-accuracy-other-languages--by-plan.png", "steps-accuracy-freeze--1-freeze-0.svg"} <= names
 
 
 def test_a_change_is_told_only_where_intervals_over_seeds_and_examples_part():
@@ -163,13 +164,21 @@ def test_a_change_is_told_only_where_intervals_over_seeds_and_examples_part():
     for seed, step, (home, near, far) in [
         (s, t, v) for s in (0, 1, 2) for t, v in ((0, (0.7, 0.6, 0.5)), (9, (0.7, 0.55, 0.3)))
     ]:
-        at = {"model": "m", "task": "nli", "source": "en", "variant": "last:1 freeze:-1", "seed": seed, "step": step}
+        at = {
+            "model": "m",
+            "task": "nli",
+            "source": "en",
+            "plan": "freeze:-1",
+            "condition": "last:1",
+            "seed": seed,
+            "step": step,
+        }
         scores = {"en": home, "de": near, "zh": far, "others": (near + far) / 2}
         for target, value in scores.items():
             value += 0.001 * seed * (step > 0)
             rows.append(row("accuracy", value, low=value - 0.04, high=value + 0.04, n=100, target=target, **at))
         rows.append(row("gap", home - scores["others"], target="others", unit="accuracy", **at))
-    (told,) = verdict(frame(rows))
+    (told,) = verdict(frame(rows), "transfer")
     assert "fell in the others (from 0.550 [0.510, 0.590] at step 0 to 0.426 [" in told
     assert "did not clearly change in English" in told
     assert "It clearly changed in Chinese (0.500" in told and "German" not in told  # 0.6 to 0.55 is within examples
@@ -184,8 +193,22 @@ def test_the_same_from_the_command_line(tuning, tmp_path, monkeypatch, capsys):
     shown = ["--task", "nli", "--train", f"qaa={sets['train']['qaa']}", "--dev", f"qaa={sets['dev']['qaa']}"]
     for language, path in sets["test"].items():
         shown += ["--test", f"{language}={path}"]
-    code, _, told = run("sweep", "transfer", "--grid", "model=tuned", *shown, "--epochs", 1, "--batch", 4,
-                                 "--device", "cpu", "--out", "scored", "--quiet")  # fmt: skip
+    code, _, told = run(
+        "sweep",
+        "transfer",
+        "--grid",
+        "model=tuned",
+        *shown,
+        "--epochs",
+        1,
+        "--batch",
+        4,
+        "--device",
+        "cpu",
+        "--out",
+        "scored",
+        "--quiet",
+    )
     assert code == 0, told
     rows = read_rows("scored")
     assert sorted(set(rows.step)) == [0, 3, 6]

@@ -62,8 +62,12 @@ def test_one_seed_gives_one_model_and_one_table_and_another_seed_others(files, t
 def test_a_run_leaves_a_model_its_rows_and_a_card(files, tmp_path):
     table = made(files, tmp_path / "run", licence="apache-2.0", steps=5)
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "run.json", "rows.csv", "rows.parquet", "checkpoints", "model"
-    }  # fmt: skip
+        "run.json",
+        "rows.csv",
+        "rows.parquet",
+        "checkpoints",
+        "model",
+    }
     steps = {name: sorted(set(rows.step)) for name, rows in table.groupby("measure")}
     assert steps == {"loss": [2, 4, 5], "perplexity": [0, 2, 4, 5]}
     perplexity = table[table.measure == "perplexity"]
@@ -75,11 +79,19 @@ def test_a_run_leaves_a_model_its_rows_and_a_card(files, tmp_path):
     versions = [f"{name} {facts['versions'][name]}" for name in ("python", "torch", "transformers", "isogloss")]
     last = table[table.measure == "loss"].value.iloc[-1]
     for part in (
-        "- qaa\n- qab\n", "license: apache-2.0", "Local language qaa, Local language qab", "qaa.txt", "qab.txt",
-        "| vocabulary | 150 pieces, wordpiece, of all languages together |", f"{os.cpu_count()} CPUs",
-        "| steps | 5 |", f"| tokens seen | {5 * 4 * 16} |", f"{last:.3f} nats a predicted token", *versions,
+        "- qaa\n- qab\n",
+        "license: apache-2.0",
+        "Local language qaa, Local language qab",
+        "qaa.txt",
+        "qab.txt",
+        "| vocabulary | 150 pieces, wordpiece, of all languages together |",
+        f"{os.cpu_count()} CPUs",
+        "| steps | 5 |",
+        f"| tokens seen | {5 * 4 * 16} |",
+        f"{last:.3f} nats a predicted token",
+        *versions,
         f"| all | {perplexity[(perplexity.target == 'all') & (perplexity.step == 5)].value.iloc[0]:.2f} |",
-    ):  # fmt: skip
+    ):
         assert part in card
 
 

@@ -154,10 +154,9 @@ def test_floors_of_published_batches_are_high(ran):
 
 
 def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
-    from isogloss.report.task_views import compared_rows, similarity_lines
-
     from isogloss.report import write_figures, write_page
     from isogloss.report.folder import read_run
+    from isogloss.report.task_views import compared_rows, similarity_lines
 
     _, out, table, _ = ran
     rows = compared_rows(read_run(out).rows)

@@ -59,7 +59,7 @@ def write_run(
     else:
         frame.to_parquet(folder / "rows.parquet")
     record = {
-        "command": "isogloss map mini --bitext en.txt --bitext nl.txt",
+        "command": "map",
         "arguments": {"model": shape.model, "languages": list(shape.languages), "batch": 64},
         "seed": shape.seed,
         "versions": {"torch": "2.6.0", "isogloss": "0.1.0"},
@@ -97,7 +97,7 @@ def rows(shape: Shape) -> list[dict]:
                         layer=layer,
                         source=a,
                         target=b,
-                        variant="debiased",
+                        method="debiased",
                         unit="sentence",
                         floor=0.0,
                         **common,
@@ -107,7 +107,7 @@ def rows(shape: Shape) -> list[dict]:
             if not wanted(a, b):
                 continue
             base = level(shape, layer, a, b) * (0.98 if a > b else 1.0)
-            for variant, factor in (("cosine", 0.7), ("centred", 1.0), ("csls", 1.06)):
+            for method, factor in (("cosine", 0.7), ("centred", 1.0), ("csls", 1.06)):
                 for measure, more in (("p@1", 1.0), ("p@5", 1.08), ("p@10", 1.12), ("mrr", 1.04)):
                     value = min(0.99, base * factor * more + random.normal(0, 0.004))
                     found.append(
@@ -119,7 +119,7 @@ def rows(shape: Shape) -> list[dict]:
                             layer=layer,
                             source=a,
                             target=b,
-                            variant=variant,
+                            method=method,
                             unit="sentence",
                             floor=1 / shape.n,
                             **common,
@@ -134,7 +134,7 @@ def rows(shape: Shape) -> list[dict]:
                     layer=layer,
                     source=a,
                     target=b,
-                    variant="centred",
+                    method="centred",
                     unit="word",
                     floor=0.11,
                     **common,
@@ -161,7 +161,7 @@ def rows(shape: Shape) -> list[dict]:
                 layer=layer,
                 source=centre,
                 target=shape.languages[1],
-                variant="itermax",
+                method="itermax",
                 unit="word",
                 **common,
             )
@@ -173,7 +173,7 @@ def rows(shape: Shape) -> list[dict]:
             n=shape.n,
             source=centre,
             target=shape.languages[1],
-            variant="statistical",
+            method="statistical",
             unit="word",
             **common,
         )

@@ -10,12 +10,11 @@ from browsing import NEEDED, visit
 
 from isogloss.measures.statistics import band
 from isogloss.recipes.legacy import effect_rows
-from isogloss.report import verdict, write_figures, write_report
-from isogloss.report.defectfigure import write_defect_figures
-from isogloss.report.folder import read_run
-from isogloss.report.look import drawing
-from isogloss.report.steps import best_panel, panels
-from isogloss.report.unfinished import unfinished
+from isogloss.report import verdict, write_figures, write_page
+from isogloss.report.draw_matplotlib import drawing, write_figure
+from isogloss.report.drift_view import defect_figures, unfinished
+from isogloss.report.folder import RunFolder, read_run
+from isogloss.report.training_view import best_panel, panels
 from isogloss.runs import table
 
 STEPS = (0, 100, 200)
@@ -32,20 +31,30 @@ def drift_rows(plans=("freeze:0", "last:1"), seeds=3, margin=0.02):
             found += training(plan, seed, strength=1 / (1 + place), margin=margin)
         for unit, value in (("token", 90.0), ("character", 110.0)):
             over = {"low": value - 20, "high": value + 20} if seeds > 1 else {}
-            about = {"unit": unit, "target": "nl", "variant": plan, "model": "multi", "n": seeds, **over}
+            about = {"unit": unit, "target": "nl", **plan_of(plan), "model": "multi", "n": seeds, **over}
             found.append(table.row("balance_step", value + 10, **about))
             if plan == "freeze:0" and unit == "token":
                 found.append(table.row("crossing_step", value, **about))
     for model, data, value in (("multi", "test", 13.0), ("own", "validation", 9.0), ("own", "test", 10.0)):
         for unit in ("token", "character"):
             bounds = {"low": value - 1, "high": value + 1, "n": 300}
-            about = {"model": model, "data": data, "target": "nl", "unit": unit, "variant": "untuned", "seed": 0}
+            about = {"model": model, "data": data, "target": "nl", "unit": unit, "plan": "untuned", "seed": 0}
             found.append(table.row("perplexity", value, **about, **bounds))
     return found
 
 
+def plan_of(name):
+    """The columns of a training, of which the plan may stand before a condition."""
+    plan, _, condition = name.partition(" ")
+    return {"plan": plan, "condition": condition}
+
+
+def drift_verdict(rows):
+    return verdict(rows, "drift")
+
+
 def training(plan, seed, *, strength, margin):
-    place = {"model": "multi", "seed": seed, "variant": plan}
+    place = {"model": "multi", "seed": seed, **plan_of(plan)}
     found = []
     for at, step in enumerate(STEPS):
         wobble = WOBBLE[seed] if step else 1.0
@@ -73,7 +82,7 @@ def training(plan, seed, *, strength, margin):
                 found.append(table.row("cka", value, step=step, **about, **bounds, **place))
             value = 0.2 + 0.1 * layer - 0.05 * at * strength
             about = {"layer": layer, "unit": "sentence", "data": "talks", "step": step, "n": 200, "floor": 0.005}
-            own = {**place, "variant": f"{plan} centred", "low": value - 0.03, "high": value + 0.03}
+            own = {**place, "method": "centred", "low": value - 0.03, "high": value + 0.03}
             for source, target in (("en", "nl"), ("nl", "en")):
                 found.append(table.row("p@1", value, source=source, target=target, **about, **own))
             found.append(table.row("p@1_mean", value, **about, **own))
@@ -92,9 +101,7 @@ def write_drift(folder, **how):
 
 
 def panel_of(found, measure, variant, unit="token", layer=None):
-    return next(
-        one for one in found if (one.measure, one.variant, one.unit, one.layer) == (measure, variant, unit, layer)
-    )
+    return next(one for one in found if (one.measure, one.kind, one.unit, one.layer) == (measure, variant, unit, layer))
 
 
 def test_plans_are_lines_and_seeds_a_band():
@@ -107,7 +114,7 @@ def test_plans_are_lines_and_seeds_a_band():
             for wobble in WOBBLE
         ])  # fmt: skip
         expected = band(values, scale="log")
-        assert line.curve.steps == STEPS and line.curve.seeds == 3
+        assert line.curve.at == STEPS and line.curve.seeds == 3
         assert line.curve.value == pytest.approx(expected.mean)
         assert line.curve.low == pytest.approx(expected.low) and line.curve.high == pytest.approx(expected.high)
     others = panel_of(found, "perplexity", "other languages, by plan")
@@ -120,35 +127,35 @@ def test_each_plan_has_its_languages_and_no_average_of_both_sides():
     found = panels(table.frame(drift_rows()))
     own = panel_of(found, "perplexity", "last:1", unit="character")
     assert [line.code for line in own.lines] == ["nl", "en", "fr", "others"] and own.lead is None
-    assert own.lines[0].curve.steps == STEPS  # the test is no part of the curve
+    assert own.lines[0].curve.at == STEPS  # the test is no part of the curve
 
 
 def test_distances_to_each_model_on_each_text_have_panels_of_their_own():
     found = panels(table.frame(drift_rows()))
-    places = {one.variant for one in found if one.measure == "l2_drift"}
+    places = {one.kind for one in found if one.measure == "l2_drift"}
     first = "on validation, first 16"
     assert places == {"to start", "to own", f"to start {first}", f"to own {first}"}
-    moved = [one for one in found if (one.measure, one.variant) == ("l2_drift", "to start")]
+    moved = [one for one in found if (one.measure, one.kind) == ("l2_drift", "to start")]
     assert [one.layer for one in moved] == [0, 1, 2, 3]
     assert [line.code for line in moved[3].lines] == ["freeze:0", "last:1"]
     assert moved[3].lines[1].curve.value[-1] == pytest.approx(3 * 2 * 0.5 * np.mean(WOBBLE))
     assert min(moved[3].lines[0].curve.low) >= 0
     assert best_panel(moved).layer == 3
     retrieval = [one for one in found if one.measure == "p@1"]
-    assert {one.variant for one in retrieval} == {"centred"} and len(retrieval) == 4
+    assert {one.kind for one in retrieval} == {"centred"} and len(retrieval) == 4
     assert [line.code for line in retrieval[0].lines] == ["freeze:0", "last:1"]
 
 
 def test_one_plan_is_shown_as_a_training_is():
     found = panels(table.frame(drift_rows(plans=("last:1",), seeds=1)))
-    assert [one.variant for one in found if one.measure == "perplexity"] == ["last:1", "last:1"]
+    assert [one.kind for one in found if one.measure == "perplexity"] == ["last:1", "last:1"]
     moved = panel_of(found, "l2_drift", "last:1, to start", unit="word", layer=3)
     assert moved.lead is not None and moved.lead.curve.seeds == 1
     assert panel_of(found, "p@1", "last:1 centred", unit="sentence", layer=0).lead is not None
 
 
 def test_the_verdict_of_one_plan_and_seed():
-    said = verdict(table.frame(drift_rows(plans=("freeze:0",), seeds=1)))
+    said = drift_verdict(table.frame(drift_rows(plans=("freeze:0",), seeds=1)))
     assert said == [
         "Tuning on Dutch lowered its perplexity per token from 12.00 [11.76, 12.24] at step 0 to 6.000 [5.880, 6.120] "
         "at step 200; that of the other languages, pooled, rose from 6.000 [5.880, 6.120] to 15.00 [14.70, 15.30] "
@@ -168,7 +175,7 @@ def test_the_verdict_of_one_plan_and_seed():
 
 
 def test_the_verdict_of_several_plans_names_them_and_counts_seeds():
-    said = verdict(table.frame(drift_rows()))
+    said = drift_verdict(table.frame(drift_rows()))
     text = "\n".join(said)
     assert "Tuning on Dutch by last:1 lowered" in text and text.count("(means of 3 seeds)") == 2
     assert (
@@ -183,7 +190,7 @@ def test_the_verdict_of_several_plans_names_them_and_counts_seeds():
 
 
 def test_what_the_text_cannot_tell_apart_is_no_change():
-    said = verdict(table.frame(drift_rows(margin=0.9)))
+    said = drift_verdict(table.frame(drift_rows(margin=0.9)))
     assert said[0].startswith("Tuning on Dutch by freeze:0 did not clearly change its perplexity per token: from 12.00")
     assert "did not clearly change: from" in said[0] and "most" not in said[0]
 
@@ -193,30 +200,29 @@ def test_a_run_without_other_languages_has_nothing_to_cross():
     alone = rows[
         ~rows["target"].isin(["en", "fr", "others"]) & ~rows["measure"].isin(["crossing_step", "balance_step"])
     ]
-    said = verdict(alone)
+    said = drift_verdict(alone)
     assert said[0].endswith("to 6.000 [5.880, 6.120] at step 200.")
     assert not any("curves" in line for line in said)
 
 
 def test_the_page_and_figures_of_a_drift_run(tmp_path):
     folder = write_drift(tmp_path / "run")
-    page = write_report([folder], tmp_path / "report.html").read_text(encoding="utf-8")
+    page = write_page([folder], tmp_path / "report.html", figures=False).read_text(encoding="utf-8")
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
-    titles = [chart["title"] for chart in data["charts"]]
+    figures = {figure["name"]: figure for figure in data["runs"][0]["figures"]}
+    titles = [figure["title"] for figure in figures.values() if figure.get("section") == "training"]
     assert titles[:4] == [
         "Training loss", "Held-out perplexity (Dutch, by plan)", "Held-out perplexity (other languages, by plan)",
         "Held-out perplexity (freeze:0)",
     ]  # fmt: skip
     assert "L2 distance (to start)" in titles and "CKA (to own)" in titles
-    assert next(chart for chart in data["charts"] if chart["title"] == "CKA (to own)")["words"].startswith(
-        "Do the two models"
-    )
+    assert figures["steps-cka-to-own"]["explanation"].startswith("Do the two models")
     assert read_run(folder).languages == ["nl", "en", "fr"]
-    moved = next(one for one in data["runs"][0]["steps"] if one["layer"] == 3 and "to start" in one["chart"])
-    assert (
-        moved["plans"] and moved["best"] and moved["basis"].startswith("Bands: intervals over 3 seeds. n = 500 words")
-    )
-    assert all(line["band"] for line in moved["lines"])
+    moved = figures["steps-l2-drift-to-start"]
+    assert moved["chosen"]["Layer"] == "3"
+    best = next(panel for panel in moved["panels"] if panel["choice"] == moved["chosen"])
+    assert best["note"].startswith("Bands: intervals over 3 seeds. n = 500 words")
+    assert all(line.get("band", True) for line in best["lines"])
     assert "12.00 → 5.979" in page and "perplexity of other languages" in page
     assert "Tuning on Dutch by freeze:0 lowered" in page
     rows = table.frame(drift_rows())
@@ -237,7 +243,7 @@ def cut_off(rows):
     """The rows as a kill leaves them: of last:1 one seed is done, one was at step 100, one has not begun."""
     kept = []
     for one in rows:
-        plan, seed, step = one["variant"].partition(" ")[0], one.get("seed"), one.get("step")
+        plan, seed, step = one["plan"], one.get("seed"), one.get("step")
         last = plan == "last:1" and (seed == 2 or (seed == 1 and (step > 100 or one["data"] == "test")))
         if step is not None and not last:
             kept.append(one)
@@ -251,50 +257,55 @@ def test_a_run_that_was_cut_off_says_what_is_there(tmp_path):
     asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3}
     (folder / "run.json").write_text(json.dumps({**record, "status": "running", "arguments": asked}))
     run = read_run(folder)
-    assert unfinished(run.record, run.rows) == [
+    assert unfinished(run) == [
         "This run is not finished: 4 of 9 trainings are done.",
         "last:1, seed 1 was read at step 100 last and is left out of the means below.",
         "Not begun: last:1 (seed 2) and last:2 (seeds 0, 1 and 2).",
         "Crossing, balance and models that were not tuned are worked out when all are done.",
     ]
-    said = verdict(run.rows)
+    said = drift_verdict(run.rows)
     assert "(means of 3 seeds)" in said[0] and "by freeze:0" in said[0]
     assert "by last:1" in said[1] and "at step 200" in said[1] and "means of" not in said[1]
     assert not any("cross" in line for line in said), "what was not worked out is not said to be absent"
-    line = next(one for one in panel_of(run.panels, "perplexity", "Dutch, by plan").lines if one.code == "last:1")
-    assert line.curve.steps == STEPS and line.curve.seeds == 1
-    page = write_report([folder], tmp_path / "report.html").read_text(encoding="utf-8")
+    line = next(one for one in panel_of(panels(run.rows), "perplexity", "Dutch, by plan").lines if one.code == "last:1")
+    assert line.curve.at == STEPS and line.curve.seeds == 1
+    page = write_page([folder], tmp_path / "report.html", figures=False).read_text(encoding="utf-8")
     assert "This run is not finished: 4 of 9 trainings are done." in page
-    assert unfinished(record, table.frame(drift_rows())) == []
+    finished = RunFolder(folder, "", record, table.frame(drift_rows()))
+    assert unfinished(finished) == []
 
 
 def test_the_only_training_of_a_plan_is_shown_as_far_as_it_came(tmp_path):
     rows = [
         one for one in drift_rows(plans=("last:1",), seeds=1) if one.get("step", 999) < 200 and one["data"] != "test"
     ]
-    found = unfinished({"command": "drift", "status": "running", "arguments": {"plans": "last:1"}}, table.frame(rows))
+    record = {"command": "drift", "status": "running", "arguments": {"plans": "last:1"}}
+    found = unfinished(RunFolder(tmp_path, "", record, table.frame(rows)))
     assert found[:2] == [
         "This run is not finished: 0 of 1 trainings are done.",
         "last:1, seed 0 was read at step 100 last and all that is known of this plan is from before.",
     ]
-    assert "at step 100" in verdict(table.frame(rows))[0]
+    assert "at step 100" in drift_verdict(table.frame(rows))[0]
 
 
 def test_seeds_that_stopped_apart_are_averaged_as_far_as_all_went():
     rows = [one for one in drift_rows(plans=("last:1",)) if not (one.get("seed") == 2 and one.get("step") == 200)]
     rows += [one for one in drift_rows(plans=("last:1",)) if one.get("seed") == 2 and one.get("data") == "test"]
     dutch = panel_of(panels(table.frame(rows)), "perplexity", "last:1")
-    assert dutch.lines[0].curve.steps == STEPS[:2] and dutch.lines[0].curve.seeds == 3
-    assert "at step 100" in verdict(table.frame(rows))[0] and "(means of 3 seeds)" in verdict(table.frame(rows))[0]
+    assert dutch.lines[0].curve.at == STEPS[:2] and dutch.lines[0].curve.seeds == 3
+    assert (
+        "at step 100" in drift_verdict(table.frame(rows))[0]
+        and "(means of 3 seeds)" in drift_verdict(table.frame(rows))[0]
+    )
 
 
 def defect_rows():
     """Rows of `--legacy each`, cut to three defects: masks redrawn at each reading, the worst kept, and all."""
     found = []
-    for place, variant in enumerate(("last:1", "last:1+legacy:redrawn", "last:1+legacy:worst", "last:1+legacy:all")):
+    for place, variant in enumerate(("last:1", "last:1 legacy:redrawn", "last:1 legacy:worst", "last:1 legacy:all")):
         for one in drift_rows(plans=(variant,)):
             step, spoilt = one.get("step"), dict(one)
-            if one["variant"] == "untuned" and place or one["measure"] == "balance_step":
+            if one["plan"] == "untuned" and place or one["measure"] == "balance_step":
                 continue
             if place in (1, 3) and one["measure"] == "perplexity" and step:
                 spoilt["value"] *= 1.2 if step == 100 else 0.9
@@ -306,7 +317,7 @@ def defect_rows():
 
 def test_what_each_defect_does_is_said_and_drawn(tmp_path):
     rows = table.frame(defect_rows())
-    said = verdict(rows)
+    said = drift_verdict(rows)
     assert said[0].startswith("Tuning on Dutch lowered") and not any("last:1" in line for line in said)
     redrawn, worst, together = said[-3:]
     stray = np.std([0.0, np.log(1.2), np.log(0.9)])
@@ -322,8 +333,10 @@ def test_what_each_defect_does_is_said_and_drawn(tmp_path):
     folder = write_drift(tmp_path / "run")
     rows.to_parquet(folder / "rows.parquet")
     with drawing():
-        written = write_defect_figures(read_run(folder).rows, tmp_path / "figures", model="multi")
-        none = write_defect_figures(table.frame(drift_rows()), tmp_path / "none")
+        (figure,) = defect_figures(read_run(folder))
+        written = write_figure(figure, tmp_path / "figures")
+        none = defect_figures(RunFolder(tmp_path, "", {}, table.frame(drift_rows())))
+    assert len(figure.panels) == 3 * 3 and all(len(panel.lines) >= 2 for panel in figure.panels)
     assert [path.name for path in written] == ["legacy.png", "legacy.svg"] and none == []
     assert all(path.stat().st_size > 10_000 for path in written)
 
@@ -331,8 +344,8 @@ def test_what_each_defect_does_is_said_and_drawn(tmp_path):
 @pytest.mark.browser
 @pytest.mark.skipif(*NEEDED[1].args, **NEEDED[1].kwargs)
 def test_plans_and_their_grids_are_there_in_a_browser(driver, tmp_path):
-    page = visit(driver, write_report([write_drift(tmp_path / "run")], tmp_path / "report.html"))
-    panel = page.find_element("css selector", ".panel[data-chart='l2_drift']")
+    page = visit(driver, write_page([write_drift(tmp_path / "run")], tmp_path / "report.html", figures=False))
+    panel = page.find_element("css selector", ".panel[data-figure='steps-l2-drift-to-start']")
     lines = panel.find_elements("css selector", ".line")
     assert {line.get_attribute("data-code") for line in lines} == {"freeze:0", "last:1"}
     assert len(panel.find_elements("css selector", ".band")) == 2

@@ -8,12 +8,9 @@ import pytest
 from report_runs import HOSTILE, WORDS, Shape, word_points, write_run
 
 from isogloss.errors import InputError
-from isogloss.report import fonts, write_figures
-from isogloss.report.animation import MOST_BYTES
-from isogloss.report.fonts import choose_fonts
-from isogloss.report.points import word_map
-from isogloss.report.scripts import script_of
-from isogloss.report.wordfigure import choose_layers, picture
+from isogloss.report import style, write_figures
+from isogloss.report.style import choose_fonts, script_of
+from isogloss.report.word_map import MOST_BYTES, choose_layers, picture, word_map
 
 SMALL = Shape(languages=("en", "zh", "ar"), layers=4, meet=2.3, words=30, model="costs $5, not $6_x^2")
 
@@ -68,10 +65,10 @@ def test_no_setting_of_matplotlib_is_left_behind(tmp_path):
 
 
 def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
-    base = {fonts.BASE: fonts._installed()[fonts.BASE]}
-    monkeypatch.setattr(fonts, "_installed", lambda: base)
+    base = {style.BASE_FONT: style._installed()[style.BASE_FONT]}
+    monkeypatch.setattr(style, "_installed", lambda: base)
     choice = choose_fonts(["book", "книга", "书", "किताब"])
-    assert choice.families == (fonts.BASE,)
+    assert choice.families == (style.BASE_FONT,)
     assert choice.draws("книга")
     assert not choice.draws("书")
     assert "Chinese words not shown: no installed font has them." in choice.caption()
@@ -79,19 +76,19 @@ def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
 
 
 def test_joined_scripts_need_a_matplotlib_that_shapes_text(monkeypatch):
-    monkeypatch.setattr(fonts, "_shapes_text", lambda: False)
+    monkeypatch.setattr(style, "_shapes_text", lambda: False)
     choice = choose_fonts(["book", "كتاب"])
     assert not choice.draws("كتاب")
     assert "Arabic words not shown: this matplotlib cannot join" in choice.caption()
 
 
 def test_fonts_that_only_hold_boxes_are_never_chosen():
-    assert not any(name.startswith("Last Resort") for name in fonts._installed())
+    assert not any(name.startswith("Last Resort") for name in style._installed())
 
 
 def test_no_box_is_drawn_for_the_words_of_the_map(recwarn):
-    from isogloss.report.look import drawing, new_figure
-    from isogloss.report.wordfigure import _label, draw_map
+    from isogloss.report.draw_matplotlib import drawing, new_figure
+    from isogloss.report.word_map import _label, draw_map
 
     points = word_map(word_points(SMALL, hostile=True))
     shown = picture(points, SMALL.languages, title="x", centre="en")
@@ -135,7 +132,7 @@ def test_a_missing_matplotlib_is_named_with_its_remedy(run, tmp_path, monkeypatc
 
 
 def test_shades_do_not_make_a_hair_look_like_a_gulf():
-    from isogloss.report.gridfigure import shade_range
+    from isogloss.report.draw_matplotlib import shade_range
 
     assert shade_range(0.2, 0.8) == (0.2, 0.8)
     low, high = shade_range(0.79, 0.80)

@@ -6,13 +6,11 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
-from isogloss.report import verdict, write_figures, write_report
-from isogloss.report.folder import read_run
-from isogloss.report.likeness import TEXTS
-from isogloss.report.lookup import lookup_facts, lookups
-from isogloss.report.lookuppart import lookup_part
+from isogloss.report import lookup_view, write_figures, write_page
+from isogloss.report import verdict as verdict_of
+from isogloss.report.folder import RunFolder, read_run
+from isogloss.report.lookup_view import TEXTS, lookups
 from isogloss.report.page import render
-from isogloss.report.transferpart import embedded
 from isogloss.runs.table import frame, row
 from isogloss.text.invented import invented
 from tiny_pretraining import write_lexicons, write_texts
@@ -20,15 +18,21 @@ from tiny_pretraining import write_lexicons, write_texts
 BASE = {"task": "lexicon", "data": "en-nl.test.txt", "source": "en", "target": "nl", "seed": 0, "model": "mini"}
 
 
+def verdict(rows):
+    return verdict_of(rows, "lexicon")
+
+
 def p(value, way, layer=None, unit="word", **more):
     near = {"low": value - 0.05, "high": value + 0.05, "floor": 0.0001, "n": 400}
-    return row("p@1", value, **{**BASE, **near, "variant": f"{way} csls", "unit": unit, "layer": layer, **more})
+    return row(
+        "p@1", value, **{**BASE, **near, "condition": way, "method": "csls", "unit": unit, "layer": layer, **more}
+    )
 
 
 def rows():
     found = [p(0.2 + 0.1 * layer, "procrustes+iterative", layer) for layer in range(3)]
     found += [p(0.1, "raw", layer) for layer in range(3)]
-    found += [{**p(0.9, "raw", 1), "variant": "raw cosine"}]  # by another method: not what is led with
+    found += [{**p(0.9, "raw", 1), "method": "cosine"}]  # by another method: not what is led with
     found += [p(0.6, "procrustes+iterative", unit="piece"), p(0.3, "procrustes+iterative", model="static: PPMI")]
     behind = [(0, 0.2, 0.1, 0.3), (1, 0.1, -0.1, 0.3), (2, 0.0, 0.0, 0.0)]
     found += [
@@ -38,14 +42,15 @@ def rows():
             low=low,
             high=high,
             layer=layer,
-            variant="procrustes+iterative csls",
+            condition="procrustes+iterative",
+            method="csls",
             unit="word",
             **BASE,
         )
         for layer, value, low, high in behind
     ]
-    found += [row("coverage", 0.25, n=1600, variant="test", unit="word", **BASE)]
-    return frame([*found, row("identical", 0.1, n=400, variant="test", unit="word", **BASE)])
+    found += [row("coverage", 0.25, n=1600, condition="test", unit="word", **BASE)]
+    return frame([*found, row("identical", 0.1, n=400, condition="test", unit="word", **BASE)])
 
 
 def test_the_verdict_names_layer_way_baseline_and_coverage():
@@ -73,9 +78,10 @@ def test_a_baseline_is_given_with_its_own_best_way():
 
 def test_the_correlation_with_cka_is_said_of_the_best_way():
     base = {**BASE, "task": "rotate", "other_model": "two"}
-    found = [{**p(value, way, layer), "task": "rotate", "variant": f"{way} cosine"} for way, value in
+    found = [{**p(value, way, layer), "task": "rotate", "method": "cosine"} for way, value in
              (("raw", 0.1), ("procrustes", 0.6)) for layer in range(5)]  # fmt: skip
-    found += [row("cka_retrieval", value, low=low, high=0.9, n=5, variant=f"{way} cosine", unit="sentence", **base)
+    about = {"high": 0.9, "n": 5, "method": "cosine", "unit": "sentence", **base}
+    found += [row("cka_retrieval", value, low=low, condition=way, **about)
               for way, value, low in (("raw", 0.4, 0.1), ("procrustes", 0.8, 0.7))]  # fmt: skip
     said = [line for line in verdict(frame(found)) if "correlation" in line]
     assert said == [
@@ -106,15 +112,15 @@ def test_a_run_has_its_figure_table_and_page(run):
     assert names == {f"lookup-qaa-qab-qaa-qab-test-txt.{kind}" for kind in ("png", "svg")}
     page = render([read_run(run)])
     assert "isogloss lookup" in page and "Translations found, by layer and way (words)" in page
-    assert "layer 3" in page and "static: PPMI, words" in page and "data:image/png;base64," in page
+    assert "layer 3" in page and "static: PPMI, words" in page and '"name":"lookup-qaa-qab-qaa-qab-test-txt"' in page
     assert 'id="word-map"' not in page
-    assert write_report([run], run / "report.html").is_file()
+    assert write_page([run], run / "report.html", figures=False).is_file()
 
 
 def alike(form, layer, value, text="train", **more):
     ends = {"low": value - 0.02, "high": value + 0.02, "floor": 0.05, "n": 900}
     base = {"task": "rotate", "data": "t.tsv", "source": "en", "target": "en2", "model": "one", "other_model": "two"}
-    return row(form, value, layer=layer, variant=text, seed=0, **{**base, **ends, **more})
+    return row(form, value, layer=layer, condition=text, seed=0, **{**base, **ends, **more})
 
 
 def likeness():
@@ -131,7 +137,11 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
     ]
     several = pd.concat([likeness(), likeness().assign(target="fr")])
     assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
-    assert lookup_facts(likeness()) == [("best layer", "1", ""), ("CKA", "0.600", ""), ("by chance", "0.050", "")]
+    assert lookup_view.facts(RunFolder(Path(), "", {}, likeness())) == [
+        ("best layer", "1", ""),
+        ("CKA", "0.600", ""),
+        ("by chance", "0.050", ""),
+    ]
 
 
 def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
@@ -139,10 +149,12 @@ def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
     given = {"train": text.take(range(20, 60)), "ways": "raw", "layers": "0,2", "device": "cpu"}
     ig.rotate(tiny("bert"), text.take(range(20)), **given, out=tmp_path / "run")
     drawn = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
-    part = lookup_part(read_run(tmp_path / "run"))
-    assert [table.title.rpartition(", ")[2] for table in part["tables"][2:]] == list(TEXTS.values())
-    (train,), (test,) = ([path for path in drawn if path.name.endswith(f"-{text}.png")] for text in TEXTS)
-    assert part["pictures"][-2:] == [embedded(train), embedded(test)]
+    run = read_run(tmp_path / "run")
+    tables, figures = lookup_view.tables(run), lookup_view.figures(run)
+    assert [table.title.rpartition(", ")[2] for table in tables[2:]] == list(TEXTS.values())
+    names = [figure.name for figure in figures[-2:]]
+    assert [name.rpartition("-")[2] for name in names] == list(TEXTS)
+    assert {f"{name}.png" for name in names} <= {path.name for path in drawn}
 
 
 def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
@@ -152,7 +164,7 @@ def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
     assert {name.rpartition("-")[0].partition("-qaa-qab")[0] for name in names} == {"alike"} and len(names) == 1
     page = render([read_run(tmp_path / "run")])
     assert "How alike the two spaces are, by layer" in page and "as printed, not centred" in page
-    assert "Before any map the two spaces" in page and "data:image/png;base64," in page
+    assert "Before any map the two spaces" in page and '"name":"alike-qaa-qab' in page
 
 
 def test_the_heading_names_both_models(tiny, tmp_path):

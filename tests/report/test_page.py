@@ -4,21 +4,22 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from report_runs import HOSTILE, Shape, rows, write_run
 
 from isogloss.errors import InputError
-from isogloss.report import write_report
+from isogloss.report import VIEWS, write_page
 from isogloss.report.folder import read_run
-from isogloss.report.payload import script_safe_json
-from isogloss.report.table import thin_rows
+from isogloss.report.page import script_safe_json, thin_rows
+from isogloss.report.views import view_of
 from isogloss.runs import table
 
 
 def page_of(folder, out):
-    return write_report([folder], out / "report.html").read_text(encoding="utf-8")
+    return write_page([folder], out / "report.html", figures=False).read_text(encoding="utf-8")
 
 
 def data_of(page):
@@ -30,7 +31,7 @@ def test_the_page_starts_with_the_verdict_and_ends_with_how_it_was_made(run, tmp
     assert "The languages meet most closely at layers 7 and 8" in page
     assert page.index('id="verdict"') < page.index('id="word-map"') < page.index('id="curves"')
     assert "12 sentences of nl were longer than 512 tokens and were cut" in page
-    assert "isogloss map mini --bitext en.txt" in page
+    assert "made-up-encoder" in page
     assert page.count("Layer 0 is the embedding output") == 1
 
 
@@ -89,7 +90,7 @@ def test_csv_and_parquet_give_the_same_rows(tmp_path):
 
 def test_runs_of_one_model_are_told_apart_by_their_folders(tmp_path):
     runs = [write_run(tmp_path / name, Shape(languages=("en", "nl"), layers=3)) for name in ("first", "second")]
-    page = write_report(runs, tmp_path / "both.html").read_text(encoding="utf-8")
+    page = write_page(runs, tmp_path / "both.html", figures=False).read_text(encoding="utf-8")
     names = [run["name"] for run in data_of(page)["runs"]]
     assert names == ["made-up-encoder (first)", "made-up-encoder (second)"]
     assert page.count("<ul><li>") == 2
@@ -106,7 +107,7 @@ def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):
 
 
 def test_a_folder_as_target_gets_a_report_html(run, tmp_path):
-    assert write_report([run], tmp_path) == tmp_path / "report.html"
+    assert write_page([run], tmp_path, figures=False) == tmp_path / "report.html"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -123,15 +124,15 @@ def test_rows_are_thinned_in_order(run):
 
 def test_wrong_folders_are_refused_with_what_to_do(tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
-        write_report([tmp_path / "nowhere"], tmp_path)
-    with pytest.raises(InputError, match=r"neither rows\.parquet nor rows\.csv"):
-        write_report([tmp_path], tmp_path)
+        write_page([tmp_path / "nowhere"], tmp_path, figures=False)
+    with pytest.raises(InputError, match=r"neither rows\.csv nor rows\.parquet"):
+        write_page([tmp_path], tmp_path, figures=False)
     with pytest.raises(InputError, match="at least one run"):
-        write_report([], tmp_path)
+        write_page([], tmp_path, figures=False)
     (tmp_path / "rows.csv").write_text("measure,value\n", encoding="utf-8")
     (tmp_path / "run.json").write_text("{", encoding="utf-8")
     with pytest.raises(InputError, match="is not JSON"):
-        write_report([tmp_path], tmp_path)
+        write_page([tmp_path], tmp_path, figures=False)
 
 
 def test_importing_the_report_imports_no_optional_package():
@@ -145,4 +146,43 @@ def test_importing_the_report_imports_no_optional_package():
 def test_a_missing_package_is_named_with_its_remedy(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(InputError, match=r"pip install 'isogloss\[report\]'"):
-        write_report([run], tmp_path)
+        write_page([run], tmp_path, figures=False)
+
+
+def test_the_page_shows_the_rows_of_today_and_not_a_parquet_file_of_before(tmp_path):
+    """A reproduction with more seeds writes rows.csv anew; rows.parquet of the first time must not be shown."""
+    shape = Shape(languages=("en", "nl"), layers=3)
+    folder = write_run(tmp_path / "run", shape)
+    today = table.frame(rows(shape))
+    today["seed"] = 7
+    today.to_csv(folder / "rows.csv", index=False)
+    assert set(read_run(folder).rows["seed"]) == {7}
+    assert data_of(page_of(folder, tmp_path))["runs"][0]["table"]["total"] == len(today)
+
+
+def test_a_half_written_last_row_is_not_reported(tmp_path):
+    shape = Shape(languages=("en", "nl"), layers=3)
+    folder = write_run(tmp_path / "run", shape, csv=True)
+    whole = read_run(folder).rows
+    path = folder / "rows.csv"
+    path.write_text(path.read_text(encoding="utf-8") + "p@1,0.99,0.9", encoding="utf-8")
+    pd.testing.assert_frame_equal(read_run(folder).rows, whole)
+
+
+def test_rows_of_the_first_schema_open(tmp_path):
+    frame = table.frame(rows(Shape(languages=("en", "nl"), layers=3)))
+    old = frame.drop(columns=["plan", "method", "selection", "condition", "settings"]).assign(variant=frame["method"])
+    folder = write_run(tmp_path / "run", Shape(languages=("en", "nl"), layers=3))
+    old.to_parquet(folder / "rows.parquet")
+    pd.testing.assert_frame_equal(read_run(folder).rows, frame)
+    assert "centred P@1" in page_of(folder, tmp_path)
+
+
+def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run):
+    folder = read_run(run)
+    views = {
+        command: view_of(replace(folder, record={"command": command, "arguments": {"recipe": "align"}}))
+        for command in ("map", "pretrain", "sweep")
+    }
+    assert views == {"map": VIEWS["map"], "pretrain": VIEWS["pretrain"], "sweep": VIEWS["align"]}
+    assert set(VIEWS) == {"map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain"}

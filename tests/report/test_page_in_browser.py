@@ -12,7 +12,7 @@ from browsing import NEEDED, visit, wait
 from report_runs import HOSTILE, WORDS, Shape, write_run
 from training_runs import write_training
 
-from isogloss.report import write_report
+from isogloss.report import write_page
 from isogloss.report.folder import read_run
 from isogloss.runs import table
 
@@ -21,7 +21,7 @@ pytestmark = NEEDED
 
 @pytest.fixture(scope="module")
 def page(run, tmp_path_factory) -> Path:
-    return write_report([run], tmp_path_factory.mktemp("page") / "report.html")
+    return write_page([run], tmp_path_factory.mktemp("page") / "report.html", figures=False)
 
 
 @pytest.fixture
@@ -161,9 +161,9 @@ def test_every_section_is_filled(browser):
     titles = [node.text for node in browser.find_elements("css selector", ".panel h3")]
     for name in ("Retrieval P@1", "CKA", "Word agreement", "Alignment error rate", "Anisotropy"):
         assert any(title.startswith(name) for title in titles)
-    assert browser.find_elements("css selector", ".panel[data-measure='p@1'] .band")
-    assert browser.find_elements("css selector", ".panel[data-measure='p@1'] .floor")
-    assert browser.find_elements("css selector", ".panel[data-measure='aer'] .reference")
+    assert browser.find_elements("css selector", ".panel[data-figure='curve-retrieval'] .band")
+    assert browser.find_elements("css selector", ".panel[data-figure='curve-retrieval'] .floor")
+    assert browser.find_elements("css selector", ".panel[data-figure='curve-aer'] .reference")
     assert len(browser.find_elements("css selector", "#heat-map .cell")) == 4 * 13
     assert len(browser.find_elements("css selector", "#matrix .cell")) == 5 * 5
     chosen = browser.find_element("id", "matrix-layer").get_attribute("value")
@@ -171,12 +171,12 @@ def test_every_section_is_filled(browser):
 
 
 def test_a_pair_can_be_chosen_for_the_curves(browser):
-    line = ".panel[data-measure='cka'] .line"
+    line = ".panel[data-figure='curve-cka'] .line"
     before = browser.find_element("css selector", line).get_attribute("d")
     select = browser.find_element("css selector", "#curves select")
     browser.execute_script("arguments[0].selectedIndex = 3; arguments[0].dispatchEvent(new Event('change'))", select)
     assert browser.find_element("css selector", line).get_attribute("d") != before
-    assert len(browser.find_elements("css selector", ".panel[data-measure='anisotropy'] .line")) == 2
+    assert len(browser.find_elements("css selector", ".panel[data-figure='curve-anisotropy'] .line")) == 2
 
 
 def test_the_table_sorts_filters_and_downloads(browser, run, downloads):
@@ -189,7 +189,7 @@ def test_the_table_sorts_filters_and_downloads(browser, run, downloads):
     wait(browser, path.exists)
     found = pd.read_csv(path)
     rows = read_run(run).rows
-    wanted = rows[(rows["variant"] == "csls") & ((rows["source"] == "nl") | (rows["target"] == "nl"))]
+    wanted = rows[(rows["method"] == "csls") & ((rows["source"] == "nl") | (rows["target"] == "nl"))]
     assert len(found) == len(wanted)
     assert found["value"].is_monotonic_decreasing
     key = ["measure", "layer", "source", "target"]
@@ -228,7 +228,7 @@ def test_the_policy_stops_scripts_and_requests_that_are_not_the_page_s(browser):
 def test_hostile_words_stay_words(driver, hostile_run, tmp_path):
     from selenium.common.exceptions import NoAlertPresentException
 
-    browser = visit(driver, write_report([hostile_run], tmp_path / "report.html"))
+    browser = visit(driver, write_page([hostile_run], tmp_path / "report.html", figures=False))
     assert browser.execute_script("return document.scripts.length") == 2
     box = browser.find_element("id", "word-search")
     for word in ("<script>alert(1)</script>", "<b>x</b>", "&amp;"):
@@ -253,8 +253,8 @@ def test_hostile_words_stay_words(driver, hostile_run, tmp_path):
 
 def test_several_runs_share_curves_and_take_turns_on_the_map(driver, run, tmp_path):
     other = write_run(tmp_path / "other", Shape(languages=("en", "fi"), layers=6, meet=3, words=40, model="smaller"))
-    browser = visit(driver, write_report([run, other], tmp_path / "report.html"))
-    lines = ".panel[data-measure='cka'] .line"
+    browser = visit(driver, write_page([run, other], tmp_path / "report.html", figures=False))
+    lines = ".panel[data-figure='curve-cka'] .line"
     assert len(browser.find_elements("css selector", lines)) == 2
     assert len(browser.find_elements("css selector", ".verdict")) == 2
     assert len(places(browser)) == 5 * 90
@@ -273,7 +273,7 @@ def test_pairs_on_several_data_sets_can_be_averaged_apart(driver, tmp_path):
     one, two = read_run(folder).rows, read_run(folder).rows.assign(data="<i>second</i>")
     two["value"] = two["value"] / 2
     pd.concat([one, two]).to_parquet(folder / "rows.parquet")
-    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    browser = visit(driver, write_page([folder], tmp_path / "report.html", figures=False))
     heights = []
     for index in (0, 1, 2):
         browser.execute_script(
@@ -281,8 +281,8 @@ def test_pairs_on_several_data_sets_can_be_averaged_apart(driver, tmp_path):
             "menu.dispatchEvent(new Event('change'))",
             index,
         )
-        words = browser.find_element("css selector", ".panel[data-measure='cka'] figcaption").text
-        heights.append(browser.find_element("css selector", ".panel[data-measure='cka'] .line").get_attribute("d"))
+        words = browser.find_element("css selector", ".panel[data-figure='curve-cka'] figcaption").text
+        heights.append(browser.find_element("css selector", ".panel[data-figure='curve-cka'] .line").get_attribute("d"))
         assert f"Average over {(6, 3, 3)[index]} language pairs" in words
     assert len(set(heights)) == 3
     assert "the average over language pairs, <i>second</i> only" in browser.page_source.replace("&lt;", "<").replace(
@@ -295,7 +295,7 @@ def test_pairs_on_several_data_sets_can_be_averaged_apart(driver, tmp_path):
 def test_a_script_the_browser_cannot_draw_is_named(driver, tmp_path, monkeypatch):
     monkeypatch.setitem(WORDS, "vai", ["ꕉꕜ", "ꖏꖦ", "ꔀꔁ"])
     folder = write_run(tmp_path / "run", Shape(languages=("en", "vai"), layers=2, meet=1, words=12))
-    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    browser = visit(driver, write_page([folder], tmp_path / "report.html", figures=False))
     listed = subprocess.run(["fc-list", ":charset=a549"], capture_output=True, text=True).stdout.strip()
     note = browser.find_element("css selector", ".map-side p").text
     assert ("no font for Vai" in note) == (not listed)
@@ -307,7 +307,7 @@ def test_a_run_without_points_or_intervals_makes_a_quiet_page(driver, tmp_path):
     frame = read_run(folder).rows
     frame[["low", "high", "floor"]] = float("nan")
     frame[frame["measure"] == "p@1"].to_parquet(folder / "rows.parquet")
-    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    browser = visit(driver, write_page([folder], tmp_path / "report.html", figures=False))
     assert "no word map" in browser.find_element("id", "word-map").text
     assert len(browser.find_elements("css selector", ".panel")) == 1
     assert browser.get_log("browser") == []
@@ -315,11 +315,11 @@ def test_a_run_without_points_or_intervals_makes_a_quiet_page(driver, tmp_path):
 
 def test_a_curve_of_one_point_is_a_dot(driver, tmp_path):
     rows = [
-        table.row("accuracy", 0.4, n=60, step=4, variant=plan, model="m", task="nli", source="en", target="de")
+        table.row("accuracy", 0.4, n=60, step=4, plan=plan, model="m", task="nli", source="en", target="de")
         for plan in ("freeze:-1", "freeze:0")
     ]
     folder = write_training(tmp_path / "run")
     table.frame(rows).to_parquet(folder / "rows.parquet")
-    browser = visit(driver, write_report([folder], tmp_path / "report.html"))
+    browser = visit(driver, write_page([folder], tmp_path / "report.html", figures=False))
     assert len(browser.find_elements("css selector", "circle.only")) == 4, "both plans, together and apart"
     assert browser.get_log("browser") == []

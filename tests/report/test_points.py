@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from report_runs import Shape, word_points
 
-from isogloss.report.points import EDGE, WIDE, word_map
+from isogloss.report.word_map import EDGE, WIDE, word_map
 
 
 def triangle(turn=0.0, size=1.0, mirror=False):

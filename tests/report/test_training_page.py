@@ -11,14 +11,16 @@ from browsing import NEEDED, visit, wait
 from report_runs import HOSTILE, HOSTILE_NAME, Shape, write_run
 from training_runs import Course, training_rows, write_training
 
-from isogloss.report import write_report
+from isogloss.report import write_page
 from isogloss.report.folder import read_run
-from isogloss.report.table import thin_rows
+from isogloss.report.page import thin_rows
 from isogloss.runs import table
+
+FIGURES = {"loss": "steps-loss", "perplexity": "steps-perplexity", "p@1": "steps-retrieval"}
 
 
 def page_of(*folders, out):
-    return write_report(folders, out / "report.html").read_text(encoding="utf-8")
+    return write_page(folders, out / "report.html", figures=False).read_text(encoding="utf-8")
 
 
 def data_of(page):
@@ -39,8 +41,7 @@ def test_a_map_page_holds_nothing_of_a_training(run, tmp_path):
     page = page_of(run, out=tmp_path)
     assert "isogloss map</p>" in page
     assert 'id="training"' not in page
-    assert "stepChart" not in page
-    assert "charts" not in data_of(page)
+    assert {figure["section"] for figure in data_of(page)["runs"][0]["figures"]} == {"curves", "heat-map", "matrix"}
 
 
 def test_a_training_without_layers_needs_no_grid(tmp_path):
@@ -54,29 +55,29 @@ def test_a_training_without_layers_needs_no_grid(tmp_path):
 
 
 def test_the_page_s_lines_are_the_rows(training, tmp_path):
-    data = data_of(page_of(training, out=tmp_path))
-    assert [chart["title"] for chart in data["charts"]] == [
+    run = data_of(page_of(training, out=tmp_path))["runs"][0]
+    charts = {figure["name"]: figure for figure in run["figures"] if figure["section"] == "training"}
+    assert [chart["title"] for chart in charts.values()] == [
         "Training loss", "Held-out perplexity", "Retrieval P@1 (centred)",
     ]  # fmt: skip
     rows = read_run(training).rows
-    panels = data["runs"][0]["steps"]
-    chosen = next(panel for panel in panels if panel["unit"] == "word")
-    dutch = next(line for line in chosen["lines"] if line["code"] == "nl")
+    chosen = next(panel for panel in charts["steps-perplexity"]["panels"] if panel["choice"]["Per"] == "word")
+    dutch = run["curves"][next(line for line in chosen["lines"] if line["code"] == "nl")["c"]]
     own = rows[(rows["measure"] == "perplexity") & (rows["target"] == "nl") & (rows["unit"] == "word")]
-    assert dutch["steps"] == own["step"].tolist()
+    assert run["steps"][dutch["steps"]] == own["step"].tolist()
     assert np.allclose(dutch["value"], own["value"], rtol=1e-4)
-    best = [panel for panel in panels if panel["best"] and panel["layer"] is not None]
-    assert [panel["layer"] for panel in best] == [4]
+    assert charts["steps-retrieval"]["chosen"]["Layer"] == "4"
 
 
 def test_many_steps_are_thinned_and_the_last_one_stays(tmp_path):
     folder = write_training(tmp_path / "run", Course(steps=20_000, every=100, layers=12))
     data = data_of(page_of(folder, out=tmp_path))
-    lengths = {len(line["steps"]) for panel in data["runs"][0]["steps"] for line in panel["lines"]}
-    assert lengths == {201, 400, 80}
-    assert all(line["steps"][-1] == 20_000 for panel in data["runs"][0]["steps"] for line in panel["lines"])
-    basis = {panel["basis"] for panel in data["runs"][0]["steps"] if panel["layer"] == 0}
-    assert all("Drawn: 80 of 201 readings" in text for text in basis)
+    steps, figures = data["runs"][0]["steps"], data["runs"][0]["figures"]
+    assert {len(own) for own in steps} == {201, 400, 80}
+    assert all(own[-1] == 20_000 for own in steps)
+    panels = [panel for figure in figures if figure["section"] == "training" for panel in figure["panels"]]
+    notes = {panel["note"] for panel in panels if panel["choice"].get("Layer") == "0"}
+    assert notes and all("Drawn: 80 of 201 readings" in note for note in notes)
 
 
 def test_rows_of_many_steps_keep_the_last(tmp_path):
@@ -102,15 +103,15 @@ def point(driver, selector, share):
 
 
 def codes(driver, measure):
-    lines = driver.find_elements("css selector", f".panel[data-chart='{measure}'] .line")
+    lines = driver.find_elements("css selector", f".panel[data-figure='{FIGURES[measure]}'] .line")
     return {line.get_attribute("data-code") for line in lines}
 
 
 def choose(driver, measure, choice, value):
     driver.execute_script(
-        "const menu = document.querySelector(`.panel[data-chart='${arguments[0]}'] [data-choice=${arguments[1]}]`);"
+        "const menu = document.querySelector(`.panel[data-figure='${arguments[0]}'] [data-choice=${arguments[1]}]`);"
         "menu.value = arguments[2]; menu.dispatchEvent(new Event('change'))",
-        measure, choice, value,
+        FIGURES[measure], choice, value,
     )  # fmt: skip
 
 
@@ -121,43 +122,43 @@ class TestInABrowser:
 
     @pytest.fixture
     def page(self, driver, training, tmp_path):
-        return visit(driver, write_report([training], tmp_path / "report.html"))
+        return visit(driver, write_page([training], tmp_path / "report.html", figures=False))
 
     def test_curves_bands_and_shades_are_there(self, page):
         assert codes(page, "loss") == {"all"}
         assert codes(page, "perplexity") == {"all", "en", "nl", "ru", "zh"}
         assert codes(page, "p@1") == {"all", "nl", "ru", "zh"}
-        assert len(page.find_elements("css selector", ".panel[data-chart='perplexity'] .band")) == 5
-        assert len(page.find_elements("css selector", ".panel[data-chart='p@1'] .band")) == 1
-        assert len(page.find_elements("css selector", ".panel[data-chart='p@1'] .floor")) == 1
+        assert len(page.find_elements("css selector", ".panel[data-figure='steps-perplexity'] .band")) == 5
+        assert len(page.find_elements("css selector", ".panel[data-figure='steps-retrieval'] .band")) == 1
+        assert len(page.find_elements("css selector", ".panel[data-figure='steps-retrieval'] .floor")) == 1
         assert len(page.find_elements("css selector", "#step-grid .cell")) == 7 * 11
         assert page.get_log("browser") == []
 
     def test_hovering_shows_the_values_of_a_step(self, page):
-        text = point(page, ".panel[data-chart='perplexity'] svg.panel-figure", 0.99)
+        text = point(page, ".panel[data-figure='steps-perplexity'] svg.panel-figure", 0.99)
         assert "Held-out perplexity, step 1,000" in text
         assert "Russian\n16.2" in text
         assert "[15.7, 16.7]" in text
         assert "n = 3,000" in text
         lines = page.find_elements("css selector", ".panel .cursor")
         assert {line.get_attribute("visibility") for line in lines} == {"visible"}
-        text = point(page, ".panel[data-chart='p@1'] svg.panel-figure", 0.55)
+        text = point(page, ".panel[data-figure='steps-retrieval'] svg.panel-figure", 0.55)
         assert "step 500" in text
         assert "chance 0.002" in text
         page.execute_script("document.querySelector('#step-grid').scrollIntoView()")
         assert "layer 6, step 0" in point(page, "#step-grid .cell", 0.5)
 
     def test_unit_and_layer_are_chosen(self, page):
-        line = ".panel[data-chart='{}'] .line[data-code='nl']"
-        for measure, choice, value in (("perplexity", "unit", "word"), ("p@1", "layer", "0")):
-            before = page.find_element("css selector", line.format(measure)).get_attribute("d")
+        line = ".panel[data-figure='{}'] .line[data-code='nl']"
+        for measure, choice, value in (("perplexity", "Per", "word"), ("p@1", "Layer", "0")):
+            before = page.find_element("css selector", line.format(FIGURES[measure])).get_attribute("d")
             choose(page, measure, choice, value)
-            assert page.find_element("css selector", line.format(measure)).get_attribute("d") != before
+            assert page.find_element("css selector", line.format(FIGURES[measure])).get_attribute("d") != before
         assert page.get_log("browser") == []
 
     def test_hostile_text_stays_text(self, driver, tmp_path):
         folder = write_training(tmp_path / "run", hostile=True)
-        written = write_report([folder], tmp_path / "report.html")
+        written = write_page([folder], tmp_path / "report.html", figures=False)
         text = written.read_text(encoding="utf-8")
         assert text.count("<script") == text.count("</script>") == 2
         assert "<img" not in text
@@ -170,23 +171,23 @@ class TestInABrowser:
 
     def test_several_trainings_share_each_chart(self, driver, training, tmp_path):
         other = write_training(tmp_path / "other", Course(languages=("en", "nl"), layers=3, best=2, steps=600))
-        page = visit(driver, write_report([training, other], tmp_path / "report.html"))
+        page = visit(driver, write_page([training, other], tmp_path / "report.html", figures=False))
         for measure in ("loss", "perplexity", "p@1"):
-            lines = page.find_elements("css selector", f".panel[data-chart='{measure}'] .line")
+            lines = page.find_elements("css selector", f".panel[data-figure='{FIGURES[measure]}'] .line")
             assert len({line.get_attribute("stroke") for line in lines}) == len(lines) == 2
-        legend = page.find_element("css selector", ".panel[data-chart='p@1'] .panel-legend").text
+        legend = page.find_element("css selector", ".panel[data-figure='steps-retrieval'] .panel-legend").text
         assert "made-up-bert (training), layer 4" in legend
         assert "made-up-bert (other), layer 2" in legend
-        choose(page, "perplexity", "code", "zh")
+        choose(page, "perplexity", "Line", "zh")
         assert codes(page, "perplexity") == {"zh"}
-        assert len(page.find_elements("css selector", ".panel[data-chart='perplexity'] .line")) == 1
+        assert len(page.find_elements("css selector", ".panel[data-figure='steps-perplexity'] .line")) == 1
         assert len(page.find_elements("css selector", "#step-grid option")) == 2
         assert page.get_log("browser") == []
 
     def test_a_map_and_a_training_share_a_page(self, driver, training, tmp_path):
         mapped = write_run(tmp_path / "map", Shape(languages=("en", "nl"), layers=3, words=12))
-        page = visit(driver, write_report([mapped, training], tmp_path / "report.html"))
+        page = visit(driver, write_page([mapped, training], tmp_path / "report.html", figures=False))
         assert codes(page, "perplexity") == {"all", "en", "nl", "ru", "zh"}
-        assert page.find_elements("css selector", "#curves .panel[data-measure='cka'] .line")
+        assert page.find_elements("css selector", "#curves .panel[data-figure='curve-cka'] .line")
         assert page.find_elements("css selector", ".word-map .point")
         assert page.get_log("browser") == []

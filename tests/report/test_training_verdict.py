@@ -8,11 +8,10 @@ import pytest
 from training_runs import Course, training_rows, write_training
 
 from isogloss.report import verdict, write_figures
+from isogloss.report.curves import Curve, apart, average, thin
 from isogloss.report.folder import read_run
-from isogloss.report.stepcurves import StepCurve, apart, average, thin
-from isogloss.report.steplabels import about
-from isogloss.report.steps import best_panel, panels
-from isogloss.report.stepverdict import digits
+from isogloss.report.training_view import best_panel, panels
+from isogloss.report.verdict import digits
 from isogloss.runs import table
 
 
@@ -26,7 +25,7 @@ def over(measure, values, **rest):
 
 
 def say(*curves):
-    return verdict(table.frame([row for rows in curves for row in rows]))
+    return verdict(table.frame([row for rows in curves for row in rows]), "pretrain")
 
 
 def perplexity(values, language, *, margin=0.1, unit="character"):
@@ -34,7 +33,7 @@ def perplexity(values, language, *, margin=0.1, unit="character"):
 
 
 def retrieval(step, values, *, target="nl", margin=0.02, floor=0.01, data="talk"):
-    place = {"source": "en", "target": target, "variant": "centred", "data": data, "n": 500, "floor": floor}
+    place = {"source": "en", "target": target, "method": "centred", "data": data, "n": 500, "floor": floor}
     return [reading("p@1", step, value, margin=margin, layer=layer, **place) for layer, value in enumerate(values)]
 
 
@@ -122,7 +121,7 @@ def test_chance_and_ties_at_the_last_step_are_said():
 
 
 def test_steps_are_never_taken_for_repeated_curves():
-    text = " ".join(verdict(table.frame(training_rows(Course()))))
+    text = " ".join(verdict(table.frame(training_rows(Course())), "pretrain"))
     assert "repeated" not in text
     assert "average over 6 directions, n = 500 sentences each" in text
 
@@ -134,7 +133,7 @@ def test_a_measure_nobody_named_is_told_too():
 
 def test_rows_without_a_step_keep_their_own_verdict_after_it():
     frame = table.frame([*over("loss", [3.0, 2.0]), *({**row, "step": None} for row in retrieval(0, [0.1, 0.5]))])
-    lines = verdict(frame)
+    lines = verdict(frame, "pretrain")
     assert lines[0].startswith("The training loss fell")
     assert lines[1].startswith("The languages meet most closely at layer 1")
 
@@ -178,11 +177,11 @@ def test_a_measure_of_single_languages_by_layer_names_no_centre():
 
 def test_an_average_holds_only_curves_read_at_the_same_steps():
     def curve(steps, value):
-        return StepCurve("x", steps, *[(value,) * len(steps)] * 4, n=(9,) * len(steps))
+        return Curve("x", steps, *[(value,) * len(steps)] * 4, n=(9,) * len(steps))
 
     mean = average([curve((0, 1, 2), 1.0), curve((0, 1, 2), 3.0), curve((0, 1), 50.0)])
     assert (mean.value, mean.members) == ((2.0, 2.0, 2.0), 2)
-    assert thin(curve(tuple(range(1000)), 1.0), most=5).steps == (0, 250, 500, 749, 999)
+    assert thin(curve(tuple(range(1000)), 1.0), most=5).at == (0, 250, 500, 749, 999)
     assert not apart(mean, 0, 1)
 
 
@@ -212,12 +211,12 @@ def test_an_infinite_perplexity_is_drawn_as_a_gap(tmp_path):
     rows.loc[(rows["measure"] == "perplexity") & (rows["step"] == 0), ["value", "high"]] = float("inf")
     rows.to_parquet(folder / "rows.parquet")
     assert len(write_figures(folder, tmp_path / "figures")) == 8
-    assert "from infinite" in " ".join(verdict(rows))
+    assert "from infinite" in " ".join(verdict(rows, "pretrain"))
 
 
 def test_what_was_trained_does_not_change_what_is_said_of_retrieval():
     plain = [*retrieval(0, [0.1, 0.2]), *retrieval(100, [0.2, 0.6])]
-    named = [{**one, "variant": "tlm+queue centred"} for one in plain]
+    named = [{**one, "plan": "tlm+queue"} for one in plain]
     assert say(plain) == say(named) and "Languages meet best at layer 1" in " ".join(say(named))
 
 
@@ -226,5 +225,5 @@ def test_a_loss_of_pairs_is_told_apart_from_that_of_tokens():
     assert [sentence.split(" at")[0] for sentence in say(*both)] == [
         "The training loss fell from 3.000", "The training loss of sentences fell from 5.000"
     ]  # fmt: skip
-    titles = [about(panel).title for panel in panels(table.frame([one for rows in both for one in rows]))]
+    titles = [panel.about.title for panel in panels(table.frame([one for rows in both for one in rows]))]
     assert titles == ["Training loss", "Training loss of sentences"]

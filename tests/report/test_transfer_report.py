@@ -1,28 +1,45 @@
 """What is said and drawn of a task that was trained in one language and tested in others."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from isogloss.report import parts, transferfigure, write_figures, write_report
-from isogloss.report.folder import read_run
-from isogloss.report.steplabels import line_look, line_name
-from isogloss.report.steps import panels
-from isogloss.report.transferpart import score_tables
-from isogloss.report.transferverdict import is_transfer, results, transfer_facts, transfer_verdict
-from isogloss.report.verdict import verdict
+from isogloss.report import draw_matplotlib, task_views, write_figures, write_page
+from isogloss.report import verdict as verdict_of
+from isogloss.report.draw_matplotlib import drawing, write_figure
+from isogloss.report.folder import RunFolder, parts
+from isogloss.report.task_views import results, transfer_figures
+from isogloss.report.training_view import line_look, line_name, panels
 from isogloss.runs.run import start
 from isogloss.runs.table import frame, row
+
+
+def run_of(rows):
+    return RunFolder(Path(), "", {"command": "transfer"}, rows)
+
+
+def transfer_verdict(rows):
+    return verdict_of(rows, "transfer")
+
+
+def transfer_facts(rows):
+    return task_views.transfer_facts(run_of(rows[rows.step.isna()]))
+
+
+def score_tables(rows):
+    return task_views.transfer_tables(run_of(rows))
 
 
 def made(*, seeds=(0,), plans=("freeze:-1", "freeze:8")):
     """Rows of a run: English at 0.8, German at 0.6 and 0.7, Dutch at 0.5, and the oracle a little above."""
     where = {"model": "mini", "task": "nli", "source": "en"}
-    found = [row("accuracy", 0.1, n=9, target="en", data="dev", step=3, seed=0, variant=plans[0], **where)]
+    found = [row("accuracy", 0.1, n=9, target="en", data="dev", step=3, seed=0, plan=plans[0], **where)]
     for number, plan in enumerate(plans):
         scores = {"en": 0.8, "de": 0.6 + 0.1 * number, "nl": 0.5}
-        for end, more in (("", 0.0), (" oracle", 0.05)):
+        for selection, more in (("", 0.0), ("oracle", 0.05)):
             for seed in [*seeds, *([None] if len(seeds) > 1 else [])]:
-                at = {**where, "variant": plan + end, "seed": seed}
+                at = {**where, "plan": plan, "selection": selection, "seed": seed}
                 for target, value in scores.items():
                     value = value + more + 0.01 * (seed or 0)
                     found.append(row("accuracy", value, low=value - 0.02, high=value + 0.02, n=90, target=target, **at))
@@ -34,8 +51,7 @@ def made(*, seeds=(0,), plans=("freeze:-1", "freeze:8")):
 
 
 def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
-    assert is_transfer(made()) and not is_transfer(made()[lambda rows: rows.measure != "gap"])
-    assert verdict(made()) == transfer_verdict(made()) == [
+    assert transfer_verdict(made()) == [
         "freeze:-1: accuracy 0.800 [0.780, 0.820] in English, 0.550 [0.540, 0.560] in the others, a gap of 0.250 "
         "[0.240, 0.260] (German 0.600, Dutch 0.500).",
         "freeze:8: accuracy 0.800 [0.780, 0.820] in English, 0.600 [0.590, 0.610] in the others, a gap of 0.200 "
@@ -57,7 +73,7 @@ def test_plans_whose_intervals_reach_into_the_best_one_s_are_named_or_counted():
         rows = made(plans=[f"freeze:{number}" for number in range(len(scores))])
         means = (rows.target == "others") & (rows.measure == "accuracy")
         for number, score in enumerate(scores):
-            at = means & (rows.variant == f"freeze:{number}")
+            at = means & (rows.plan == f"freeze:{number}")
             rows.loc[at, ["value", "low", "high"]] = [score, score - 0.01, score + 0.01]
         return transfer_verdict(rows)[-1]
 
@@ -80,12 +96,12 @@ def test_a_plan_does_not_reach_into_itself_on_other_data():
 def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():
     where = {"model": "mini", "task": "nli", "source": "en", "seed": 0, "n": 9}
     rows = [
-        row(measure, 0.5, target=target, data=data, step=step, variant=plan, **where)
+        row(measure, 0.5, target=target, data=data, step=step, plan=plan, **where)
         for measure, target, data in (("loss", "en", "train"), ("accuracy", "de", "test"))
         for plan in ("freeze:-1", "freeze:0")
         for step in (5, 10)
     ]
-    titles = [(panel.measure, panel.variant) for panel in panels(frame(rows))]
+    titles = [(panel.measure, panel.kind) for panel in panels(frame(rows))]
     assert ("loss", "by plan") in titles and ("accuracy", "other languages, by plan") in titles
 
 
@@ -97,7 +113,7 @@ def test_two_sets_of_a_language_are_told_apart():
 
 
 def test_curves_over_the_steps_do_not_mix_a_development_set_with_tests_or_the_source_with_others():
-    where = {"model": "mini", "task": "nli", "source": "en", "variant": "freeze:-1", "seed": 0, "n": 9}
+    where = {"model": "mini", "task": "nli", "source": "en", "plan": "freeze:-1", "seed": 0, "n": 9}
     scores = {("en", "dev"): 0.9, ("en", "test"): 0.7, ("de", "test"): 0.6, ("nl", "test"): 0.4}
     rows = [
         row("accuracy", value - 0.1 * (step == 5), target=target, data=data, step=step, **where)
@@ -121,7 +137,7 @@ def with_floors(rows):
 
 def test_chance_stands_beside_the_others_and_in_the_facts():
     rows = with_floors(made())
-    assert "0.550 [0.540, 0.560] in the others, where chance gives 0.300, a gap of 0.250" in verdict(rows)[0]
+    assert "0.550 [0.540, 0.560] in the others, where chance gives 0.300, a gap of 0.250" in transfer_verdict(rows)[0]
     assert transfer_facts(rows) == [
         ("best plan for the others", "freeze:8", ""), ("in the language trained in", "0.800", ""),
         ("in the others", "0.600", ""), ("by chance", "0.300", ""),
@@ -141,7 +157,7 @@ def test_a_table_has_a_line_a_plan_and_one_for_chance():
         ["chance", "0.300", "0.300", "0.300", "0.300", "–", "–"],
     ]
     assert "t intervals over seeds" in table.notes[0] and "of one seed" in score_tables(made())[0].notes[0]
-    lost = row("relative_gap", float("nan"), model="mini", task="nli", source="en", target="others", variant="freeze:8")
+    lost = row("relative_gap", float("nan"), model="mini", task="nli", source="en", target="others", plan="freeze:8")
     (table,) = score_tables(pd.concat([made(), frame([{**lost, "unit": "accuracy", "seed": 0}])]))
     assert table.rows[1][-1] == "–"
     two = score_tables(pd.concat([made(), made().assign(model="other")]))
@@ -152,9 +168,8 @@ def test_the_page_has_the_scores_and_counts_no_language_called_others(tmp_path):
     run = start(tmp_path / "run", {"command": "transfer", "model": "mini"})
     run.append(with_floors(made()).to_dict("records"))
     run.finish()
-    write_figures(tmp_path / "run", tmp_path / "run" / "figures")
-    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Scores, by plan and language" in page and page.count("data:image/png;base64,") == 1
+    page = write_page([tmp_path / "run"], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
+    assert "Scores, by plan and language" in page and page.count('"name":"transfer-nli"') == 1
     assert "English, German, Dutch. Text:" in page and "<dt>languages</dt><dd>3</dd>" in page
     assert "what is lost on the way" in page  # the gap is explained
 
@@ -177,7 +192,7 @@ def test_maps_of_a_sweep_are_shown_as_the_runs_they_are(tmp_path):
         place = {
             "source": "en",
             "target": "nl",
-            "variant": "centred",
+            "method": "centred",
             "unit": "sentence",
             "data": "text",
             "model": "mini",
@@ -187,14 +202,14 @@ def test_maps_of_a_sweep_are_shown_as_the_runs_they_are(tmp_path):
     run.facts["jobs"] = {"finished": ["pool-8", "pool-16"]}
     run.finish()
     assert parts(tmp_path / "run") == [tmp_path / "run" / "jobs" / name for name in ("pool-8", "pool-16")]
-    page = write_report([tmp_path / "run"], tmp_path / "page.html").read_text(encoding="utf-8")
+    page = write_page([tmp_path / "run"], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
     assert "mini (pool-8)" in page and "mini (pool-16)" in page
 
 
 def test_means_over_seeds_stand_for_the_seeds_and_neither_steps_nor_the_oracle_are_results():
     rows = results(made(seeds=(0, 1, 2)))
     assert rows.seed.isna().all() and rows.step.isna().all()
-    assert set(rows.variant) == {"freeze:-1", "freeze:8"}
+    assert set(rows.plan) == {"freeze:-1", "freeze:8"}
     assert results(made()).seed.eq(0).all()
 
 
@@ -216,11 +231,9 @@ def test_scores_are_drawn_by_plan(seeds, tmp_path):
 
 def test_the_interval_of_a_single_plan_is_drawn(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(transferfigure, "save", lambda figure, *_: drawn.append(figure) or [])
-    run = start(tmp_path / "run", {"command": "transfer", "model": "mini"})
-    run.append(made(plans=("freeze:8",)).to_dict("records"))
-    run.finish()
-    transferfigure.write_transfer_figures(read_run(tmp_path / "run"), {"en": "English"}, out=tmp_path)
+    monkeypatch.setattr(draw_matplotlib, "save", lambda sheet, *_: drawn.append(sheet) or [])
+    with drawing():
+        write_figure(transfer_figures(run_of(made(plans=("freeze:8",))))[0], tmp_path)
     lines = drawn[0].axes[0].collections
     reaches = [path.get_extents().height for line in lines for path in line.get_paths()]
     assert reaches == pytest.approx([0.04, 0.02])  # of English, and of the others

@@ -72,7 +72,7 @@ def training_rows(course: Course) -> list[dict]:
 
 
 def _retrieval_rows(course: Course, step: int, layer: int, share: float, common: dict) -> list[dict]:
-    place = {"layer": layer, "unit": "sentence", "variant": "centred", "data": course.data, "step": step, "n": 500}
+    place = {"layer": layer, "unit": "sentence", "method": "centred", "data": course.data, "step": step, "n": 500}
     found = []
     centre, *others = course.languages
     for at, other in enumerate(others):

@@ -193,18 +193,11 @@ def plan(
     purpose = "it is not known how many layers it has"
     depth = int(config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
     seeds, tested = request.seed_count, (scale.source, *targets)
-    options = {
-        "task": "nli",
-        "train": {scale.source: texts.path(TRAIN)},
-        "dev": {scale.source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}},
-        "test": {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
-        | ({DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}),
-        "seeds": seeds,
-        "epochs": scale.epochs,
-        "batch": scale.batch,
-        "rate": scale.rates,
-        "checkpoint": 5000,
-    }
+    dev = {scale.source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}}
+    test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
+    test |= {DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}
+    options = {"task": "nli", "train": {scale.source: texts.path(TRAIN)}, "dev": dev, "test": test, "seeds": seeds}
+    options |= {"epochs": scale.epochs, "batch": scale.batch, "rate": scale.rates, "checkpoint": 5000}
     jobs = []
     for point in range(NOTHING_FROZEN, depth):
         name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
@@ -222,7 +215,12 @@ def plan(
         before.append(
             request.job("pretrain", MULTILINGUAL, files, scale.pretraining, folder=request.out / MULTILINGUAL)
         )
-    arguments = {"paper": "jexus2020", "scale": request.scale, "model": called, "languages": ",".join(targets)}
+    arguments: dict[str, Any] = {
+        "paper": "jexus2020",
+        "scale": request.scale,
+        "model": called,
+        "languages": ",".join(targets),
+    }
     arguments |= {"seeds": seeds, "rates": scale.rates, "epochs": scale.epochs, "limit": scale.limit}
     conditions = (
         f"{ABOUT}; at {request.scale} scale: {called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
@@ -420,7 +418,7 @@ def correlations(results: Results) -> Iterator[Row]:
     `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
     layers agree as well.
     """
-    coordinates = {"model": _model(results), "task": "nli", "source": _source(results), "condition": "accuracy"}
+    coordinates = {"model": results.distinct("model")[0], "task": "nli", "source": _source(results)}
     for name in ALIGNMENT:
         curves = {code: _both(results, name, code) for code in _languages(results)[1:]}
         whole = {code: (x, y) for code, (x, y) in curves.items() if len(x) == _depth(results)}
@@ -431,7 +429,7 @@ def correlations(results: Results) -> Iterator[Row]:
         for target, (x, y) in whole.items():
             for kind, _ in CORRELATIONS:
                 value = correlation(x, y, kind=kind)
-                at = {**coordinates, "target": target, "unit": name, "n": value.n}
+                at = {**coordinates, "target": target, "unit": name, "condition": "accuracy", "n": value.n}
                 if value.value == value.value:
                     yield row(kind, value.value, low=value.low, high=value.high, **at)
                     yield row(f"{kind}_share", value.share, **at)
@@ -445,10 +443,6 @@ def _copy_word_map(run: Run, job: Job) -> None:
 
 
 SCORES = {"measure": "accuracy", "task": "nli"}
-
-
-def _model(results: Results) -> str:
-    return str(results.distinct("model")[0])
 
 
 def _source(results: Results) -> str:
@@ -657,7 +651,10 @@ CLAIMS = (
 
 def tables(results: Results) -> list[Table]:
     """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
-    made = [_accuracies(results), _oracle(results)] if _points(results) else []
+    title = "Table 2: the same of the epoch that each target's own development set chooses"
+    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
+    oracle = _by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle")
+    made = [_accuracies(results) if _points(results) else None, oracle]
     made += [_correlations(results, kind, title) for kind, title in CORRELATIONS]
     return [table for table in made if table is not None]
 
@@ -678,12 +675,6 @@ def _accuracies(results: Results) -> Table | None:
     notes.append(f"Of the epoch that {trained} development data chooses. Shuffled answers score {chance}.")
     title = f"Table 1: accuracy (%) of inference, trained in {trained} with N layers frozen"
     return _by_language(results, title, columns, notes, first)
-
-
-def _oracle(results: Results) -> Table | None:
-    title = "Table 2: the same of the epoch that each target's own development set chooses"
-    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
-    return _by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle")
 
 
 def _by_language(
@@ -725,29 +716,52 @@ def _correlations(results: Results, kind: str, title: str) -> Table | None:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
-    made = [_by_point(results), _by_layer(results), _against(results)]
-    return [figure for figure in made if figure is not None and figure.panels]
+    model, source, dutch = results.distinct("model")[0], target_title(_source(results)), DUTCH in _languages(results)
+    seeds = len(_curves(results, _source(results)).seeds)
+    made = [
+        Figure(
+            "accuracy-by-frozen-layers",
+            "Accuracy by the number of frozen layers",
+            f"{model}, trained in {source}, zero-shot elsewhere. N = -1: nothing is frozen; 0: embeddings; N: "
+            "embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
+            f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= LEAST)}"
+            f"{' Dutch is of other data, SICK-NL, and not in the mean.' * dutch}",
+            _accuracy_panels(results) if seeds else [],
+            "accuracy",
+            xlabel="N, frozen layers",
+        ),
+        Figure(
+            "alignment-by-layer",
+            "How well languages are aligned, by layer",
+            f"{model} as it was before any task, {source} with each language; P@1 and word agreement are means of both "
+            "directions. Layer 0 is the embedding output."
+            f"{' Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels.' * dutch}",
+            _alignment_panels(results),
+            "alignment",
+            xlabel="layer",
+        ),
+        Figure(
+            "accuracy-against-alignment",
+            "Accuracy with N layers frozen against the alignment of layer N",
+            "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and "
+            "accuracy with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank "
+            "correlation within languages, pooled over those of XNLI.",
+            _alignment_panels(results, dots=True),
+            "accuracy, less its mean",
+            xlabel="alignment at layer N, less its mean",
+        ),
+    ]
+    return [figure for figure in made if figure.panels]
 
 
-def _by_point(results: Results) -> Figure | None:
-    source, points = _source(results), _points(results)
-    seeds = len(_curves(results, source).seeds)
-    if not seeds:
-        return None
+def _accuracy_panels(results: Results) -> list[Panel]:
     shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
-    floor = float(_curves(results, source, "floor").values.mean())
+    floor = float(_curves(results, _source(results), "floor").values.mean())
     panels = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
-    if NOTHING_FROZEN in points:
+    if NOTHING_FROZEN in _points(results):
         lines = [_line(results, code, change=True) for code in shown]
         panels.append(Panel("the same less that of nothing frozen (N = -1)", lines))
-    caption = (
-        f"{_model(results)}, trained in {target_title(source)}, zero-shot elsewhere. N = -1: nothing is frozen; 0: "
-        "embeddings; N: embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
-        f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= LEAST)}"
-        f"{' Dutch is of other data, SICK-NL, and not in the mean.' * (DUTCH in shown)}"
-    )
-    title = "Accuracy by the number of frozen layers"
-    return Figure("accuracy-by-frozen-layers", title, caption, panels, "accuracy", xlabel="N, frozen layers")
+    return panels
 
 
 def _line(results: Results, language: str, *, change: bool = False) -> Line:
@@ -765,7 +779,7 @@ def _line(results: Results, language: str, *, change: bool = False) -> Line:
     return line if source else replace(line, low=(), high=())
 
 
-def _panels(results: Results, **look: Any) -> list[Panel]:
+def _alignment_panels(results: Results, **look: Any) -> list[Panel]:
     """A panel for each alignment measure, a line for each language: by layer, or dots of accuracy against it."""
     panels = []
     for name in ALIGNMENT:
@@ -780,28 +794,6 @@ def _panels(results: Results, **look: Any) -> list[Panel]:
         title = name if pooled is None else f"{name} ({pooled:.2f})"
         panels += [Panel(title, lines)] if lines else []
     return panels
-
-
-def _by_layer(results: Results) -> Figure:
-    dutch = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels."
-    caption = (
-        f"{_model(results)} as it was before any task, {target_title(_source(results))} with each language; P@1 and "
-        "word agreement are means of both directions. Layer 0 is the embedding output."
-        f"{dutch * (DUTCH in _languages(results))}"
-    )
-    title = "How well languages are aligned, by layer"
-    return Figure("alignment-by-layer", title, caption, _panels(results), "alignment", xlabel="layer")
-
-
-def _against(results: Results) -> Figure:
-    caption = (
-        "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and accuracy "
-        "with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank correlation "
-        "within languages, pooled over those of XNLI."
-    )
-    title = "Accuracy with N layers frozen against the alignment of layer N"
-    panels, xlabel = _panels(results, dots=True), "alignment at layer N, less its mean"
-    return Figure("accuracy-against-alignment", title, caption, panels, "accuracy, less its mean", xlabel=xlabel)
 
 
 PAPER = Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -1,95 +1,204 @@
 """One self-contained page from the folders of one or several runs.
 
 Everything is inside the file: style, script and data. A content security policy forbids every request and allows only
-the one script that is written here, by its hash, so that no text of a corpus or a run can ever act.
+the one script that is written here, by its hash, so that no text of a corpus or a run can ever act. Figures travel as
+data and are drawn by `charts.js`; numbers that several figures share are sent once.
 """
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from importlib import metadata
+from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from isogloss.errors import InputError
-from isogloss.report.driftverdict import drift_facts
+from isogloss.figure import Figure, Line, Panel
+from isogloss.measures.registry import describe
+from isogloss.progress import Progress, silent
+from isogloss.recipes.word_map import draw_later
+from isogloss.report import word_map
+from isogloss.report.curves import Curve, alike, best_layer, central_language
+from isogloss.report.draw_matplotlib import drawing, ink_of, write_figure
 from isogloss.report.folder import RunFolder, parts, read_run
-from isogloss.report.languages import display_names
-from isogloss.report.lookup import is_lookup, lookup_facts
-from isogloss.report.lookuppart import lookup_part
-from isogloss.report.meanings import LAYERS_SENTENCE, VARIANT_WORDS, meaning
-from isogloss.report.paperpart import paper_part, reproduced_title
-from isogloss.report.payload import NOT_DRAWN, payload, script_safe_json
-from isogloss.report.phrases import measure_name, number
-from isogloss.report.plans import is_drift
-from isogloss.report.stepverdict import last_layer_curve, step_facts
-from isogloss.report.stitchpart import is_stitch, stitch_facts, stitch_part
-from isogloss.report.summary import Curve, above_floor, best_layer, leading, overall
-from isogloss.report.taskcurves import is_task_curve
-from isogloss.report.transferpart import transfer_part
-from isogloss.report.transferverdict import is_transfer, transfer_facts
-from isogloss.report.unfinished import unfinished
-from isogloss.report.verdict import verdict
-from isogloss.report.writing import write_whole
+from isogloss.report.map_view import NOT_DRAWN, lead_curve
+from isogloss.report.style import COLOURS, SHADES, choose_fonts, display_names, language_look, write_file
+from isogloss.report.verdict import LAYERS_SENTENCE, METHOD_EXPLANATIONS, measure_name
+from isogloss.report.views import View, paper_part, view_of
+from isogloss.runs import table
 
 HERE = Path(__file__).parent
-SCRIPTS = (
-    "dom", "mapwords", "mapdrawing", "mapcontrols", "wordmap", "panels", "curves", "cells", "grids", "rowtable",
-)  # fmt: skip
-STEP_SCRIPTS = ("stepcharts", "stepdrawing", "stepgrid")  # only on the page of a training
+SCRIPTS = ("page", "charts", "word_map", "table")
 MOST_NAMED = 12
 LONG_VALUE = 40
+MOST_ROWS = 12_000
+NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
+
+Numbers = dict[tuple[int, ...], int]
+"""Which curve of the page holds the numbers of a line, by the identity of its sequences."""
 
 
-def write_report(runs: Sequence[Path], out: Path) -> Path:
-    """Write the page over these run folders to `out` and return where it is.
+@dataclass(frozen=True)
+class Section:
+    """A section of the page that a script fills: its id, its name in the menu, its title and its introduction."""
 
-    `out` is the file, or a folder in which the file becomes `report.html`. Several runs share the curves; each has its
-    own verdict and, by a menu, its own word map, grids and rows.
+    id: str
+    menu: str
+    title: str
+    lede: str
+    card: bool = False
+
+
+SECTIONS = (
+    Section(
+        "training",
+        "Over the steps",
+        "Over the steps",
+        "Every measure while the model trained. Bands are intervals, the dashed line is chance; move over a chart to "
+        "read it off.",
+    ),
+    Section(
+        "step-grid",
+        "Layer by step",
+        "Which layer, at which step",
+        "The same values as shades, the last layer on top: where in the model the languages come to meet, and when.",
+        card=True,
+    ),
+    Section(
+        "word-map",
+        "Word map",
+        "Words, layer by layer",
+        "Each point is a word; a thin line joins it to its translation. Move the slider (or press ← and →) and watch "
+        "the languages drift together and apart. Near means alike; the directions themselves mean nothing, and each "
+        "layer is turned and scaled, never bent, to lie as near as it can to the one before. Words far outside the "
+        "rest are drawn at the edge.",
+    ),
+    Section(
+        "curves",
+        "By layer",
+        "Every measure, by layer",
+        "Bands are intervals, the dashed line is chance, the ring marks the best layer.",
+    ),
+    Section(
+        "heat-map",
+        "By language",
+        "Which language, at which layer",
+        "The same values as shades: a language that joins late or leaves early shows at a glance.",
+        card=True,
+    ),
+    Section(
+        "matrix",
+        "Language to language",
+        "Language to language",
+        "All pairs at one layer; the menu starts at the best.",
+        card=True,
+    ),
+)
+OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
+
+
+def write_page(
+    folders: Sequence[str | Path], path: str | Path, progress: Progress = silent, *, figures: bool = True
+) -> Path:
+    """Write the page over these run folders, and the figures of each into its folder `figures`.
+
+    Several runs share the curves; each has its own verdict and, by a menu, its own word map, grids and rows.
+
+    Args:
+        folders: run folders; a sweep whose jobs do not fit into one picture stands for its jobs.
+        path: the file, or a folder in which the file becomes `report.html`.
+        progress: told while figures are drawn.
+        figures: whether figures are drawn as files, too.
+
+    Returns:
+        The path of the page.
+
     """
-    if not runs:
+    if not folders:
         raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")
-    folders = _tell_apart([read_run(part) for run in runs for part in parts(Path(run))])
-    path = Path(out)
-    if path.is_dir() or path.suffix == "":
-        path = path / "report.html"
-    return write_whole(path, render(folders).encode("utf-8", "replace"))
+    single = [part for folder in folders for part in parts(Path(folder))]
+    for folder in single if figures and find_spec("openTSNE") is not None else ():
+        draw_later(folder, progress=progress)
+    runs = _tell_apart([read_run(folder) for folder in single])
+    drawn = [view_of(run).figures(run) for run in runs]
+    for index, (run, own) in enumerate(zip(runs, drawn, strict=True) if figures else ()):
+        _write_files(run, own, run.path / "figures")
+        progress("drawing figures", index + 1, len(runs))
+    page = Path(path)
+    if page.is_dir() or page.suffix == "":
+        page = page / "report.html"
+    return write_file(page, render(runs, drawn).encode("utf-8", "replace"))
 
 
-def render(runs: Sequence[RunFolder]) -> str:
-    """The page as text."""
+def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
+    """Draw every figure of a run as PNG and SVG, and its word map, into a folder; returns the files.
+
+    Args:
+        folder: the run folder.
+        out: where the files go.
+
+    """
+    run = read_run(Path(folder))
+    return _write_files(run, view_of(run).figures(run), Path(out))
+
+
+def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
+    with drawing():
+        families = choose_fonts([run.model, *run.data, *run.names.values()]).families
+    with drawing(families):
+        written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
+    return written + word_map.write_word_maps(run, out)
+
+
+def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None = None) -> str:
+    """The page as text.
+
+    Args:
+        runs: the runs, each with a name of its own.
+        drawn: the figures of each, where they were made already.
+
+    """
     try:
         from jinja2 import Environment
         from markupsafe import Markup
     except ImportError as error:
         raise InputError("the report needs Jinja: pip install 'isogloss[report]'") from error
     style = (HERE / "page.css").read_text(encoding="utf-8")
-    trained, mapped = any(not run.trained.empty for run in runs), any(run.has_map for run in runs)
-    script = _script(*STEP_SCRIPTS) if trained else _script()
-    texts = [_run_text(run) for run in runs]
+    script = _script()
+    views = [view_of(run) for run in runs]
+    figures = drawn or [view.figures(run) for run, view in zip(runs, views, strict=True)]
+    texts = [_run_text(run, view, own) for run, view, own in zip(runs, views, figures, strict=True)]
+    filled = {figure.section for group in figures for figure in group} | {
+        "word-map" for run in runs if run.points is not None
+    }
+    mapped = any(view.has_map for view in views) or bool(filled & set(OF_A_MAP))
+    sections = [section for section in SECTIONS if section.id in filled or (mapped and section.id in OF_A_MAP)]
+    explained = "curves" if mapped else "training"
+    methods = _method_sentences(runs)
     template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
     return template.render(
-        title=_title(runs),
-        subject=_subject(
-            runs, text="Parallel text" if not mapped and not any(_has_own_text(run) for run in runs) else "Text"
-        ),
-        trained=trained,
-        mapped=mapped,
+        title=_title([text["title"] for text in texts]),
+        subject=_subject(runs, text="Parallel text" if all(view.parallel for view in views) and not mapped else "Text"),
+        mark=_mark([view.mark for view in views]),
+        sections=[replace(one, lede=f"{one.lede} {methods}") if one.id == explained else one for one in sections],
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         layers_sentence=LAYERS_SENTENCE,
-        variants_sentence=_variants_sentence(runs),
         runs=texts,
-        reproduced=any(one["paper"] for one in texts),
-        told=any(one["verdict"] or one["facts"] for one in texts),
-        scored=any(one["scores"] for one in texts),
-        scores=next((one["scores"] for one in texts if one["scores"] and "title" in one["scores"]), None),
-        looked=any(is_lookup(run.rows) for run in runs),
-        meanings=[meaning(name) for name in _measures(runs) if name in NOT_DRAWN],
+        reproduced=any(text["paper"] for text in texts),
+        told=any(text["verdict"] or text["facts"] for text in texts),
+        scores=next((text["heading"] for text in texts if text["heading"]), None),
+        meanings=[describe(name) for name in _measures(runs) if name in NOT_DRAWN],
         version=_version(),
         policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(script_safe_json(payload(runs))),
+        data=Markup(script_safe_json(payload(runs, figures))),
     )
 
 
@@ -105,41 +214,38 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _script(*more: str) -> str:
-    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in (*SCRIPTS, *more, "page")]
+def _script() -> str:
+    files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
-    return "\n".join(['(() => {\n"use strict";', data, *parts, "})();"])
+    return "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
+
+
+def _mark(marks: Sequence[str]) -> str:
+    return next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks)
 
 
 def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     """Runs named by their model where that tells them apart, else by their folder as well."""
-    models = [run.model for run in runs]
-    folders = [run.path.name for run in runs]
+    models, folders = [run.model for run in runs], [run.path.name for run in runs]
     named = []
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         name = run.model
         if models.count(name) > 1:
-            name = f"{name} ({run.path.name})"
-            if folders.count(run.path.name) > 1:
-                name = f"{run.model} ({run.path.name}, {place + 1})"
-        named.append(RunFolder(run.path, name, run.record, run.rows, run.points))
+            again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
+            name = f"{name} ({run.path.name}{again})"
+        named.append(replace(run, name=name))
     return named
 
 
-def _models(run: RunFolder) -> str:
+def _title(titles: Sequence[str]) -> str:
+    names = list(dict.fromkeys(titles))
+    return " · ".join(names[:4]) + ("" if len(names) < 5 else f" and {len(names) - 4} more")
+
+
+def _models(run: RunFolder, view: View) -> str:
     """The model of a run, and the one that stands beside it where two are looked up in each other or stitched."""
-    beside = [one for one in run.rows["other_model"].dropna().unique() if one]
-    several = len(beside) == 1 and (is_lookup(run.rows) or is_stitch(run.rows))
-    return f"{run.model} and {beside[0]}" if several else run.model
-
-
-def _title(runs: Sequence[RunFolder]) -> str:
-    names = list(dict.fromkeys(reproduced_title(run) or _models(run) for run in runs))
-    return (
-        names[0]
-        if len(names) == 1
-        else " · ".join(names[:4]) + ("" if len(names) < 5 else f" and {len(names) - 4} more")
-    )
+    beside = [name for name in run.rows["other_model"].dropna().unique() if name]
+    return f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
 
 
 def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
@@ -147,10 +253,6 @@ def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
     languages = _listed(list(display_names(codes).values()))
     data = _listed(list(dict.fromkeys(name for run in runs for name in run.data)))
     return f"{languages}. {text}: {data}." if data else f"{languages}."
-
-
-def _has_own_text(run: RunFolder) -> bool:
-    return any(kind(run.rows) for kind in (is_stitch, is_lookup, is_drift, is_transfer, is_task_curve))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -162,71 +264,29 @@ def _measures(runs: Sequence[RunFolder]) -> list[str]:
     return list(dict.fromkeys(str(name) for run in runs for name in run.rows["measure"].unique()))
 
 
-def _variants_sentence(runs: Sequence[RunFolder]) -> str:
-    variants = {str(name) for run in runs for name in run.rows.loc[run.rows["measure"] == "p@1", "variant"].unique()}
-    return " ".join(words for name, words in VARIANT_WORDS.items() if name in variants)
+def _method_sentences(runs: Sequence[RunFolder]) -> str:
+    methods = {str(name) for run in runs for name in run.rows.loc[run.rows["measure"] == "p@1", "method"].unique()}
+    return " ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in methods)
 
 
-def _run_text(run: RunFolder) -> dict[str, Any]:
-    lead = _lead(run)
+def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str, Any]:
+    """What the template says of a run."""
     notes = run.record.get("notes") or []
+    paper = paper_part(run)
+    tables = [] if paper else view.tables(run)
+    figured = any(figure.section == "scores" for figure in figures)
     return {
         "name": run.name,
-        "model": run.model,
-        "paper": (paper := paper_part(run)),
-        "scores": None if paper else transfer_part(run) or lookup_part(run) or stitch_part(run.rows, run.path),
-        "verdict": [*unfinished(run.record, run.rows), *([] if paper and is_transfer(run.rows) else verdict(run.rows))],
-        "facts": _facts(run),
-        "caution": run.trained.empty and not is_lookup(run.rows) and not is_stitch(run.rows)
-        if lead is None
-        else above_floor(lead, best_layer(lead)) is False,
+        "title": paper["title"] if paper else _models(run, view),
+        "paper": paper,
+        "tables": tables,
+        "heading": view.heading(run) if tables or figured else None,
+        "verdict": view.verdict(run),
+        "facts": [{"label": label, "value": value, "rest": rest} for label, value, rest in view.facts(run)],
+        "caution": view.caution(run),
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
         "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
     }
-
-
-def _lead(run: RunFolder) -> Curve | None:
-    """The leading measure over layers: of a training, at its last step."""
-    if not run.trained.empty:
-        return last_layer_curve(run.trained)
-    first = leading(run.mapped)
-    return None if first is None else overall(run.mapped, *first)
-
-
-def _facts(run: RunFolder) -> list[dict[str, str]]:
-    """The few numbers a reader takes away."""
-    if not run.trained.empty:
-        if is_transfer(run.rows):
-            facts = transfer_facts(run.rows)
-        else:
-            facts = drift_facts(run.rows) if is_drift(run.rows) else step_facts(run.trained, depth=run.depth)
-        trained = [*facts, ("languages", str(len(run.languages)), "")]
-        return [{"label": label, "value": value, "rest": rest} for label, value, rest in trained]
-    if is_lookup(run.rows):
-        return [{"label": label, "value": value, "rest": rest} for label, value, rest in lookup_facts(run.rows)]
-    if is_stitch(run.rows):
-        return [{"label": label, "value": value, "rest": rest} for label, value, rest in stitch_facts(run.rows)]
-    lead = _lead(run)
-    if lead is None:
-        return []
-    best = best_layer(lead)
-    place = lead.place(best)
-    chance = above_floor(lead, best) is False
-    layer = ("highest at layer" if chance else "best layer", str(best), f"of {run.depth or lead.layers[-1]}")
-    facts = [layer, (measure_name(lead), number(lead.value[place]), "")]
-    if lead.floor[place] == lead.floor[place]:
-        facts.append(("by chance", number(lead.floor[place]), ""))
-    facts.append(("languages", str(len(run.languages)), ""))
-    if lead.n[1]:
-        low, high = lead.n
-        facts.append(
-            (
-                "words a pair" if lead.measure == "word_agreement" else "sentences a pair",
-                f"{low:,}" if low == high else f"{low:,} to {high:,}",
-                "",
-            )
-        )
-    return [{"label": label, "value": value, "rest": rest} for label, value, rest in facts]
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -255,3 +315,160 @@ def _version() -> str:
         return metadata.version("isogloss")
     except metadata.PackageNotFoundError:
         return ""
+
+
+def payload(runs: Sequence[RunFolder], figures: Sequence[Sequence[Figure]]) -> dict[str, Any]:
+    """Everything the page draws, as JSON-ready values."""
+    codes = list(dict.fromkeys(code for run in runs for code in run.languages))
+    names = display_names(codes)
+    return {
+        "languages": [language_look(index, code, names[code]) for index, code in enumerate(codes)],
+        "shades": SHADES,
+        "run_colours": COLOURS,
+        "runs": [_run_payload(run, own) for run, own in zip(runs, figures, strict=True)],
+    }
+
+
+def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
+    """One run: its figures, the numbers of their curves, its word map and its rows."""
+    points = None if run.points is None else word_map.word_map(run.points)
+    lead, numbers = lead_curve(run), Numbers()
+    curves: list[dict[str, Any]] = []
+    drawn = [_figure_payload(figure, numbers, curves) for figure in figures]
+    steps = list(dict.fromkeys(curve["steps"] for curve in curves))
+    order = {positions: index for index, positions in enumerate(steps)}
+    depth = {} if run.depth is None else {"depth": run.depth}
+    return {
+        "name": run.name,
+        **depth,
+        "centre": run.centre,
+        "lead": None if lead is None else _guide(lead),
+        "figures": drawn,
+        "steps": steps,
+        "curves": [{**curve, "steps": order[curve["steps"]]} for curve in curves],
+        "map": None if points is None else word_map.payload(points),
+        "table": table_payload(run.rows),
+    }
+
+
+def _guide(lead: Curve) -> dict[str, Any]:
+    """The curve above the slider of the word map."""
+    numbers = {"layers": lead.at, "value": _compact(lead.value), "high": _compact(lead.high), "members": lead.members}
+    return {"name": measure_name(lead), **numbers, "best": best_layer(lead), "alike": alike(lead)}
+
+
+def _figure_payload(figure: Figure, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
+    """A figure as the page draws it: what differs from the defaults of its record, and its panels."""
+    panels = []
+    for panel in figure.panels:
+        orders = {dots: [line for line in panel.lines if line.dots == dots] for dots in (True, False)}
+        inks = {id(line): ink_of(line, index) for group in orders.values() for index, line in enumerate(group)}
+        lines = [_line_payload(line, inks[id(line)], numbers, curves) for line in panel.lines]
+        panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
+    explained = figure.explanation or figure.kind != "curves"
+    return {**_differing(figure, leave=("panels", "page_only", "caption" if explained else "")), "panels": panels}
+
+
+def _line_payload(line: Line, ink: str, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
+    """The look of a line, and the index of its numbers, which lines of several panels may share."""
+    key = tuple(id(values) for values in (line.steps, line.value, line.low, line.high, line.floor))
+    if key not in numbers:
+        numbers[key] = len(curves)
+        lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+        known = {name: values for name, values in lists.items() if any(value is not None for value in values)}
+        steps = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
+        about = {"n": line.n, "members": line.members}
+        curves.append({"steps": steps, "value": _compact(line.value), **known, **about})
+    look = _differing(line, leave=(*NUMERIC, "hue", "colour"))
+    return {"c": numbers[key], **look, **({"colour": ink} if line.cell is None else {})}
+
+
+def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
+    """The fields of a record that differ from their defaults."""
+    said = {}
+    for entry in fields(record):
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        value = getattr(record, entry.name)
+        if entry.name not in leave and value not in (default, "" if default is MISSING else default):
+            said[entry.name] = value
+    return said
+
+
+def _compact(values: Sequence[float]) -> list[float | None]:
+    """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
+    return [float(f"{value:.5g}") if isfinite(value) else None for value in values]
+
+
+def script_safe_json(value: Mapping[str, Any]) -> str:
+    r"""JSON that cannot end or open anything inside a `<script>` block: `<`, `>`, `&`, U+2028 and U+2029 are escaped.
+
+    >>> script_safe_json({"word": "</script>"})
+    '{"word":"\\u003c/script\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in ("<", ">", "&", "\u2028", "\u2029"):
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    # A lone surrogate can be in a Python string but not in a UTF-8 file.
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFrame, list[str]]:
+    """At most `most` rows and what was left out, in words.
+
+    Left out in this order, until the rest fits: ranks beyond the first, pairs without the central language, some of
+    the steps of a training (the last one stays), and at last the tail. Everything stays in the run's rows.csv; figures
+    and verdict are made from all rows.
+    """
+    left_out: list[str] = []
+    centre = central_language(rows)
+    with_centre = rows[["source", "target"]].isin([centre, ""]).any(axis=1)  # what is of one language is no pair
+    for words, keep in (
+        ("P@5, P@10 and MRR", ~rows["measure"].isin(["p@5", "p@10", "mrr"])),
+        (f"pairs without {centre}", with_centre),
+    ):
+        if len(rows) > most and not keep.loc[rows.index].all():
+            rows = rows[keep.loc[rows.index]]
+            left_out.append(words)
+    if len(rows) > most:
+        fewer = _thin_steps(rows, most=most)
+        if len(fewer) < len(rows):
+            kept, total = (frame["step"].dropna().nunique() for frame in (fewer, rows))
+            left_out.append(f"{total - kept:,} of {total:,} steps")
+            rows = fewer
+    if len(rows) > most:
+        left_out.append(f"the last {len(rows) - most:,} rows")
+        rows = rows.head(most)
+    return rows, left_out
+
+
+def _thin_steps(rows: pd.DataFrame, *, most: int) -> pd.DataFrame:
+    """Every second step again and again, counted from the last, until the rows fit or two steps are left."""
+    while len(rows) > most:
+        steps = sorted(rows["step"].dropna().unique(), reverse=True)
+        if len(steps) <= 2:
+            return rows
+        # Readings of different rhythms share few steps, so each measure is thinned by its own.
+        places = rows.groupby("measure")["step"].rank(method="dense", ascending=False)
+        rows = rows[places.isna() | (places % 2 == 1)]
+    return rows
+
+
+def table_payload(rows: pd.DataFrame) -> dict[str, Any]:
+    """Columns that hold something, in the table's order; `total` counts the rows before thinning."""
+    kept, left_out = thin_rows(rows)
+    columns = [_column(name, kept[name]) for name in table.COLUMNS if _holds_something(kept[name])]
+    return {"columns": columns, "length": len(kept), "total": len(rows), "left_out": left_out}
+
+
+def _holds_something(column: "pd.Series[Any]") -> bool:
+    return bool((column.notna() & (column.astype("str") != "")).any())
+
+
+def _column(name: str, column: "pd.Series[Any]") -> dict[str, Any]:
+    if name in table.NUMBERS:
+        values = [float(f"{value:.6g}") if isfinite(value) else None for value in column.to_numpy(dtype="float64")]
+        return {"name": name, "numbers": values}
+    if name in table.COUNTS:
+        return {"name": name, "numbers": [None if pd.isna(value) else int(value) for value in column]}
+    codes, texts = pd.factorize(column)
+    return {"name": name, "codes": codes.tolist(), "texts": [str(text) for text in texts]}

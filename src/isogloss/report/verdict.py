@@ -1,207 +1,170 @@
-"""The verdict of a run in a few plain sentences: where the languages meet, how sure that is, and what chance gives.
+"""The words that verdicts, tables and captions share: names of measures and layers, numbers, counts."""
 
-Rows with a step are a training's and get the sentences of `stepverdict`; the rest of this file is about maps.
-"""
-
-from collections.abc import Sequence
-from math import isnan
+from collections.abc import Callable, Mapping, Sequence
+from math import isinf, isnan
+from typing import Any
 
 import pandas as pd
 
-from isogloss.report.driftverdict import drift_verdict
-from isogloss.report.languages import display_names
-from isogloss.report.lookup import is_lookup, lookup_verdict
-from isogloss.report.phrases import (
-    ASKS,
-    capitalise,
-    count_items,
-    measure_name,
-    name_layers,
-    name_partners,
-    number,
-    say_value,
-)
-from isogloss.report.plans import is_drift
-from isogloss.report.steps import with_steps, without_steps
-from isogloss.report.stepverdict import step_verdict
-from isogloss.report.stitchpart import is_stitch, stitch_verdict
-from isogloss.report.summary import (
-    LEADING,
-    Curve,
-    above_floor,
-    alike,
-    average,
-    best_layer,
-    curves,
-    leading,
-    overall,
-    pairs_repeat,
-)
-from isogloss.report.taskcurves import is_task_curve, task_curve_verdict
-from isogloss.report.transferverdict import is_transfer, transfer_verdict
+from isogloss.measures.registry import describe
+from isogloss.report.curves import Curve, above_floor, best_layer, by_partner, central_language, curves
+from isogloss.report.style import display_names
 
-MOST_SENTENCES = 6
+Fact = tuple[str, str, str]
+"""A number that a reader takes away: its label, its value, and what stands small behind it."""
+
+ASKS = {
+    "p@1": "finding a sentence's translation as its nearest neighbour",
+    "cka": "whether the languages arrange their sentences alike",
+    "word_agreement": "whether a word lies nearest to the word that translates it",
+}
+SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}
+METHOD_TITLES = {
+    "cosine": "raw cosine",
+    "centred": "centred",
+    "csls": "CSLS",
+    "debiased": "debiased",
+    "itermax": "itermax",
+    "statistical": "statistical aligner",
+}
+METHOD_EXPLANATIONS = {
+    "cosine": "Raw cosine compares the vectors as they are.",
+    "centred": "Centred first subtracts each language's own mean, so that a constant difference between two languages "
+    "does not hide what they share.",
+    "csls": "CSLS holds back sentences that are near to everything.",
+}
+LAYERS_SENTENCE = "Layer 0 is the embedding output, before any block; layer k is the output of block k."
 
 
-def verdict(frame: pd.DataFrame) -> list[str]:
-    """Three to six sentences on which layers are most cross-lingual, from the rows of a map.
+def method_title(method: str) -> str:
+    """A method's name in a legend; an unknown one keeps its own."""
+    return METHOD_TITLES.get(method, method)
 
-    Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
-    number of items and what chance gives. Rows with a step come first: how loss, perplexity and retrieval moved. A
-    frame of several models gets a verdict for each, named. A model tuned on one language, or
-    trained on a task, has a verdict of its own kind.
+
+def measure_name(curve: Curve) -> str:
+    """How a sentence calls a measure and its method, such as "centred P@1"."""
+    name = SHORT_TITLES.get(curve.measure, describe(curve.measure).title)
+    return f"{method_title(curve.method)} {name}" if curve.measure == "p@1" and curve.method else name
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas and an "and" before the last."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def name_layers(layers: Sequence[int]) -> str:
+    """Layers as ranges.
+
+    >>> name_layers([7, 8, 9]), name_layers([2, 7, 8])
+    ('layers 7 to 9', 'layers 2, 7 and 8')
     """
-    if is_drift(frame):
-        return drift_verdict(frame)
-    if is_lookup(frame):
-        return lookup_verdict(frame)
-    if is_stitch(frame):
-        return stitch_verdict(frame)
-    if is_transfer(frame):
-        return transfer_verdict(frame)
-    if is_task_curve(frame):
-        return task_curve_verdict(frame)
-    models = [model for model in frame["model"].unique() if model]
-    if len(models) < 2:
-        return _verdict_of_one(frame)
-    return [f"{model}: {line}" for model in models for line in _verdict_of_one(frame[frame["model"] == model])]
+    groups: list[list[int]] = []
+    for layer in layers:
+        if groups and layer == groups[-1][-1] + 1:
+            groups[-1].append(layer)
+        else:
+            groups.append([layer])
+    names: list[str] = []
+    for group in groups:
+        names += [f"{group[0]} to {group[-1]}"] if len(group) > 2 else [str(layer) for layer in group]
+    return f"{'layer' if len(layers) == 1 else 'layers'} {listed(names)}"
 
 
-def _verdict_of_one(rows: pd.DataFrame) -> list[str]:
-    trained, mapped = with_steps(rows), without_steps(rows)
-    if trained.empty:
-        return _map_verdict(rows)
-    return step_verdict(trained) + (_map_verdict(mapped) if leading(mapped) else [])
+def number(value: float) -> str:
+    """Three decimals, enough to see an interval move."""
+    return f"{value:.3f}".replace("-0.000", "0.000")
 
 
-def _map_verdict(rows: pd.DataFrame) -> list[str]:
-    first = leading(rows)
-    if first is None:
-        return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
-    lead = overall(rows, *first)
-    assert lead is not None
-    others = [overall(rows, measure, variant) for measure, variant in LEADING[3:] if measure != first[0]]
-    sentences = [_lead(lead), _basis(lead, curves(rows, *first)), *name_partners(rows, lead)]
-    sentences += [_second(other, lead) for other in others if other is not None]
-    sentences += _alignment(rows)
-    return (sentences + _direction_of_travel(lead))[:MOST_SENTENCES]
+def digits(value: float) -> str:
+    """Four digits that count, without powers of ten.
+
+    >>> digits(8.5219), digits(206.4147), digits(263601.46), digits(float("inf"))
+    ('8.522', '206.4', '263,600', 'infinite')
+    """
+    if isnan(value) or isinf(value):
+        return "infinite" if isinf(value) else "unknown"
+    rounded = float(f"{value:.4g}")
+    if abs(rounded) >= 1000 or rounded == 0:
+        return f"{rounded:,.0f}"
+    return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
 
 
-def _lead(curve: Curve) -> str:
-    best, same = best_layer(curve), alike(curve)
-    told = f"{measure_name(curve)} ({ASKS[curve.measure]})"
-    numbers = say_value(curve, best)
-    unsure = isnan(curve.low[curve.place(best)])
-    if above_floor(curve, best) is False:
-        why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
-        return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
-    if len(same) == len(curve.layers) > 1:
-        how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
-        opening = f"No layer stands out: of {name_layers(same)} {how}"
-        return f"{opening}, layer {best}, where {told} is {numbers}."
-    if len(same) > 1:
-        opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
-        return f"{opening}: {told} peaks at layer {best} with {numbers}."
-    how = (
-        ", better than any other layer on the same sentences"
-        if curve.tied
-        else ", whose interval overlaps no other layer's"
-    )
-    sure = "" if unsure else how
-    return f"The languages meet most closely at layer {best}{sure}: {told} is {numbers}."
+def between(value: float, low: float, high: float, *, write: Callable[[float], str] = number) -> str:
+    """A value with its interval in brackets, where it has one.
+
+    >>> between(0.5, 0.4, 0.6), between(0.5, float("nan"), float("nan"))
+    ('0.500 [0.400, 0.600]', '0.500')
+    """
+    return write(value) + ("" if isnan(low) or isnan(high) else f" [{write(low)}, {write(high)}]")
 
 
-def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
-    """What an average was taken over, and how many items stand behind it."""
-    items = count_items(curve)
-    if curve.members == 1:
-        pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
-        return f"This is one curve, {pair}, {items}." if pair else f"This is one curve, {items}."
-    if curve.tied is not None:
-        members = _members(curve, parts)
-        return f"The value is the average over {members}, {items}; layers are compared on the same sentences."
-    return (
-        f"The value is the average over {_members(curve, parts)}, {items}; its interval is the average of theirs, no "
-        "narrower one being safe for pairs that share their sentences."
-    )
+def value_of(row: Mapping[str, Any]) -> str:
+    """The value of a row with its interval."""
+    return between(row["value"], row["low"], row["high"])
 
 
-def _members(curve: Curve, parts: Sequence[Curve]) -> str:
-    """How many curves of which kind an average is made of."""
-    pairs = {(part.source, part.target) for part in parts}
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
-    if pairs_repeat(parts):
-        kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
-        texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})
-        on = [f"{count} {name}" for count, name in ((texts, "data sets"), (seeds, "seeds")) if count > 1]
-        return f"{curve.members} curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
-    both = all((target, source) in pairs for source, target in pairs)
-    return f"{curve.members} {kind}" + (" (each pair of languages both ways)" if both else "")
+def reading(curve: Curve, place: int) -> str:
+    """A value of a curve with its interval: three decimals for shares, four digits for the rest."""
+    write = number if (describe(curve.measure).axis or (0, 2))[1] <= 1 else digits
+    return between(curve.value[place], curve.low[place], curve.high[place], write=write)
 
 
-def _second(curve: Curve, lead: Curve) -> str:
-    best, same = best_layer(curve), alike(curve)
-    name, told = measure_name(curve), _spread(curve)
-    if above_floor(curve, best) is False:
-        return f"By {name} no layer is better than chance: at best {say_value(curve, best)}, at layer {best} ({told})."
-    if above_floor(lead, best_layer(lead)) is False:
-        opening = f"{capitalise(name)} does rise above chance"
-    elif len(alike(lead)) == len(lead.layers) or len(same) == len(curve.layers):  # nothing to agree with
-        return f"{capitalise(name)} is highest at {_where(curve)} with {say_value(curve, best)} ({told})."
-    else:
-        opening = f"{capitalise(name)} {'agrees' if set(same) & set(alike(lead)) else 'differs'}"
-    return f"{opening}: it is highest at {_where(curve)} with {say_value(curve, best)} ({told})."
+def capitalise(text: str) -> str:
+    """First letter large, the rest untouched."""
+    return text[:1].upper() + text[1:]
 
 
-def _where(curve: Curve) -> str:
-    """The best layer, and those that cannot be told from it."""
-    best, same = best_layer(curve), alike(curve)
-    if len(same) == 1:
-        return f"layer {best}"
-    told = "no layer stands out" if len(same) == len(curve.layers) else f"{name_layers(same)} cannot be told apart"
-    return f"layer {best} ({told})"
+def span_of(low: int, high: int) -> str:
+    """A count, or the range of counts.
+
+    >>> span_of(1000, 1000), span_of(90, 1000)
+    ('1,000', '90 to 1,000')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _spread(curve: Curve) -> str:
-    """What stands behind a value, in brackets."""
-    kind = "pairs" if curve.measure == "cka" else "directions"
-    return f"average over {curve.members} {kind}, {count_items(curve)}" if curve.members > 1 else count_items(curve)
+def count_items(curve: Curve) -> str:
+    """How many sentences or words stand behind a value."""
+    low, high = curve.counts
+    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
+    if high == 0:
+        return "n not recorded"
+    return f"n = {span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
 
 
-def _alignment(rows: pd.DataFrame) -> list[str]:
-    parts = curves(rows, "aer", "itermax")
-    curve = average(parts)
-    if curve is None:
+def say_value(curve: Curve, layer: int, *, floor: bool = True) -> str:
+    """A value at a layer, its interval, and what chance gives."""
+    place = curve.place(layer)
+    text, chance = between(curve.value[place], curve.low[place], curve.high[place]), curve.floor[place]
+    if not floor or describe(curve.measure).better == "lower":
+        return text
+    return text + (", where no floor was measured" if isnan(chance) else f", where chance gives {number(chance)}")
+
+
+def name_partners(rows: pd.DataFrame, lead: Curve) -> list[str]:
+    """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
+    centre, best = central_language(rows), best_layer(lead)
+    parts = curves(rows, lead.measure, lead.method)
+    partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
+    if len(partners) < 2 or above_floor(lead, best) is False:
         return []
-    sentence = f"Words are linked with the fewest errors at {_where(curve)}: {say_value(curve, best_layer(curve))}"
-    return [f"{sentence} (lower is better){_beside_statistics(rows, parts, curve)}."]
+    ranked = sorted(partners, key=lambda code: -partners[code].value[partners[code].place(best)])
+    near, far = partners[ranked[0]], partners[ranked[-1]]
+    names = display_names([centre, *ranked])
+    near_name, far_name = names[ranked[0]], names[ranked[-1]]
+    near_value, far_value = say_value(near, best, floor=False), say_value(far, best, floor=False)
+    if near.low[near.place(best)] <= far.high[far.place(best)]:
+        return [
+            f"At layer {best} no language is clearly closer to {names[centre]} than another: from {near_name} "
+            f"({near_value}) to {far_name} ({far_value}) the intervals overlap."
+        ]
+    low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
+    warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
+    unequal = lead.measure == "p@1" and high > 1.1 * low > 0
+    sentence = f"At layer {best}, {near_name} is closest to {names[centre]} ({near_value}) and {far_name} farthest"
+    return [f"{sentence} ({far_value}){warning if unequal else ''}."]
 
 
-def _beside_statistics(rows: pd.DataFrame, parts: Sequence[Curve], curve: Curve) -> str:
-    """How the best layer compares with a statistical aligner on the same pairs; "" without one."""
-    pairs = {(part.source, part.target) for part in parts if part.layers == curve.layers}
-    chosen = rows[(rows["measure"] == "aer") & (rows["variant"] == "statistical")]
-    same = [pair in pairs for pair in zip(chosen["source"], chosen["target"], strict=True)]
-    baseline = float(chosen.loc[same, "value"].mean())
-    if isnan(baseline):
-        return ""
-    place = curve.place(best_layer(curve))
-    value, low, high = curve.value[place], curve.low[place], curve.high[place]
-    low, high = (value, value) if isnan(low) or isnan(high) else (low, high)
-    side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
-    return f", {side} the {number(baseline)} of a statistical aligner"
-
-
-def _direction_of_travel(curve: Curve) -> list[str]:
-    """How the two ends of the stack compare with the best layer, when they can be told from it."""
-    best, first, last = best_layer(curve), curve.layers[0], curve.layers[-1]
-    same = alike(curve)
-    if above_floor(curve, best) is False or len(same) == len(curve.layers):
-        return []
-    ends = [layer for layer in (first, last) if layer not in same]
-    if not ends:
-        return []
-    said = " and ".join(f"{number(curve.value[curve.place(layer)])} at layer {layer}" for layer in ends)
-    names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
-    places = " and ".join(names[layer] for layer in ends)
-    return [f"Away from there the languages lie further apart: {measure_name(curve)} is {said} ({places})."]
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    return [{str(name): cell for name, cell in row.items()} for row in rows.to_dict("records")]

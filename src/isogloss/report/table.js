@@ -1,6 +1,7 @@
 /* The rows themselves: filter, sort, page, and take them along as CSV. */
 
 const PAGE = 25;
+const IN_FULL = "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.";
 
 function rowTable(root) {
   const state = { run: 0, measure: "", layer: "", words: "", column: null, down: false, page: 0, rows: [] };
@@ -9,45 +10,23 @@ function rowTable(root) {
   const count = html("span", { class: "quiet", id: "row-count" });
   const note = html("p", { class: "quiet" });
   const same = html("p", { class: "quiet same" });
+  const change = (name) => (value) => {
+    state[name] = value;
+    filter();
+  };
   const runs = runMenu(DATA.runs, (place) => {
     state.run = place;
     start();
   });
-  const measures = menu("Measure", [], (value) => {
-    state.measure = value;
-    filter();
-  });
-  const layers = menu("Layer", [], (value) => {
-    state.layer = value;
-    filter();
-  });
-  const words = html("input", {
-    type: "search",
-    id: "row-filter",
-    placeholder: "filter, such as: nl csls",
-    "aria-label": "filter rows",
-    oninput: () => {
-      state.words = words.value.toLocaleLowerCase();
-      filter();
-    },
-  });
+  const [measures, layers] = [menu("Measure", [], change("measure")), menu("Layer", [], change("layer"))];
+  const search = () => change("words")(words.value.toLocaleLowerCase());
+  const field = { type: "search", placeholder: "filter, such as: nl csls", "aria-label": "filter rows" };
+  const words = html("input", { id: "row-filter", ...field, oninput: search });
   const pager = html("div", { class: "pager" });
-  root.append(
-    html(
-      "div",
-      { class: "controls" },
-      runs && runs.node,
-      measures.node,
-      layers.node,
-      words,
-      html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV"),
-      count,
-    ),
-    same,
-    html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body)),
-    pager,
-    note,
-  );
+  const save = html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV");
+  const controls = [runs && runs.node, measures.node, layers.node, words, save, count];
+  const box = html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body));
+  root.append(html("div", { class: "controls" }, ...controls), same, box, pager, note);
 
   const table = () => DATA.runs[state.run].table;
   const cell = (column, row) => (column.numbers ? column.numbers[row] : column.texts[column.codes[row]]);
@@ -55,44 +34,27 @@ function rowTable(root) {
 
   function start() {
     Object.assign(state, { measure: "", layer: "", column: null, page: 0 });
-    const choices = (select, every, values) =>
-      select.replaceChildren(
-        html("option", { value: "" }, every),
-        ...values.map((value) => html("option", { value }, String(value))),
-      );
-    choices(measures.select, "all", named("measure") ? named("measure").texts : []);
-    const known = named("layer")
-      ? [...new Set(named("layer").numbers.filter((value) => value !== null))].sort((a, b) => a - b)
-      : [];
-    choices(layers.select, "all", known);
-    for (const column of table().columns)
-      column.whole =
-        Boolean(column.numbers) && column.numbers.every((value) => value === null || Number.isInteger(value));
-    const fixed = table().columns.filter((column) =>
-      table().length > 1 && column.texts ? column.texts.length === 1 : new Set(column.numbers).size === 1,
-    );
-    state.shown = table().columns.filter((column) => !fixed.includes(column));
-    same.replaceChildren(
-      fixed.length ? `In every row: ${fixed.map((column) => `${column.name} ${cell(column, 0)}`).join(", ")}.` : "",
-    );
-    head.replaceChildren(
-      ...state.shown.map((column) =>
-        html(
-          "th",
-          { scope: "col", class: column.numbers ? "numeric" : null },
-          html("button", { type: "button", "data-column": column.name, onclick: () => sortBy(column) }, column.name),
-        ),
-      ),
-    );
-    const { total, length, left_out: leftOut } = table();
-    note.replaceChildren(
-      length < total
-        ? `Here are ${length.toLocaleString("en")} of ${total.toLocaleString("en")} rows, to keep the page light; `
-        : "",
-      length < total ? `left out: ${leftOut.join(", ")}. ` : "",
-      "Numbers have six digits here; the run's rows.csv and rows.parquet hold every row in full.",
-    );
+    const { columns, total, length, left_out: leftOut } = table();
+    const option = (value) => html("option", { value }, value === "" ? "all" : String(value));
+    const options = (values) => ["", ...values].map(option);
+    const known = new Set(named("layer") ? named("layer").numbers.filter(isNumber) : []);
+    measures.select.replaceChildren(...options(named("measure") ? named("measure").texts : []));
+    layers.select.replaceChildren(...options([...known].sort((a, b) => a - b)));
+    const isWhole = (value) => value === null || Number.isInteger(value);
+    for (const column of columns) column.whole = Boolean(column.numbers) && column.numbers.every(isWhole);
+    const alike = ({ texts, numbers }) => (length > 1 && texts ? texts.length === 1 : new Set(numbers).size === 1);
+    const fixed = columns.filter(alike).map((column) => `${column.name} ${cell(column, 0)}`);
+    state.shown = columns.filter((column) => !alike(column));
+    same.replaceChildren(fixed.length ? `In every row: ${fixed.join(", ")}.` : "");
+    head.replaceChildren(...state.shown.map(heading));
+    const some = `Here are ${whole(length)} of ${whole(total)} rows, to keep the page light; `;
+    note.replaceChildren(length < total ? `${some}left out: ${leftOut.join(", ")}. ` : "", IN_FULL);
     filter();
+  }
+
+  function heading(column) {
+    const about = { type: "button", "data-column": column.name, onclick: () => sortBy(column) };
+    return html("th", { scope: "col", class: column.numbers ? "numeric" : null }, html("button", about, column.name));
   }
 
   function filter() {
@@ -137,23 +99,14 @@ function rowTable(root) {
       button.parentNode.setAttribute("aria-sort", turned);
     }
     const from = state.page * PAGE;
-    body.replaceChildren(
-      ...state.rows.slice(from, from + PAGE).map((row) =>
-        html(
-          "tr",
-          {},
-          ...state.shown.map((column) => {
-            const value = cell(column, row);
-            return html(
-              "td",
-              { class: column.numbers ? "numeric" : null },
-              value === null ? "" : column.numbers && !column.whole ? number(value) : String(value),
-            );
-          }),
-        ),
-      ),
-    );
-    count.textContent = `${state.rows.length.toLocaleString("en")} rows`;
+    const shown = (row) => (column) => {
+      const value = cell(column, row);
+      const text = value === null ? "" : column.numbers && !column.whole ? number(value) : String(value);
+      return html("td", { class: column.numbers ? "numeric" : null }, text);
+    };
+    const lines = state.rows.slice(from, from + PAGE);
+    body.replaceChildren(...lines.map((row) => html("tr", {}, ...state.shown.map(shown(row)))));
+    count.textContent = `${whole(state.rows.length)} rows`;
     const pages = Math.max(1, Math.ceil(state.rows.length / PAGE));
     const turn = (by) => {
       state.page = Math.min(pages - 1, Math.max(0, state.page + by));
@@ -161,19 +114,17 @@ function rowTable(root) {
     };
     pager.replaceChildren(
       html("button", { type: "button", disabled: state.page === 0, onclick: () => turn(-1) }, "‹ back"),
-      html("span", {}, `page ${state.page + 1} of ${pages.toLocaleString("en")}`),
+      html("span", {}, `page ${state.page + 1} of ${whole(pages)}`),
       html("button", { type: "button", disabled: state.page >= pages - 1, onclick: () => turn(1) }, "on ›"),
     );
   }
 
   function csv() {
     const { columns } = table();
-    const quote = (value) =>
-      value === null ? "" : /[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value);
-    const lines = [
-      columns.map((column) => column.name),
-      ...state.rows.map((row) => columns.map((column) => cell(column, row))),
-    ];
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const quote = (value) => (value === null ? "" : quoted(String(value)));
+    const rows = state.rows.map((row) => columns.map((column) => cell(column, row)));
+    const lines = [columns.map((column) => column.name), ...rows];
     return `${lines.map((line) => line.map(quote).join(",")).join("\n")}\n`;
   }
 

@@ -2,16 +2,15 @@
 
 import pytest
 
+from isogloss.errors import InputError
 from isogloss.report import verdict
 from isogloss.report.verdict import name_layers
 from isogloss.runs import table
 
 
-def entry(
-    measure, layer, value, *, source="en", target="nl", margin=0.02, floor=0.01, n=500, variant="centred", **rest
-):
+def entry(measure, layer, value, *, source="en", target="nl", margin=0.02, floor=0.01, n=500, method="centred", **rest):
     bounds = {} if margin is None else {"low": value - margin, "high": value + margin}
-    place = {"layer": layer, "source": source, "target": target, "variant": variant, "n": n, "floor": floor}
+    place = {"layer": layer, "source": source, "target": target, "method": method, "n": n, "floor": floor}
     return table.row(measure, value, **bounds, **place, **rest)
 
 
@@ -20,7 +19,7 @@ def curve(measure, values, **rest):
 
 
 def say(*curves):
-    return verdict(table.frame([row for rows in curves for row in rows]))
+    return verdict(table.frame([row for rows in curves for row in rows]), "map")
 
 
 def test_one_best_layer_is_named_with_value_interval_count_and_chance():
@@ -90,8 +89,8 @@ def test_unequal_pools_are_warned_about():
 
 def test_other_measures_agree_or_differ():
     lead = curve("p@1", [0.1, 0.8, 0.2])
-    agrees = say(lead, curve("cka", [0.1, 0.6, 0.2], variant="debiased"))
-    differs = say(lead, curve("cka", [0.1, 0.2, 0.6], variant="debiased"))
+    agrees = say(lead, curve("cka", [0.1, 0.6, 0.2], method="debiased"))
+    differs = say(lead, curve("cka", [0.1, 0.2, 0.6], method="debiased"))
     assert any(line.startswith("CKA agrees: it is highest at layer 1") for line in agrees)
     assert any(line.startswith("CKA differs: it is highest at layer 2") for line in differs)
 
@@ -100,8 +99,8 @@ def test_other_measures_agree_or_differ():
     ("baseline", "words"), [(0.5, "better than"), (0.21, "not clearly different from"), (0.1, "worse than")]
 )
 def test_alignment_error_is_best_where_it_is_lowest(baseline, words):
-    statistical = [table.row("aer", baseline, source="en", target="nl", variant="statistical")]
-    lines = say(curve("p@1", [0.1, 0.8]), curve("aer", [0.4, 0.2], variant="itermax", floor=None), statistical)
+    statistical = [table.row("aer", baseline, source="en", target="nl", method="statistical")]
+    lines = say(curve("p@1", [0.1, 0.8]), curve("aer", [0.4, 0.2], method="itermax", floor=None), statistical)
     assert any(
         "fewest errors at layer 1: 0.200" in line and f"{words} the {baseline:.3f} of a statistical" in line
         for line in lines
@@ -109,8 +108,8 @@ def test_alignment_error_is_best_where_it_is_lowest(baseline, words):
 
 
 def test_without_centred_retrieval_the_next_measure_leads():
-    assert "CKA (whether" in say(curve("cka", [0.1, 0.6, 0.2], variant="debiased"))[0]
-    assert "raw cosine P@1" in say(curve("p@1", [0.1, 0.6, 0.2], variant="cosine"))[0]
+    assert "CKA (whether" in say(curve("cka", [0.1, 0.6, 0.2], method="debiased"))[0]
+    assert "raw cosine P@1" in say(curve("p@1", [0.1, 0.6, 0.2], method="cosine"))[0]
 
 
 def test_missing_intervals_and_floors_are_not_made_up():
@@ -128,7 +127,7 @@ def test_a_pair_measured_at_fewer_layers_does_not_bend_the_average():
 def test_rows_without_layers_give_no_layer():
     lines = say([table.row("duplicates", 3)])
     assert lines == ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
-    assert verdict(table.frame([])) == lines
+    assert verdict(table.frame([]), "map") == lines
 
 
 def test_several_models_get_a_verdict_each():
@@ -139,8 +138,8 @@ def test_several_models_get_a_verdict_each():
 
 def test_the_verdict_is_short():
     curves = [curve("p@1", [0.1, 0.9, 0.2], target=target) for target in ("nl", "ru", "zh")]
-    curves += [curve("cka", [0.1, 0.6, 0.2], variant="debiased"), curve("word_agreement", [0.1, 0.6, 0.2])]
-    curves += [curve("aer", [0.4, 0.2, 0.3], variant="itermax", floor=None)]
+    curves += [curve("cka", [0.1, 0.6, 0.2], method="debiased"), curve("word_agreement", [0.1, 0.6, 0.2])]
+    curves += [curve("aer", [0.4, 0.2, 0.3], method="itermax", floor=None)]
     assert 3 <= len(say(*curves)) <= 6
 
 
@@ -173,3 +172,8 @@ def test_layers_compared_on_the_same_sentences_are_told_apart_where_intervals_ov
     assert "0.800 [0.760, 0.840]" in lines[0]  # the interval of the mean itself
     rows = [{**row, "low": 0.005} if row["measure"] == "p@1_behind" and row["layer"] == 3 else row for row in rows]
     assert "at layer 2, better than any other layer on the same sentences" in say(rows)[0]
+
+
+def test_a_table_without_its_command_is_refused_with_what_to_give():
+    with pytest.raises(InputError, match="a table needs the command it was made by"):
+        verdict(table.frame([]))

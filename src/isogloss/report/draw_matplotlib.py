@@ -1,0 +1,391 @@
+"""Draw figures as PNG and SVG with matplotlib: panels of curves, grids of shades, and matrices of languages.
+
+The style is set for the time of drawing only, and files are written whole. `charts.js` draws the same figures on the
+page; ticks of axes that count in factors are chosen in the same way there.
+"""
+
+import io
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil, floor, isnan, log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isogloss.errors import InputError
+from isogloss.figure import Figure, Line, Panel
+from isogloss.report.style import (
+    BASE_FONT,
+    CHANCE,
+    DARK,
+    INK,
+    PAPER,
+    QUIET,
+    REFERENCE,
+    RULE,
+    SHADES,
+    colour,
+    printable,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+DPI = 160
+MOST_COLUMNS, MOST_TICKS = 4, 14
+BESIDE = 2.4  # inches that the legend of a single panel takes
+MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+TURNED = 6  # words below an axis from which on they stand on end
+CELL_WITH_TEXT = 0.42  # inches
+MOST_NAMED_COLUMNS = 25
+LEAST_RANGE = 0.1
+LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
+FEWEST_FACTORS, MOST_FACTORS = 4, 9
+FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
+
+
+@contextmanager
+def drawing(families: Sequence[str] = (BASE_FONT,)) -> Iterator[None]:
+    """Set the style of figures while the block runs; the caller's matplotlib settings are untouched afterwards.
+
+    Text is never read as mathematics: a `$` in a word or a model's name is a `$`.
+    """
+    try:
+        import matplotlib
+        import matplotlib.style
+    except ImportError as error:
+        raise InputError("figures need matplotlib and Pillow: pip install 'isogloss[report]'") from error
+    chosen = {
+        "font.family": list(families),
+        "font.size": 10,
+        "text.color": INK,
+        "text.parse_math": False,
+        "axes.labelcolor": QUIET,
+        "axes.edgecolor": RULE,
+        "axes.titlesize": 12,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "axes.axisbelow": True,
+        "grid.color": "#eceae2",
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "figure.facecolor": PAPER,
+        "svg.fonttype": "path",
+        "svg.hashsalt": "isogloss",
+    }
+    with matplotlib.style.context(["default", chosen]), warnings.catch_warnings():
+        # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def new_figure(width: float, height: float, **grid: Any) -> "tuple[Drawing, Any]":
+    """A drawing in inches with axes, without pyplot's global list of figures."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    sheet = Drawing(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(sheet)
+    return sheet, sheet.subplots(**grid)
+
+
+def save(sheet: "Drawing", folder: Path, name: str) -> list[Path]:
+    """Write a drawing as PNG and SVG; laid out once for both, which takes longer than drawing it."""
+    sheet.draw_without_rendering()
+    sheet.set_layout_engine(None)
+    around = sheet.get_tightbbox().padded(0.15)
+    written = []
+    for kind in ("png", "svg"):
+        content = io.BytesIO()
+        metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
+        sheet.savefig(content, format=kind, dpi=DPI, metadata=metadata, bbox_inches=around)
+        written.append(write_file(folder / f"{name}.{kind}", content.getvalue()))
+    return written
+
+
+def caption(sheet: "Drawing", text: str) -> None:
+    """Put a quiet line below the drawing, as wide as the drawing."""
+    if text:
+        lines = "\n".join(textwrap.wrap(text, int(15.5 * sheet.get_figwidth())))
+        sheet.supxlabel(lines, x=0.01, ha="left", fontsize=8.5, color=QUIET)
+
+
+def write_figure(figure: Figure, out: Path) -> list[Path]:
+    """Draw a figure into a folder, as its menus are chosen at first, and return the files.
+
+    Args:
+        figure: what to draw. Call it inside `drawing()`.
+        out: the folder.
+
+    """
+    sheet = _draw_curves(figure) if figure.kind == "curves" else _draw_grid(figure)
+    layer = figure.chosen.get("Layer")
+    along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
+    title = f"{figure.title} at layer {layer}" if layer else f"{figure.title} {along}".strip()
+    lower = " (lower is better)" if figure.better == "lower" else ""
+    sheet.suptitle(printable(title + lower), x=0.01, ha="left", fontsize=13, fontweight="bold")
+    caption(sheet, printable(figure.caption))
+    return save(sheet, out, figure.name)
+
+
+def _draw_curves(figure: Figure) -> "Drawing":
+    panels = figure.visible
+    count = len(panels)
+    rows = ceil(count / figure.columns) if figure.columns else 2 if count == 4 else ceil(count / MOST_COLUMNS)
+    columns = figure.columns or ceil(count / rows)
+    small = columns > 2
+    width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
+    labels = [[line.label for line in panel.lines if not line.faint] for panel in panels]
+    shared = _shared_legend(labels, small=small) or figure.shared
+    width += BESIDE if shared and count == 1 else 0
+    sheet, grid = new_figure(width * columns, height * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
+    places = list(grid.flat)
+    for axes, panel in zip(places, panels, strict=False):
+        _draw_panel(axes, panel, figure, small=small, legend=not shared)
+    if figure.shared:
+        for column in grid.T:
+            _share_axis([axes for axes in column if axes in places[:count]])
+    if shared:
+        handles: dict[str, Any] = {}
+        for index in sorted(range(count), key=lambda index: -len(labels[index])):
+            for mark, name in zip(*places[index].get_legend_handles_labels(), strict=True):
+                handles.setdefault(name, mark)
+        sheet.legend(list(handles.values()), list(handles), loc="outside right upper", fontsize=8.5)
+    for axes in places[count:]:
+        axes.set_visible(False)
+    for line in range(rows):
+        grid[line, 0].set_ylabel(figure.ylabel)
+    for axes, panel in list(zip(places, panels, strict=False))[max(0, count - columns) :]:
+        axes.set_xlabel(printable(panel.xlabel or figure.xlabel))
+    return sheet
+
+
+def _shared_legend(labels: Sequence[Sequence[str]], *, small: bool) -> bool:
+    """Whether one legend beside the panels can stand for all of them: many curves, the same in each or the first ones.
+
+    Colours go by the index of a curve in its panel, so one that is missing in the middle would change the others'.
+    """
+    most = max(labels, key=len, default=[])
+    return len(most) > MOST_INSIDE[small] and all(own == most[: len(own)] for own in labels)
+
+
+def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, legend: bool) -> None:
+    joined = [line for line in panel.lines if not line.dots]
+    for index, line in enumerate(joined):
+        _draw_line(axes, line, index)
+    for index, line in enumerate(line for line in panel.lines if line.dots):
+        look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": ink_of(line, index)}
+        axes.plot(line.steps, line.value, "o", label=line.label, **look)
+    floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
+    if floors is not None:
+        axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
+    for mark in panel.marks:
+        axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
+    if panel.floor is not None:
+        axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
+    for name, value in panel.references.items():
+        axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
+    axes.set_title(printable_lines(panel.title), fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
+    _dress_steps(axes, panel, figure, small=small)
+    _dress_values(axes, panel, figure, small=small)
+    handles, labels = axes.get_legend_handles_labels()
+    if legend and len(labels) > 1:
+        order = sorted(range(len(labels)), key=lambda index: labels[index] == "chance")
+        axes.legend([handles[index] for index in order], [labels[index] for index in order], loc="best", fontsize=8.5)
+
+
+def printable_lines(text: str) -> str:
+    """Text without control characters but with its line breaks."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def ink_of(line: Line, index: int) -> str:
+    """The colour of a line: its own, dark where it stands for all, or that of its number."""
+    return line.colour or (DARK if line.thick else colour(index if line.hue is None else line.hue))
+
+
+def _draw_line(axes: "Axes", line: Line, index: int) -> None:
+    ink = ink_of(line, index)
+    if line.faint:
+        axes.plot(line.steps, line.value, color=ink, linewidth=0.7, alpha=0.45)
+        return
+    if len(line.low) and line.band and len(line.steps) > 1:
+        axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
+    elif len(line.low) and line.band:  # a band of one point would have no width
+        axes.vlines(line.steps, line.low, line.high, color=ink, alpha=0.5, linewidth=2.4 if line.thick else 1.6)
+    look: dict[str, Any] = {"color": ink, "linewidth": 2.6 if line.thick else 1.6, "linestyle": DASHES[line.dash]}
+    gaps = line.steps[-1] - line.steps[0] > len(line.steps) - 1  # steps left out: show which were read
+    marker = "o" if len(line.steps) < 8 and (gaps or line.best is None) else ""
+    axes.plot(line.steps, line.value, label=line.label, marker=marker, markersize=3, **look)
+    if line.best is not None:
+        ring: dict[str, Any] = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
+        axes.plot([line.best], [line.value[list(line.steps).index(line.best)]], "o", markeredgecolor=ink, **ring)
+
+
+def _dress_steps(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
+    """Ticks of the horizontal axis: whole numbers where there are only such, or the figure's own words."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    steps = [step for line in panel.lines for step in line.steps]
+    whole = all(float(step).is_integer() for step in steps)
+    layers = whole and all(abs(step) < 100 for step in steps)  # longer numbers collide
+    few = layers and max((len(line.steps) for line in panel.lines), default=0) <= MOST_TICKS and not small
+    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS if few else 4 if small else 6, integer=whole))
+    if whole:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    if figure.ticks:
+        turned = 90 if len(figure.ticks) >= TURNED and sum(map(len, figure.ticks.values())) > 40 else 0
+        axes.set_xticks(list(figure.ticks), [printable(text) for text in figure.ticks.values()], rotation=turned)
+    axes.tick_params(labelsize=8 if small else 9)
+
+
+def _dress_values(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
+    """Range and ticks of the vertical axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    if figure.log or panel.log:
+        dress_factors(axes)
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4 if small else 6))
+        if figure.axis is not None:
+            low, high = axes.get_ylim()
+            least = min((value for line in panel.lines for value in line.value if not isnan(value)), default=0.0)
+            axes.set_ylim(
+                low if least < 0 or figure.axis[0] > low > 0 else figure.axis[0], min(1.02 * figure.axis[1], high)
+            )
+    if figure.reach:
+        ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
+        middle = (min(ends) + max(ends)) / 2
+        axes.set_ylim(middle - figure.reach / 2, middle + figure.reach / 2)
+
+
+def _share_axis(column: Sequence["Axes"]) -> None:
+    """Give axes one range, that of their lines: intervals over few seeds would flatten them all."""
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype="float64") for axes in column for line in axes.lines])
+    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+    for axes in column:
+        if axes.get_yscale() == "log":
+            reach = max((high / low) ** 0.15, 1.1)
+            axes.set_ylim(low / reach, high * reach)
+            dress_factors(axes)
+        else:
+            reach = 0.15 * (high - low) or 0.1 * high or 1.0
+            axes.set_ylim(low - reach, high + reach)
+
+
+def factor_ticks(low: float, high: float) -> list[float]:
+    """Ticks between two ends above zero, 4 to 9 of them: from the coarsest series that has as many.
+
+    A perplexity that falls from 13 to 10 has one power of ten in its range, and one of 1, 2, 5: no axis to read it by.
+
+    >>> factor_ticks(1, 3000), factor_ticks(2, 60), factor_ticks(3.9, 13.8), factor_ticks(1.34, 2.3)
+    ([1, 10, 100, 1000], [2, 5, 10, 20, 50], [4, 5, 6, 8, 10], [1.5, 1.75, 2, 2.25])
+    """
+    if not 0 < low < high:
+        return [low] if low > 0 else []
+    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
+    for series in FACTOR_SERIES:
+        ticks = [_round(part * 10.0**power) for power in powers for part in series]
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) >= FEWEST_FACTORS:
+            return inside[:: ceil(len(inside) / MOST_FACTORS)]
+    size = 10.0 ** floor(log10(high - low))  # no factor divides the range: ticks at equal distances
+    for step in sorted((part * size * scale for part in (1.0, 2.0, 2.5, 5.0) for scale in (0.1, 1.0)), reverse=True):
+        first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
+        if last - first + 1 >= FEWEST_FACTORS:
+            return [_round(index * step) for index in range(first, last + 1)]
+    return [low, high]
+
+
+def _round(value: float) -> float:
+    rounded = float(f"{value:.6g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def dress_factors(axes: "Axes") -> None:
+    """Give the vertical axis factors, with ticks that can be read; what is drawn must be there already."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(FixedLocator(factor_ticks(*sorted(axes.get_ylim()))))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:g}"))
+
+
+def _draw_grid(figure: Figure) -> "Drawing":
+    """Shaded cells: a line a row and a step a column, or a line a cell at the chosen layer."""
+    lines = figure.visible[0].lines
+    if figure.kind == "matrix":
+        rows = columns = list(figure.ticks.values())
+        layer = float(figure.chosen["Layer"])
+        values = {line.cell: _at(line, layer) for line in lines}
+        cells = [[values.get((row, column), float("nan")) for column in columns] for row in rows]
+    else:
+        steps = sorted({step for line in lines for step in line.steps})
+        rows, columns = [line.label for line in lines], [f"{step:,.0f}" for step in steps]
+        cells = [[_at(line, step) for step in steps] for line in lines]
+    return _draw_cells(figure, np.array(cells, dtype="float64"), rows, columns)
+
+
+def _at(line: Line, step: float) -> float:
+    return float(line.value[list(line.steps).index(step)]) if step in line.steps else float("nan")
+
+
+def _draw_cells(figure: Figure, cells: Any, rows: Sequence[str], columns: Sequence[str]) -> "Drawing":
+    """Cells (rows, columns) as shades, with their values where there is room."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
+
+    wide = max(0.24, min(0.62, 11 / len(columns)))
+    wide = min(wide, 9 / len(columns)) if figure.xlabel == "step" else wide
+    sheet, axes = new_figure(2.2 + wide * len(columns), 1.6 + 0.36 * len(rows))
+    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), figure.axis)
+    shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if figure.better == "lower" else 1])
+    image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high, interpolation="nearest")
+    slanted = figure.kind == "matrix" and any(len(label) > 4 for label in columns)
+    named = range(0, len(columns), ceil(len(columns) / MOST_NAMED_COLUMNS) if wide >= 0.24 else ceil(len(columns) / 10))
+    look: dict[str, Any] = {"rotation": 45 if slanted else 0, "ha": "left" if slanted else "center"}
+    axes.set_xticks(named, [printable(columns[index]) for index in named], **look)
+    axes.set_yticks(range(len(rows)), [printable(label) for label in rows])
+    axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
+    for label in axes.get_xticklabels():
+        label.set_rotation_mode("anchor" if slanted else "default")
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    for row, column in np.argwhere(~np.isnan(cells)) if wide >= CELL_WITH_TEXT else ():
+        light = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
+        light = light != (figure.better == "lower")
+        text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
+        axes.text(column, row, f"{cells[row, column]:.2f}", **text)
+    if figure.kind == "matrix":
+        for index in range(len(rows)):
+            axes.add_patch(Rectangle((index - 0.5, index - 0.5), 1, 1, facecolor="#e2e6ea"))
+    bar = sheet.colorbar(image, ax=axes, fraction=0.03, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=QUIET, length=0)
+    return sheet
+
+
+def shade_range(low: float, high: float, axis: tuple[float, float] | None = None) -> tuple[float, float]:
+    """Values of the palest and the darkest shade: at least a tenth apart, or a hair would look like a gulf.
+
+    There is no shade for what cannot be, such as a share below nothing.
+    """
+    room = max(0.0, LEAST_RANGE - (high - low)) / 2
+    first, last = low - room, high + room
+    if axis is not None and first < axis[0] <= low:
+        first, last = axis[0], last + axis[0] - first
+    return first, last

@@ -1,0 +1,444 @@
+"""The word map: t-SNE points made ready for drawing, as a figure, a sheet of layers, and an animation.
+
+A projection to the plane has no unit, no up and no left. So each layer is centred, scaled to the same size, and turned
+or mirrored (never bent) to lie as near as it can to the layer before it. Points are thinned by whole groups of
+translations. Strays beyond the frame are moved to its edge. The points themselves are computed by the map recipe.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from isogloss.errors import InputError
+from isogloss.report.curves import best_layer
+from isogloss.report.draw_matplotlib import caption, drawing, new_figure, save
+from isogloss.report.folder import RunFolder
+from isogloss.report.map_view import lead_curve
+from isogloss.report.style import (
+    COLOURS,
+    INK,
+    PAPER,
+    QUIET,
+    RULE,
+    FontChoice,
+    characters_by_script,
+    choose_fonts,
+    colour,
+    display_names,
+    mix,
+    printable,
+    shape,
+    text_colour,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from PIL.Image import Image
+
+MOST_POINTS = 1200
+WIDE = 1.4  # the frame is this much wider than high
+EDGE = 0.15  # room for the words that lie beyond the middle 96%
+MOST_LABELS = 30
+LONGEST_LABEL, LONGEST_TITLE = 24, 46
+SHEET = 6
+SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
+MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "wedge": "v",
+    "plus": "P",
+    "star": "*",
+    "hexagon": "h",
+}
+MARKER_SIZES = {"*": 2.4, "P": 1.5, "^": 1.25, "v": 1.25, "D": 0.8, "h": 1.2}  # areas that look as large as a circle's
+MOST_FRAMES = 100
+BETWEEN = (7, 3, 1)  # pictures between two layers: each is half the one before, so frames can be halved
+MOST_BYTES = 3_000_000
+REST, MOMENT, END = 900, 60, 1800  # milliseconds
+Positions = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WordMap:
+    """Words at every layer.
+
+    `languages`, `words` and `pairs` have one entry a point; `positions` has shape (layers, points, 2), x within about
+    [-1.4, 1.4] and y within about [-1, 1]; `total` counts the translation groups before thinning and `kept` after.
+    """
+
+    layers: tuple[int, ...]
+    languages: tuple[str, ...]
+    words: tuple[str, ...]
+    pairs: tuple[int, ...]
+    positions: Positions
+    total: int
+    kept: int
+
+    def at(self, layer: int) -> Positions:
+        """Positions of one layer, shape (points, 2)."""
+        return self.positions[self.layers.index(layer)]
+
+
+def word_map(points: pd.DataFrame, *, most: int = MOST_POINTS) -> WordMap | None:
+    """The drawable word map of a run's points; None when no word is there at every layer."""
+    layers = sorted(int(layer) for layer in points["layer"].unique())
+    data = points.drop_duplicates(["layer", "pair", "language", "word"])
+    present = data.groupby(["pair", "language", "word"], sort=False)["layer"].transform("nunique")
+    data = data[present == len(layers)]
+    groups = data["pair"].drop_duplicates().tolist()
+    kept = _thin(groups, len(data) // max(len(layers), 1), most=most)
+    data = data[data["pair"].isin(kept)].sort_values(["layer", "pair", "language", "word"], kind="stable")
+    if data.empty:
+        return None
+    first = data[data["layer"] == layers[0]]
+    raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
+    return WordMap(
+        layers=tuple(layers),
+        languages=tuple(first["language"]),
+        words=tuple(first["word"]),
+        pairs=tuple(int(pair) for pair in first["pair"]),
+        positions=_standardise(_align(raw)),
+        total=len(groups),
+        kept=len(kept),
+    )
+
+
+def _thin(groups: Sequence[int], points: int, *, most: int) -> set[int]:
+    """Whole translation groups, evenly spread over the list, so that at most `most` points remain."""
+    if points <= most:
+        return set(groups)
+    keep = max(1, len(groups) * most // points)
+    return {groups[int(place)] for place in np.linspace(0, len(groups) - 1, keep)}
+
+
+def _standardise(layers: Positions) -> Positions:
+    """Fit each layer, shape (layers, points, 2), into the frame.
+
+    The middle 96% decide where the frame is; what lies beyond its edge is moved onto it, so that one stray cannot
+    shrink all the rest.
+    """
+    low, high = np.quantile(layers, (0.02, 0.98), axis=1, keepdims=True)  # (layers, 1, 2) each
+    reach = ((high - low) / (2 * WIDE, 2.0)).max(axis=2, keepdims=True)
+    scaled = (layers - (low + high) / 2) / np.where(reach > 0, reach, 1.0)
+    return np.clip(scaled, (-WIDE - EDGE, -1.0 - EDGE), (WIDE + EDGE, 1.0 + EDGE))
+
+
+def _align(layers: Positions) -> Positions:
+    """Turn or mirror each layer onto the one before, shape (layers, points, 2): orthogonal Procrustes in the plane.
+
+    At the end all are turned together so that the longest direction of the whole lies across a wide frame.
+    """
+    centred = layers - layers.mean(axis=1, keepdims=True)
+    sizes = np.linalg.norm(centred, axis=(1, 2), keepdims=True)
+    centred = centred / np.where(sizes > 0, sizes, 1.0)
+    aligned = [centred[0]]
+    for layer in centred[1:]:
+        left, _, right = np.linalg.svd(layer.T @ aligned[-1])
+        aligned.append(layer @ (left @ right))
+    _, _, directions = np.linalg.svd(np.concatenate(aligned), full_matrices=False)
+    return np.stack(aligned) @ directions.T
+
+
+def groups_of(points: WordMap, centre: str) -> list[list[int]]:
+    """The places of each translation group's points, the central language's first."""
+    groups: dict[int, list[int]] = {}
+    for at, pair in enumerate(points.pairs):
+        groups.setdefault(pair, []).append(at)
+    return [sorted(group, key=lambda at: points.languages[at] != centre) for group in groups.values()]
+
+
+def payload(points: WordMap) -> dict[str, Any]:
+    """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
+    whole = (points.positions * 1000).round().astype(int)
+    return {
+        "layers": list(points.layers),
+        "language": list(points.languages),
+        "word": list(points.words),
+        "pair": list(points.pairs),
+        "x": whole[:, :, 0].tolist(),
+        "y": whole[:, :, 1].tolist(),
+        "total": points.total,
+        "kept": points.kept,
+        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words).items()},
+    }
+
+
+def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
+    """Draw `word-map`, `word-map-layers` and `layers.gif` of a run that has points, and return the files."""
+    points = None if run.points is None else word_map(run.points)
+    if points is None:
+        return []
+    lead = lead_curve(run)
+    best = best_layer(lead) if lead is not None and best_layer(lead) in points.layers else points.layers[-1]
+    shown = picture(points, run.languages, title=run.model, centre=run.centre)
+    with drawing(shown.fonts.families):
+        return [*write_map(shown, best, out), *write_sheet(shown, best, out), write_animation(shown, out)]
+
+
+def bare(axes: "Axes") -> None:
+    """Take the ticks from axes, for maps whose directions mean nothing."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+        spine.set_color(RULE)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A word map and how it is drawn.
+
+    `members` has, for each language, the places of its points, `looks` its colour and marker, `inks` the colour of its
+    words; `lines`, shape (lines, 2), which points are joined; `groups` the points of each translation group, the
+    central language's first.
+    """
+
+    points: WordMap
+    title: str
+    fonts: FontChoice
+    names: Mapping[str, str]
+    members: Mapping[str, Sequence[int]]
+    looks: Mapping[str, tuple[str, str]]
+    inks: Mapping[str, str]
+    groups: Sequence[Sequence[int]]
+    lines: npt.NDArray[np.int64]
+
+
+def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: str) -> Picture:
+    """Everything that the drawings of one word map share; `languages` in the order that gives them their colours."""
+    codes = [*languages, *(code for code in dict.fromkeys(points.languages) if code not in languages)]
+    used = [code for code in codes if code in set(points.languages)]
+    places = {code: codes.index(code) for code in used}
+    names = display_names(used)
+    groups = groups_of(points, centre)
+    joined = [(group[0], other) for group in groups for other in group[1:]]
+    return Picture(
+        points=points,
+        title=printable(title),
+        fonts=choose_fonts([*map(printable, points.words), title, *names.values()]),
+        names=names,
+        members={code: [at for at, language in enumerate(points.languages) if language == code] for code in used},
+        looks={code: (colour(place), MARKERS[shape(place)]) for code, place in places.items()},
+        inks={code: text_colour(place) for code, place in places.items()},
+        groups=groups,
+        lines=np.array(joined, dtype="int64").reshape(-1, 2),
+    )
+
+
+def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float) -> list[Any]:
+    """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
+    from matplotlib.collections import LineCollection
+
+    alpha = float(np.clip(60 / (len(shown.lines) + 1), 0.16, 0.5))
+    lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=alpha)
+    artists: list[Any] = [axes.add_collection(lines)]
+    for code, places in shown.members.items():
+        ink, marker = shown.looks[code]
+        x, y = positions[places].T
+        look: dict[str, Any] = {"color": ink, "marker": marker, "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+        artists.append(axes.scatter(x, y, s=size * MARKER_SIZES.get(marker, 1.0), label=shown.names[code], **look))
+    axes.set_xlim(-WIDE - EDGE - 0.06, WIDE + EDGE + 0.06)
+    axes.set_ylim(-1.06 - EDGE, 1.06 + EDGE)
+    axes.set_aspect("equal")
+    bare(axes)
+    return artists
+
+
+def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
+    """`word-map`: one layer, with labels on some of the words."""
+    figure, axes = new_figure(10.4, 6.8)
+    positions = shown.points.at(layer)
+    draw_map(axes, shown, positions, size=26)
+    axes.set_title(f"{shown.title}: words at layer {layer}")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
+    caption(figure, _notes(shown))
+    figure.draw_without_rendering()
+    _label(axes, shown, positions)
+    return save(figure, out, "word-map")
+
+
+def _notes(shown: Picture) -> str:
+    """What is not shown, in words."""
+    points = shown.points
+    thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
+    return " ".join(
+        filter(
+            None,
+            (
+                "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge.",
+                thinned,
+                shown.fonts.caption(),
+            ),
+        )
+    )
+
+
+def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
+    """Write a word and one of its translations beside their points, wherever the text overlaps no other text."""
+    taken: list[Any] = []
+    count = len(shown.groups)
+    # A stride spreads the first few labels over the whole list; the dict keeps each group once.
+    order = dict.fromkeys([*((place * 37) % count for place in range(count)), *range(count)])
+    for place, at_group in enumerate(order):
+        if len(taken) >= MOST_LABELS:
+            return
+        group = shown.groups[at_group]
+        other = [group[1 + place % (len(group) - 1)]] if len(group) > 1 else []
+        for at in (group[0], *other):
+            word = printable(shown.points.words[at])
+            if shown.fonts.draws(word) and len(word) <= LONGEST_LABEL:
+                _write_word(axes, word, positions[at], ink=shown.inks[shown.points.languages[at]], taken=taken)
+
+
+def _write_word(axes: "Axes", word: str, at: Positions, *, ink: str, taken: list[Any]) -> None:
+    """Try the four sides of a point; `taken` grows by the box of the side that was free."""
+    from matplotlib import patheffects
+
+    halo = [patheffects.withStroke(linewidth=2.2, foreground="white")]
+    look: dict[str, Any] = {"fontsize": 8.5, "color": ink, "path_effects": halo, "textcoords": "offset points"}
+    for dx, dy, side, rise in SIDES:
+        text: Any = axes.annotate(word, (at[0], at[1]), xytext=(dx, dy), ha=side, va=rise, **look)
+        box = text.get_window_extent().padded(2)
+        inside = axes.bbox.contains(box.x0, box.y0) and axes.bbox.contains(box.x1, box.y1)
+        if inside and not any(box.overlaps(other) for other in taken):
+            taken.append(box)
+            return
+        text.remove()
+
+
+def write_sheet(shown: Picture, best: int, out: Path) -> list[Path]:
+    """`word-map-layers`: several layers side by side, the first, the best and the last among them."""
+    layers = choose_layers(shown.points.layers, best, most=SHEET)
+    columns = min(3, len(layers))
+    rows = -(-len(layers) // columns)
+    figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
+    for place, axes in enumerate(grid.flat):
+        if place >= len(layers):
+            axes.set_axis_off()
+            continue
+        draw_map(axes, shown, shown.points.at(layers[place]), size=7)
+        axes.set_title(f"layer {layers[place]}" + (" (best)" if layers[place] == best else ""), fontsize=10)
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.suptitle(shown.title, x=0.004, ha="left", fontweight="bold")
+    look: dict[str, Any] = {
+        "ncols": min(7, len(labels)),
+        "markerscale": 1.8,
+        "handletextpad": 0.1,
+        "columnspacing": 1.2,
+    }
+    figure.legend(handles, labels, loc="outside lower center", **look)
+    return save(figure, out, "word-map-layers")
+
+
+def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
+    """Evenly spread layers with the first, the best and the last among them.
+
+    >>> choose_layers(range(13), 8, most=6)
+    [0, 2, 5, 8, 10, 12]
+    """
+    if len(layers) <= most:
+        return list(layers)
+    chosen = {layers[int(place)] for place in np.linspace(0, len(layers) - 1, most).round()}
+    if best not in chosen:
+        inner = sorted(chosen)[1:-1]
+        chosen.remove(min(inner, key=lambda layer: abs(layer - best)))
+        chosen.add(best)
+    return sorted(chosen)
+
+
+def write_animation(shown: Picture, out: Path) -> Path:
+    """The animation; every second picture between the layers is left out until the file is below 3 MB."""
+    layers = len(shown.points.layers)
+    between = next((count for count in BETWEEN if (layers - 1) * (count + 1) <= MOST_FRAMES), 0)
+    pictures = list(frames(shown, between))
+    content = encode(pictures, between)
+    while len(content) > MOST_BYTES and between > 0:
+        pictures, between = pictures[::2], between // 2
+        content = encode(pictures, between)
+    return write_file(out / "layers.gif", content)
+
+
+def frames(shown: Picture, between: int) -> "Iterator[Image]":
+    """Every layer and `between` pictures on the way to the next."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError("the animation needs Pillow: pip install 'isogloss[report]'") from error
+    points = shown.points
+    figure, axes, moving = _stage(shown)
+    canvas: Any = figure.canvas
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)  # frame, legend and title are drawn once
+    for step in range((len(points.layers) - 1) * (between + 1) + 1):
+        place, part = divmod(step, between + 1)
+        share = part / (between + 1)
+        eased = share * share * (3 - 2 * share)
+        after = min(place + 1, len(points.layers) - 1)
+        positions = points.positions[place] * (1 - eased) + points.positions[after] * eased
+        heading, lines, *clouds = moving
+        heading.set_text(f"layer {points.layers[place if share < 0.5 else after]}")
+        lines.set_segments(list(positions[shown.lines]))
+        for places, cloud in zip(shown.members.values(), clouds, strict=True):
+            cloud.set_offsets(positions[places])
+        canvas.restore_region(still)
+        for artist in (lines, *clouds, heading):
+            axes.draw_artist(artist)
+        yield Image.fromarray(np.asarray(canvas.buffer_rgba())[:, :, :3])
+
+
+def _stage(shown: Picture) -> "tuple[Drawing, Axes, list[Any]]":
+    """The figure of the animation, its axes, and what moves in it: heading, lines, one cloud of points a language."""
+    figure, axes = new_figure(6.6, 5.3)
+    layout: Any = figure.get_layout_engine()
+    layout.set(h_pad=0.1, w_pad=0.1)
+    artists = draw_map(axes, shown, shown.points.positions[0], size=15)
+    heading = axes.set_title("layer 00", fontsize=13)
+    title = shown.title if len(shown.title) <= LONGEST_TITLE else f"{shown.title[: LONGEST_TITLE - 1]}…"
+    axes.set_title(title, loc="right", fontsize=9, fontweight="normal", color=QUIET)
+    look: dict[str, Any] = {
+        "ncols": min(7, len(shown.names)),
+        "handletextpad": 0.1,
+        "columnspacing": 1.0,
+        "fontsize": 8,
+    }
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), **look)
+    figure.set_dpi(100)
+    moving = [heading, *artists]
+    for artist in moving:
+        artist.set_animated(True)
+    return figure, axes, moving
+
+
+def encode(pictures: "Sequence[Image]", between: int) -> bytes:
+    """Pictures as a looping GIF with one small palette: a rest at each layer, a moment in between."""
+    from PIL import Image
+
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(palette_bytes())
+    small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in pictures]
+    durations = [REST if step % (between + 1) == 0 else MOMENT for step in range(len(small))]
+    durations[-1] = END
+    content = io.BytesIO()
+    look: dict[str, Any] = {"append_images": small[1:], "duration": durations, "loop": 0, "disposal": 1}
+    small[0].save(content, format="GIF", save_all=True, **look)
+    return content.getvalue()
+
+
+def palette_bytes() -> bytes:
+    """White, greys, and each language colour on its way to white: the only colours there are, edges included."""
+    greys = [mix(INK, PAPER, step / 11) for step in range(12)]
+    tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
+    colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
+    padded = [*colours, *[PAPER] * (64 - len(colours))]
+    return bytes(int(entry[at : at + 2], 16) for entry in padded for at in (1, 3, 5))
