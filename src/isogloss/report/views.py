@@ -15,7 +15,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Table
-from isogloss.papers import Paper, find
+from isogloss.papers import Paper, Results, find
 from isogloss.papers import names as paper_names
 from isogloss.report import drift_view, lookup_view, map_view, task_views, training_view
 from isogloss.report.curves import over_seeds
@@ -189,7 +189,7 @@ def reproduced_paper(run: RunFolder) -> Paper | None:
 
 def paper_figures(paper: Paper, run: RunFolder) -> list[Figure]:
     """The paper's own figures."""
-    return [replace(figure, section="pictures") for figure in paper.pictures(run.rows)]
+    return [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
 
 
 def paper_part(run: RunFolder) -> dict[str, Any] | None:
@@ -197,6 +197,7 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
     paper = reproduced_paper(run)
     if paper is None:
         return None
+    results = Results(run.rows)
     findings = [
         {
             "verdict": finding.verdict,
@@ -204,12 +205,12 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
             "claim": finding.claim,
             "measured": finding.measured,
         }
-        for finding in paper.findings(run.rows)
+        for finding in paper.findings(results)
     ]
     return {
         "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
         "conditions": str(run.record.get("conditions", "")),
         "findings": findings,
         "count": Counter(finding["verdict"] for finding in findings),
-        "tables": list(paper.tables(run.rows)),
+        "tables": list(paper.tables(results)),
     }
