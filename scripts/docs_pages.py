@@ -165,7 +165,8 @@ def with_options(text: str, name: str) -> str:
         own = [name, "jexus2020"] if name == "reproduce" else ["map"]
         other = option_table(own).splitlines()
         lines = [line for line in lines if (line in other) == (name == "reproduce") or line in lines[:2]]
-    return head + heading + table.sub("\n".join(lines).replace("\\", "\\\\") + "\n", after[0], count=1) + "".join(after[1:])
+    made = table.sub("\n".join(lines).replace("\\", "\\\\") + "\n", after[0], count=1)
+    return head + heading + made + "".join(after[1:])
 
 
 def write_options() -> None:

@@ -76,13 +76,15 @@ SWITCHED = (
 # Name of a run -> its command line, without --out and --quiet. A run may read an earlier one, as $OUT/NAME.
 RECIPES = {
     "map": "map mini --languages en,nl,zh --layers 0,6,12 --sample 60 --words 100 --points 20",
-    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --sample 60 --words 60 --points 12 --tsne-perplexity 5",
+    "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --sample 60 --words 60 --points 12"
+    " --tsne-perplexity 5",
     "lexicon": f"lexicon $IN/multi {TEXT} --train-lexicon $IN/long/train.txt --test-lexicon $IN/long/test.txt"
     " --mappings raw,centred,procrustes+iterative,least-squares,ridge --refine 1 --static train --min-count 1",
     "lexicon-other": f"lexicon $IN/multi --other $IN/own {TEXT} --train-lexicon $IN/long/train.txt"
     " --test-lexicon $IN/long/test.txt --levels word --no-identical --sample 100 --vocabulary 60",
     "rotate": "rotate $IN/multi --bitext $IN/texts/qaa.txt --bitext $IN/texts/qab.txt"
-    " --languages qaa,qab --train-bitext $IN/long/qaa.txt --train-bitext $IN/long/qab.txt --train-sample 120 --sample 50 --refine 1"
+    " --languages qaa,qab --train-bitext $IN/long/qaa.txt --train-bitext $IN/long/qab.txt"
+    " --train-sample 120 --sample 50 --refine 1"
     " --save-mappings 1,2 --mappings raw,centred,procrustes,procrustes+iterative,least-squares,ridge+length",
     "rotate-other": f"rotate $IN/bert --other $IN/turned {PLANTED} --train-bitext $IN/planted/more-qaa.txt"
     " --train-bitext $IN/planted/more-qab.txt --mappings raw,procrustes",

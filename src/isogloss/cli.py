@@ -244,8 +244,8 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
     """The same parameter, which may be left out: the grid may have it."""
     if parameter.default is not parameter.empty:
         return parameter
-    kind, *notes = parameter.annotation.__origin__, *parameter.annotation.__metadata__
-    return parameter.replace(default=None, annotation=Annotated[kind | None, *notes])
+    kind: Any = parameter.annotation.__origin__ | None
+    return parameter.replace(default=None, annotation=Annotated[(kind, *parameter.annotation.__metadata__)])
 
 
 def reproduce_command(name: str) -> Any:

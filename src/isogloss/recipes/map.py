@@ -120,8 +120,17 @@ def map(
             if len(texts) > 1:
                 run.note(f"the word map shows {names[0]}, the first of {len(texts)} texts")
             first = stores[0]
-            how = {"layers": first.layers, "centre": centre, "perplexity": tsne_perplexity, "seed": seed}
-            draw(run, first.words(), first.types, points=points, progress=progress, **how)
+            draw(
+                run,
+                first.words(),
+                first.types,
+                layers=first.layers,
+                points=points,
+                centre=centre,
+                perplexity=tsne_perplexity,
+                seed=seed,
+                progress=progress,
+            )
 
     hashes = {name: text.fingerprint for name, text in zip(names, texts, strict=True)}
     notes = [

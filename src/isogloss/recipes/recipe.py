@@ -261,8 +261,8 @@ def _recorded(value: Any, kind: Any) -> Any:
         return entries if list[str] in (kind, *get_args(kind)) else ",".join(entries)
     if isinstance(value, list | tuple | range | set):
         parts = [_recorded(part, None) for part in value]
-        text = kind is not None and list[str] not in (kind, *get_args(kind))
-        return ",".join(map(str, parts)) if text else parts
+        one_text = kind is not None and list[str] not in (kind, *get_args(kind))
+        return ",".join(map(str, parts)) if one_text else parts
     text = str(getattr(value, "name", value) if isinstance(value, Stack | Chain) else value)
     if list[str] in (kind, *get_args(kind)):
         return [text]
