@@ -16,7 +16,7 @@ from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import Request, Results, find, selected
 from isogloss.papers import wu2020 as paper
-from isogloss.papers.results import mean_over, mean_over_seeds
+from isogloss.papers.results import mean_over, seed_mean_rows
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, records, row
@@ -106,7 +106,7 @@ def made(seeds=3, gaps=GAPS, random=0.3, falls=0.03, found=0.8, lower=0.05, midd
                     rows.append(row(measure, value, target=target, data="d", seed=seed, n=500, floor=0.3, **at))
     rows += mean_over([entry for entry in rows if entry["measure"] in paper.FORMS], "layer")
     rows += paper.relation_rows(rows)
-    return frame([*rows, *mean_over_seeds(rows)])
+    return frame([*rows, *seed_mean_rows(rows)])
 
 
 @pytest.fixture(autouse=True)

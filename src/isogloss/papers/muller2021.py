@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import correlation
+from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.paper import (
     TINY,
     Cost,
@@ -41,7 +41,6 @@ from isogloss.papers.results import (
     Claim,
     Contrast,
     Curves,
-    Interval,
     Results,
     Seeds,
     above,
@@ -53,8 +52,8 @@ from isogloss.papers.results import (
     less,
     mean_by_seed,
     mean_over,
-    mean_over_seeds,
     over_seeds,
+    seed_mean_rows,
     seeds_note,
 )
 from isogloss.papers.treebanks import (
@@ -98,7 +97,7 @@ KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
 
 
 @dataclass(frozen=True)
-class Scale:
+class MullerScale:
     """Settings of one scale.
 
     treebanks: the treebank each source of parsing and POS is trained on. entities: sources of NER, tested on each
@@ -129,7 +128,7 @@ class Scale:
 
 H200 = "an mBERT-shaped model on one H200"
 SCALES = {
-    "smoke": Scale(
+    "smoke": MullerScale(
         treebanks={"qaa": "home"},
         entities=("qaa",),
         pud=("qaa", "qab", "qac"),
@@ -144,7 +143,7 @@ SCALES = {
         legacy="windows",
         pretraining={**TINY, "batch": 32, "vocabulary": 300, "steps": 60},
     ),
-    "mini": Scale(
+    "mini": MullerScale(
         treebanks={"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
         entities=MINI,
         pud=tuple(language for language in PUD if language in MINI),
@@ -166,7 +165,7 @@ SCALES = {
         rate=1e-4,
         sizes={"fr": 2231},
     ),
-    "paper": Scale(
+    "paper": MullerScale(
         treebanks={"en": "ewt", "ru": "gsd", "ar": "padt"},
         entities=("en", "ru", "ar"),
         pud=PUD,
@@ -241,7 +240,7 @@ def plan(
     return Outline(conditions, arguments, texts, before, jobs, cost, DEPTH, partial(_notes, scale, files))
 
 
-def _files(scale: Scale, task: str, source: str) -> Iterator[TaskFile]:
+def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
     """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
     half = None if scale.tested is None else scale.tested // 2
     if task == "ner":
@@ -267,13 +266,13 @@ def _files(scale: Scale, task: str, source: str) -> Iterator[TaskFile]:
         yield TaskFile(name, language, "pud", (f"{name}-ud-test.conllu",), half, optional=True)
 
 
-def _parallel(scale: Scale, files: Mapping[str, TaskFile]) -> list[TaskFile]:
+def _parallel(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[TaskFile]:
     """The parallel treebanks that languages are compared on."""
     languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
     return [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]
 
 
-def _contents(scale: Scale, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
+def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
     contents = {file.name: cut_file(file, folders) for file in files.values()}
     if parallel := _parallel(scale, files):
@@ -287,7 +286,7 @@ def _contents(scale: Scale, files: Mapping[str, TaskFile], folders: Folders) -> 
     return contents
 
 
-def _invented(scale: Scale, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
+def _invented(scale: MullerScale, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
     sizes = {"train": scale.examples, "dev": scale.tested, "home": scale.tested, "pud": scale.tested}
     sets = invented_sets(scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()})
@@ -302,7 +301,7 @@ def _invented(scale: Scale, files: Mapping[str, TaskFile], _: Folders) -> dict[s
     return contents
 
 
-def _notes(scale: Scale, files: Mapping[str, TaskFile]) -> list[str]:
+def _notes(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[str]:
     silent = [language for language in dict.fromkeys((*scale.treebanks, *scale.entities)) if language not in scale.pud]
     wanted = dict.fromkeys(file.stem for source in scale.treebanks for file in _files(scale, "pos", source))
     missing = [stem for stem in wanted if stem not in files]
@@ -312,7 +311,7 @@ def _notes(scale: Scale, files: Mapping[str, TaskFile]) -> list[str]:
     return notes + ([f"no test set is there of {', '.join(missing)}"] if missing else [])
 
 
-def _cost(scale: Scale, jobs: Sequence[Job], parallel: int) -> Cost:
+def _cost(scale: MullerScale, jobs: Sequence[Job], parallel: int) -> Cost:
     updates = trained = read = 0
     for job in jobs:
         there = scale.sizes.get("ner" if job.place["task"] == "ner" else job.place["source"])
@@ -353,7 +352,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     means = [entry for table in compared for entry in mean_over(records(table), "target", target=OTHERS)]
     run.append(scores)
     run.append([*means, *single])
-    run.append(mean_over_seeds(scores))
+    run.append(seed_mean_rows(scores))
     run.append(changes([entry for entry in scores if entry["measure"] in TASKS.values()], plan=REFERENCE))
     run.append(relation_rows(Results(frame([*scores, *single]))))
 
@@ -572,7 +571,7 @@ def _above_chance(results: Results, task: str) -> Contrast | None:
         return None
     worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
     words = f"at least {margins[worst].say(signed)} points above it, from {worst[0]} to {worst[1]}"
-    return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].seeds)
+    return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].n)
 
 
 def _first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
@@ -609,7 +608,7 @@ def _unchanged(results: Results, task: str) -> Contrast | None:
         return None
     lower, upper = over_seeds(low), over_seeds(high)
     words = f"CKA with the start {lower.share} in layers 1 to 4, {upper.share} in 9 to 12 (as it is: above {SAME})"
-    return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.seeds)
+    return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.n)
 
 
 def _middle(results: Results, task: str) -> Contrast | None:
@@ -623,7 +622,7 @@ def _middle(results: Results, task: str) -> Contrast | None:
         f"and above 11 and 12 by {fall.share}; highest at layer {_peak(curves)}"
     )
     words += f", before training at layer {_peak(before)}" if before is not None else ""
-    return Contrast(words, all_of([above(rise), above(fall)]), rise.seeds)
+    return Contrast(words, all_of([above(rise), above(fall)]), rise.n)
 
 
 def _peak(curves: Curves) -> int:
@@ -640,7 +639,7 @@ def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
     after, before = (_correlation(results, task, plan) for plan in (REFERENCE, UNTUNED))
     if after is None:
         return None
-    words = f"rank correlation {after.share} over {after.seeds} targets"
+    words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(_score(results, _home(results, task, _sources(results, task)[0])))
     return Contrast(words, below(after) if seeds >= LEAST else None, seeds)

@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
-from isogloss.measures.statistics import correlation
+from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.jexus2020 import as_lines, pair_table
 from isogloss.papers.paper import (
     BYTES,
@@ -42,7 +42,6 @@ from isogloss.papers.results import (
     Claim,
     Contrast,
     Curves,
-    Interval,
     NotMeasured,
     Results,
     Seeds,
@@ -56,10 +55,10 @@ from isogloss.papers.results import (
     less,
     mean_by_seed,
     mean_over,
-    mean_over_seeds,
     needed,
     over_seeds,
     published,
+    seed_mean_rows,
     share_cell,
 )
 from isogloss.papers.treebanks import (
@@ -122,7 +121,7 @@ KNOWN, ASKED = 400, 40  # invented sentences to pretrain on, and to look up
 
 
 @dataclass(frozen=True)
-class Scale:
+class WuScale:
     """Settings of one scale.
 
     source, again, targets: English, English a second time, the other languages. repeated: the target whose models, and
@@ -168,7 +167,7 @@ class Scale:
 
 
 SCALES = {
-    "smoke": Scale(
+    "smoke": WuScale(
         source="qaa",
         again="qaa2",
         targets=("qab",),
@@ -198,7 +197,7 @@ SCALES = {
         inferred=24,
         invented=True,
     ),
-    "mini": Scale(
+    "mini": WuScale(
         source=ENGLISH,
         again=AGAIN,
         targets=("fr", "de", "ru", "zh", "nl"),
@@ -227,7 +226,7 @@ SCALES = {
         tested=250,
         inferred=20_000,
     ),
-    "paper": Scale(
+    "paper": WuScale(
         source=ENGLISH,
         again=AGAIN,
         targets=("fr", "de", "ru", "zh"),
@@ -301,7 +300,7 @@ def plan(
     return Outline(conditions, arguments, texts, [], jobs, cost, DEPTH, partial(_notes, scale, crawl))
 
 
-def _notes(scale: Scale, crawl: str | None) -> list[str]:
+def _notes(scale: WuScale, crawl: str | None) -> list[str]:
     text = "the same text" if scale.text_bytes is None else "other text of the same language"
     notes = [
         f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
@@ -319,7 +318,7 @@ def _notes(scale: Scale, crawl: str | None) -> list[str]:
     return notes
 
 
-def _cost(scale: Scale, jobs: Sequence[Job], seeds: int) -> Cost:
+def _cost(scale: WuScale, jobs: Sequence[Job], seeds: int) -> Cost:
     parts = {part: [job for job in jobs if job.place["part"] == part] for part in ("pretrain", "stitch", "transfer")}
     models, sentences = len(parts["pretrain"]), scale.examples or 12_544
     tokens = scale.steps * scale.batch * scale.shape["length"]
@@ -411,7 +410,7 @@ class Planner:
     """The jobs of a reproduction; `models`: those that they read, each once. crawl: folder of other text, or None."""
 
     request: Request
-    scale: Scale
+    scale: WuScale
     texts: Texts
     folders: Folders
     crawl: str | None = None
@@ -578,7 +577,7 @@ class Planner:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(scale: Scale, folders: Folders, data: str | None) -> Iterator[tuple[str, str]]:
+def _contents(scale: WuScale, folders: Folders, data: str | None) -> Iterator[tuple[str, str]]:
     """Every file and its content.
 
     `pretrain.LANG.txt.gz` is text to pretrain on, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is
@@ -617,7 +616,7 @@ def _contents(scale: Scale, folders: Folders, data: str | None) -> Iterator[tupl
         yield file.name, cut_file(file, folders)
 
 
-def text_files(scale: Scale, folders: Folders, language: str) -> list[Path]:
+def text_files(scale: WuScale, folders: Folders, language: str) -> list[Path]:
     """The files of a language in the folder of text."""
     folder, wanted = existing("text", folders), language.rstrip("2")
     files = [
@@ -630,7 +629,7 @@ def text_files(scale: Scale, folders: Folders, language: str) -> list[Path]:
     return files
 
 
-def _pretraining_text(scale: Scale, language: str, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
+def _pretraining_text(scale: WuScale, language: str, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Text to pretrain on, and a part of it for words; of the source, as much again for its second self."""
     size = scale.text_bytes or 0
     lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
@@ -648,7 +647,7 @@ def _pretraining_text(scale: Scale, language: str, files: Sequence[Path]) -> Ite
         yield f"pretrain.{scale.again}.txt.gz", as_lines(again)
 
 
-def task_files(scale: Scale) -> Iterator[TaskFile]:
+def task_files(scale: WuScale) -> Iterator[TaskFile]:
     """Treebanks and named entities: training and development of the source, a test of every language."""
     source, half = scale.source, None if scale.tested is None else scale.tested // 2
     home = f"{source}_{scale.treebanks[source]}"
@@ -662,7 +661,7 @@ def task_files(scale: Scale) -> Iterator[TaskFile]:
         yield TaskFile(f"{language}_wikiann", language, "entities", either, scale.tested, "test")
 
 
-def task_names(scale: Scale, task: str, target: str) -> tuple[str, str, dict[str, str]]:
+def task_names(scale: WuScale, task: str, target: str) -> tuple[str, str, dict[str, str]]:
     """The files of a task: to train on, to choose by, and the tests of source and target."""
     both = (scale.source, target)
     if task == "nli":
@@ -692,7 +691,7 @@ def cut(lines: Sequence[str], size: int) -> list[str]:
     return list(lines[: int(np.searchsorted(ends, size, side="right"))])
 
 
-def _invented(scale: Scale) -> Iterator[tuple[str, str]]:
+def _invented(scale: WuScale) -> Iterator[tuple[str, str]]:
     """The same files in invented languages; a sentence and the same with its first two words turned are paraphrases."""
     source, examples, tested = scale.source, scale.examples or 0, scale.tested or 0
     languages = (source, *scale.targets)
@@ -766,7 +765,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
     run.append(rows)
-    run.append(map(PUBLISHED.beside, mean_over_seeds(rows)))
+    run.append(map(PUBLISHED.beside, seed_mean_rows(rows)))
 
 
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
@@ -983,7 +982,7 @@ def _far(results: Results) -> Iterator[Contrast]:
         first = results.where(target=target, layer=best, condition=ROTATION, method="cosine", **at).iloc[0]
         seeds = over_seeds(curves.at(best)).clipped()
         known = seeds if seeds.known else Interval(first["value"], first["low"], first["high"], 1)
-        over = f" over {seeds.seeds} seeds" if seeds.known else ""
+        over = f" over {seeds.n} seeds" if seeds.known else ""
         words = f"{target}: P@1 {known.share} at layer {best}{over}, chance {first['floor']:.4f}"
         yield Contrast(words, bool(known.low > FAR * first["floor"]))
 
@@ -1032,7 +1031,7 @@ class _Apart:
         if not self.pairs.known:
             return f"{self.seeds.say(signed)} points"
         between = f"[{signed(self.pairs.low)}, {signed(self.pairs.high)}]"
-        return f"{self.seeds.say(signed)} points over seeds, {between} over {self.pairs.seeds} pairs"
+        return f"{self.seeds.say(signed)} points over seeds, {between} over {self.pairs.n} pairs"
 
     def judged(self, test: Callable[[Interval], Side | None]) -> Side | None:
         """By both, where there are both."""
@@ -1073,7 +1072,7 @@ def _middle(results: Results, task: str, targets: Sequence[str]) -> Judged | Non
     means = [_mean(mean_by_seed(curve.at(layer) for curve in curves)) for layer in layers]
     peak = layers[int(np.argmax(means))]
     words = f"layers 3 to 5 above layer 0 by {rise.words}, above layer {last} by {fall.words}; best at {peak}"
-    return words, all_of([rise.judged(above), fall.judged(above)]), rise.seeds.seeds
+    return words, all_of([rise.judged(above), fall.judged(above)]), rise.seeds.n
 
 
 def _between(
@@ -1094,7 +1093,7 @@ def _between(
     if apart is None:
         return None
     side = apart.judged(above if task in helped else below)
-    return f"{what} by {apart.words} in layers 3 to 5", side, apart.seeds.seeds
+    return f"{what} by {apart.words} in layers 3 to 5", side, apart.seeds.n
 
 
 def _higher(results: Results) -> Iterator[Contrast]:
