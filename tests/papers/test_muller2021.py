@@ -15,7 +15,7 @@ from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import Request, Results, find, summary
 from isogloss.papers import muller2021 as paper
-from isogloss.papers.results import changes, mean_over, mean_over_seeds
+from isogloss.papers.results import changes, mean_over, seed_mean_rows
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text import read_bitext
@@ -60,7 +60,7 @@ def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, no
                         rows.append(row("cka", like - 0.03 * rank, target=target, **at))
     results += mean_over(list(paper._pooled(results, ("en", "de", "es", "fr", "ru", "zh"))))
     scores = [entry for entry in results if entry["measure"] != "gap"]
-    whole = [*results, *rows, *mean_over_seeds(results), *changes(scores, plan=paper.REFERENCE)]
+    whole = [*results, *rows, *seed_mean_rows(results), *changes(scores, plan=paper.REFERENCE)]
     single = [entry for entry in rows if entry["target"] != "others"]
     return frame([*whole, *paper.relation_rows(Results(frame([*results, *single])))])
 

@@ -86,7 +86,7 @@ def test_an_interval_over_seeds_is_students():
     low, high = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
     assert over_seeds(values) == Interval(pytest.approx(7 / 3), pytest.approx(low), pytest.approx(high), 3)
     ratio = over_seeds({0: 1.0, 5: 2.0, 7: 4.0}, log=True)
-    assert ratio.value == pytest.approx(2.0) and ratio.seeds == 3
+    assert ratio.value == pytest.approx(2.0) and ratio.n == 3
     assert over_seeds([0.1, 0.9, 0.2]).clipped().low == 0.0
 
 
