@@ -41,18 +41,14 @@ def file_path(source: Source) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; a file was expected")
     if not path.exists():
-        raise InputError(f"{path} does not exist{_neighbours(path)}")
+        # A hint: files next to the missing one that share its ending, or that the folder is missing too.
+        if not path.parent.is_dir():
+            raise InputError(f"{path} does not exist; nor does the folder {path.parent}")
+        files = path.parent.glob(f"*{path.suffix}") if path.suffix else ()
+        near = sorted(each.name for each in files if each.is_file())
+        hint = f"; {path.parent} has {', '.join(near[:5])}{' ...' if len(near) > 5 else ''}" if near else ""
+        raise InputError(f"{path} does not exist{hint}")
     return path
-
-
-def _neighbours(path: Path) -> str:
-    """A hint: files next to the missing one that share its ending, or that the folder is missing too."""
-    if not path.parent.is_dir():
-        return f"; nor does the folder {path.parent}"
-    like = sorted(near.name for near in path.parent.glob(f"*{path.suffix}") if near.is_file()) if path.suffix else []
-    if not like:
-        return ""
-    return f"; {path.parent} has {', '.join(like[:5])}{' ...' if len(like) > 5 else ''}"
 
 
 def open_bytes(source: Source) -> BinaryIO:
@@ -86,7 +82,12 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
                 try:
                     line = raw.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    problem(f"{path}:{number}: {_undecodable(raw, error.start)}")
+                    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                        wrong = "this looks like UTF-16"
+                    else:
+                        byte, position = raw[error.start], error.start + 1
+                        wrong = f"not valid UTF-8 (byte 0x{byte:02x} at position {position} of the line)"
+                    problem(f"{path}:{number}: {wrong}; save the file as UTF-8")
                     line = raw.decode("utf-8", errors="replace")
                 yield number, line.removesuffix("\n").removesuffix("\r")
         except DAMAGED as error:
@@ -94,12 +95,6 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
             return
     if number == 0:
         problem(f"{path} is empty; text was expected")
-
-
-def _undecodable(raw: bytes, at: int) -> str:
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "this looks like UTF-16; save the file as UTF-8"
-    return f"not valid UTF-8 (byte 0x{raw[at]:02x} at position {at + 1} of the line); save the file as UTF-8"
 
 
 def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | None]]:

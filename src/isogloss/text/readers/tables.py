@@ -67,11 +67,9 @@ class ParallelTable:
                 continue
             cells = line.split(BARS if self.bars else "\t")
             if len(cells) != len(self.columns):
-                where, width = f"{self.path}:{number}", len(self.columns)
-                if self.bars:
-                    problem(f"{where}: {len(cells)} sides where {width} were expected, separated by ' ||| '")
-                else:
-                    problem(f"{where}: {len(cells)} cells where {width} were expected, separated by tabs")
+                parts, separator = ("sides", "' ||| '") if self.bars else ("cells", "tabs")
+                width = f"{len(cells)} {parts} where {len(self.columns)} were expected"
+                problem(f"{self.path}:{number}: {width}, separated by {separator}")
                 continue
             if self.bars:
                 cells = [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
