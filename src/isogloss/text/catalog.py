@@ -35,13 +35,13 @@ from isogloss.text.readers.inference import NLI
 from isogloss.text.readers.lines import (
     DAMAGED,
     Source,
+    header,
     language_of,
     languages_of,
     open_bytes,
     plain_name,
     stream_lines,
 )
-from isogloss.text.readers.tables import header
 
 VARIABLE = "ISOGLOSS_DATA"
 SUMS = "SHA256SUMS"

@@ -17,9 +17,8 @@ from isogloss.text.catalog import SUMS, aligned_stem, data_dir, data_sets, files
 from isogloss.text.readers.conll import TaggedWord, stream_tagged, stream_trees
 from isogloss.text.readers.dictionaries import stream_pairs
 from isogloss.text.readers.inference import every_row
-from isogloss.text.readers.lines import Problem, Source, stream_lines
+from isogloss.text.readers.lines import Problem, Source, open_table, stream_lines
 from isogloss.text.readers.questions import every_question
-from isogloss.text.readers.tables import open_table
 
 _MOST = 20  # problems told of one file
 Reader = Callable[[Path, Problem], Iterable[Any]]

@@ -163,11 +163,6 @@ class Borders:
     pair_after: tuple[int, ...]
 
     @property
-    def single(self) -> int:
-        """Special tokens of one sentence."""
-        return len(self.before) + len(self.after)
-
-    @property
     def pair(self) -> int:
         """Special tokens of a pair."""
         return len(self.pair_before) + len(self.between) + len(self.pair_after)
@@ -241,7 +236,7 @@ def pack_pairs(
     """
     borders = borders_of(tokenizer)
     encoder, dtype = _plain_encoder(tokenizer)
-    room = longest - borders.single
+    room = longest - len(borders.before) - len(borders.after)
     tokens = count = left_out = cut = 0
     remaining = iter(pairs)
     begins = path.with_suffix(".begins.npy")

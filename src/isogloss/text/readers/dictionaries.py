@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 from isogloss.errors import InputError
 from isogloss.text.corpora import Lexicon
 from isogloss.text.languages import code
-from isogloss.text.readers.lines import Problem, Source, fail, first_line, languages_of, stream_lines
-from isogloss.text.readers.tables import header, open_table
+from isogloss.text.readers.lines import (
+    Problem,
+    Source,
+    fail,
+    first_line,
+    header,
+    languages_of,
+    open_table,
+    stream_lines,
+)
 
 
 def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tuple[str, str]]]:

@@ -29,8 +29,15 @@ from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
 from isogloss.text.languages import code, is_code, pick_languages
 from isogloss.text.readers.conll import read_treebanks
-from isogloss.text.readers.lines import first_line, language_of, languages_of, plain_name, read_lines
-from isogloss.text.readers.tables import header, read_table
+from isogloss.text.readers.lines import (
+    first_line,
+    header,
+    language_of,
+    languages_of,
+    plain_name,
+    read_lines,
+    read_table,
+)
 
 PREFIX = "hf:"
 _SPLITS = ("test", "validation", "dev", "train")
@@ -164,9 +171,9 @@ def _with_english(folder: Path, pairs: Sequence[ParallelFiles], languages: Seque
 
 
 def _read_treebanks(folder: Path, banks: ParallelFiles, languages: Sequence[str] | None) -> Bitext:
-    files: dict[str, list[Path]] = {language: [] for language in banks.languages}
+    files: dict[str, list[Path]] = {}
     for language, path in zip(banks.languages, banks.files, strict=True):
-        files[language].append(path)
+        files.setdefault(language, []).append(path)
     wanted = pick_languages(languages, list(files), where=folder)
     for language in wanted:
         if len(paths := files[language]) > 1:

@@ -26,14 +26,12 @@ from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
 from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers.dictionaries import read_lexicon
-from isogloss.text.readers.lines import Source, stream_lines
-from isogloss.text.readers.tables import open_table
+from isogloss.text.readers.lines import Source, open_table, stream_lines
 from isogloss.text.words import word_spans
 
 _LINK = re.compile(r"(\d+)([-p])(\d+)")
 _LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
 _MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
-EVERYDAY, LEXICON = "everyday.tsv", "lexicon.tsv"
 
 
 @dataclass(frozen=True)
@@ -160,11 +158,11 @@ def embedded(languages: Sequence[str] | None = None) -> Bitext:
 
     `en, nl = embedded(("en", "nl"))`
     """
-    with _packaged(EVERYDAY) as path:
+    with _packaged("everyday.tsv") as path:
         return read_linked(path, languages)
 
 
 def embedded_lexicon(source: str, target: str) -> Lexicon:
     """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
-    with _packaged(LEXICON) as path:
+    with _packaged("lexicon.tsv") as path:
         return read_lexicon(path, source, target)

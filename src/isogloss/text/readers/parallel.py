@@ -35,26 +35,22 @@ from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
 from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers.conll import read_treebank, read_treebanks
-from isogloss.text.readers.folders import (
-    PREFIX,
-    ParallelFiles,
-    aligned_corpora,
-    parallel_files,
-    read_folder,
-    read_hub,
-)
+from isogloss.text.readers.folders import PREFIX, ParallelFiles, aligned_corpora, parallel_files, read_folder, read_hub
 from isogloss.text.readers.lines import (
+    ParallelTable,
     Source,
     check_order,
     file_path,
     first_line,
+    header,
     language_of,
+    open_table,
     plain_name,
     read_lines,
+    read_table,
     stream_lines,
 )
 from isogloss.text.readers.links import attach_links, read_links
-from isogloss.text.readers.tables import ParallelTable, header, open_table, read_table
 from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
