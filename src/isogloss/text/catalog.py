@@ -146,11 +146,10 @@ def _files(folder: Path) -> list[Path]:
 
 def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a data set with its kind."""
-    aligned: dict[Path, set[Path]] = {}
-    for path in _files(folder):
-        if path.parent not in aligned:
-            aligned[path.parent] = _aligned_files(path.parent)
-        yield path, kind_of(path, path in aligned[path.parent])
+    files = _files(folder)
+    aligned = {path for parent in {each.parent for each in files} for path in _aligned_files(parent)}
+    for path in files:
+        yield path, kind_of(path, path in aligned)
 
 
 def listing(data: Source, progress: Progress = silent) -> list[DataSet]:

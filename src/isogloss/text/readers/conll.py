@@ -81,18 +81,14 @@ def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True)
         elif line.strip():
             rows.append((number, line.split("\t")))
         else:
-            try:
-                if rows and whole:
+            if rows and whole:
+                try:
                     yield _tree(path, comments, rows, heads=heads)
-                elif whole and number and comments.keys() & {"sent_id", "text"}:
-                    problem(f"{path}:{number}: a sentence without words")
-            except _Malformed as error:
-                problem(str(error))
+                except InputError as error:
+                    problem(str(error))
+            elif whole and number and comments.keys() & {"sent_id", "text"}:
+                problem(f"{path}:{number}: a sentence without words")
             comments, rows, whole = {}, [], True
-
-
-class _Malformed(ValueError):
-    """What is wrong with a sentence, with file and line."""
 
 
 def _tree(path: Path, comments: dict[str, str], rows: list[Row], *, heads: bool) -> Tree:
@@ -102,24 +98,24 @@ def _tree(path: Path, comments: dict[str, str], rows: list[Row], *, heads: bool)
     for number, cells in rows:
         where, expected = f"{path}:{number}", len(words) + 1
         if len(cells) != _COLUMNS:
-            raise _Malformed(f"{where}: {len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
+            raise InputError(f"{where}: {len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
         if "." in cells[0]:
             continue
         spaced = "SpaceAfter=No" not in cells[9].split("|")
         if "-" in cells[0]:  # first and last word number of a multi-word token: 15-16
             first, _, last = cells[0].partition("-")
             if not (first.isdecimal() and last.isdecimal()) or not expected == int(first) < int(last):
-                raise _Malformed(f"{where}: multi-word token {cells[0]!r} where one from {expected} was expected")
+                raise InputError(f"{where}: multi-word token {cells[0]!r} where one from {expected} was expected")
             inside = int(last)
             surface.append((number, cells[1], spaced, inside - expected + 1))
             continue
         if cells[0] != str(expected):
-            raise _Malformed(f"{where}: word number {cells[0]!r} where {expected} was expected")
+            raise InputError(f"{where}: word number {cells[0]!r} where {expected} was expected")
         words.append((number, cells))
         if len(words) > inside:
             surface.append((number, cells[1], spaced, 1))
     if inside > len(words) or not words:
-        raise _Malformed(f"{path}:{rows[0][0]}: a multi-word token without its words")
+        raise InputError(f"{path}:{rows[0][0]}: a multi-word token without its words")
     text, spans = _spans(path, comments.get("text", ""), surface)
     return Tree(
         text,
@@ -139,20 +135,20 @@ def _heads(path: Path, words: list[Row]) -> tuple[int, ...]:
     for position, (number, cells) in enumerate(words, start=1):
         cell = cells[6]
         if cell == str(position):
-            raise _Malformed(f"{path}:{number}: word {position} is its own head")
+            raise InputError(f"{path}:{number}: word {position} is its own head")
         if cell != _NONE and (not cell.isdecimal() or int(cell) > len(words)):
-            raise _Malformed(f"{path}:{number}: head {cell!r} where 0 (root) or a word's number was expected")
+            raise InputError(f"{path}:{number}: head {cell!r} where 0 (root) or a word's number was expected")
         heads.append(-1 if cell == _NONE else int(cell))
     if -1 in heads:
         return tuple(heads)
     if heads.count(0) != 1:
-        raise _Malformed(f"{path}:{words[0][0]}: the sentence has {heads.count(0)} roots where one was expected")
+        raise InputError(f"{path}:{words[0][0]}: the sentence has {heads.count(0)} roots where one was expected")
     reached = {0}
     for word in range(1, len(heads) + 1):
         way: list[int] = []
         while word not in reached:
             if word in way:
-                raise _Malformed(f"{path}:{words[word - 1][0]}: the heads run in a circle through word {word}")
+                raise InputError(f"{path}:{words[word - 1][0]}: the heads run in a circle through word {word}")
             way.append(word)
             word = heads[word - 1]
         reached.update(way)
@@ -170,7 +166,7 @@ def _spans(path: Path, text: str, surface: list[tuple[int, str, bool, int]]) -> 
             start += 1
         if not form or not text.startswith(form, start):
             near = text[start : start + max(len(form), 12)]
-            raise _Malformed(f"{path}:{number}: the form {form!r} is not what '# text' has there ({near!r})")
+            raise InputError(f"{path}:{number}: the form {form!r} is not what '# text' has there ({near!r})")
         position = start + len(form)
         spans.extend([(start, position)] * count)
     return text, spans
