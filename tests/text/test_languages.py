@@ -3,7 +3,7 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.languages import code, is_code, name, plain, short_name
+from isogloss.text.languages import _TABLE, code, is_code, name, plain, short_name
 
 TATOEBA = """
     afr amh ang ara arq arz ast awa aze bel ben ber bos bre bul cat cbk ceb ces cha cmn cor csb cym dan deu
@@ -75,3 +75,8 @@ def test_names():
     assert (name("qaa"), short_name("qaa"), short_name("nld")) == ("Local language qaa", "qaa", "Dutch")
     assert (name("en2"), plain("eng2"), plain("nl")) == ("English 2", "en", "nl")
     assert all(name(each) for each in TATOEBA.split())
+
+
+def test_no_code_is_listed_twice():
+    codes = [word for entry in _TABLE.split(";") for word in entry.split() if word.islower()]
+    assert len(codes) == len(set(codes))

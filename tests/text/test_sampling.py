@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from isogloss.errors import InputError
 from isogloss.text.sampling import (
     _STRIDE,
+    Mixture,
     PairSampler,
     Sampler,
-    _count_below,
     _floor_sum,
     hash_fraction,
     held_out,
@@ -43,8 +43,11 @@ def test_sum_of_floors(n, m, a, b):
 
 @given(st.integers(0, 300), st.integers(0, 2**64 - 1), st.integers(0, 2**64))
 def test_places_below_a_limit(count, start, limit):
-    places = [(start + number * _STRIDE) % 2**64 for number in range(count)]
-    assert _count_below(count, start, limit) == sum(place < limit for place in places)
+    points = [(start + number * _STRIDE) % 2**64 for number in range(count)]
+    mixture = Mixture({"en": 0.5, "nl": 0.5}, seed=0)
+    mixture._start, mixture._ends = start, [limit, 2**64]
+    below = sum(point < limit for point in points)
+    assert mixture.before(count) == [below, count - below]
 
 
 def test_the_mixture_is_as_wanted():

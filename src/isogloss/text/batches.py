@@ -36,7 +36,6 @@ class Batch:
     types: Tensor | None = None
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.lengths)
 
     def to(self, device: torch.device) -> "Batch":
@@ -106,13 +105,18 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
             start += len(offsets)
     content = ~np.isin(flat, marks(tokenizer))
     numbers[~content] = -1
+    shortened = np.zeros(len(texts), dtype=bool)
+    full = np.flatnonzero(lengths >= max_length)
+    if len(full):  # only sentences that fill the limit may have lost tokens: they are tokenised again, whole
+        whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
+        shortened[full] = [len(sentence) > max_length for sentence in whole]
     return Batch(
         torch.from_numpy(flat),
         torch.from_numpy(lengths),
         torch.from_numpy(content),
         torch.from_numpy(numbers),
         torch.as_tensor(list(rows), dtype=torch.long),
-        torch.from_numpy(_shortened(tokenizer, texts, lengths, max_length)),
+        torch.from_numpy(shortened),
     )
 
 
@@ -146,16 +150,6 @@ def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
     """Cut rows into consecutive pieces of `size`; each row appears exactly once."""
     for start in range(0, len(rows), size):
         yield list(rows[start : start + size])
-
-
-def _shortened(tokenizer: Any, texts: list[str], lengths: np.ndarray, max_length: int) -> np.ndarray:
-    """Which sentences lost tokens: only those that fill the limit are tokenised again, whole."""
-    full = np.flatnonzero(lengths >= max_length)
-    result = np.zeros(len(texts), dtype=bool)
-    if len(full):
-        whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
-        result[full] = [len(sentence) > max_length for sentence in whole]
-    return result
 
 
 def ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:

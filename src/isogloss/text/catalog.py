@@ -30,19 +30,18 @@ from pathlib import Path
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.text.languages import code, is_code
-from isogloss.text.readers.folders import aligned_sets
-from isogloss.text.readers.hub import PREFIX
+from isogloss.text.readers.folders import PREFIX, aligned_sets
 from isogloss.text.readers.inference import NLI
 from isogloss.text.readers.lines import (
     DAMAGED,
     Source,
+    header,
     language_of,
     languages_of,
     open_bytes,
     plain_name,
     stream_lines,
 )
-from isogloss.text.readers.tables import header
 
 VARIABLE = "ISOGLOSS_DATA"
 SUMS = "SHA256SUMS"
@@ -147,38 +146,10 @@ def _files(folder: Path) -> list[Path]:
 
 def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a data set with its kind."""
-    aligned: dict[Path, set[Path]] = {}
-    for path in _files(folder):
-        if path.parent not in aligned:
-            aligned[path.parent] = _aligned_files(path.parent)
-        yield path, kind_of(path, path in aligned[path.parent])
-
-
-def _about(folder: Path) -> str:
-    """The README's first line that is no heading."""
-    for name in ("README.md", "README.txt", "README"):
-        path = folder / name
-        if path.is_file():
-            lines = (line.strip() for _, line in stream_lines(path, _ignore))
-            return next((line for line in lines if line and not line.startswith("#")), "")
-    return ""
-
-
-def _data_set(folder: Path) -> DataSet:
-    files = list(files_by_kind(folder))
-    kinds = sorted({kind for _, kind in files} - {"notes", "unknown"}) or ["unknown"]
-    languages = {each for path, kind in files for each in languages_in(path, kind)}
-    if not languages:  # `nli_en`: the folder may tell what its files do not
-        languages = {code(part) for part in folder.name.split("_") if is_code(part)}
-    rows, counted = 0, set()
-    for path, kind in files:
-        stem = (path.parent, aligned_stem(path))
-        if kind in ("notes", "unknown") or (kind == "aligned" and stem in counted):
-            continue
-        counted.add(stem)
-        rows += row_count(path, kind)
-    sizes = [path.stat().st_size for path, _ in files]
-    return DataSet(folder.name, tuple(kinds), tuple(sorted(languages)), rows, len(files), sum(sizes), _about(folder))
+    files = _files(folder)
+    aligned = {path for parent in {each.parent for each in files} for path in _aligned_files(parent)}
+    for path in files:
+        yield path, kind_of(path, path in aligned)
 
 
 def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
@@ -186,7 +157,23 @@ def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
     folders = data_sets(data_dir(data))
     records = []
     for done, folder in enumerate(folders, start=1):
-        records.append(_data_set(folder))
+        files = list(files_by_kind(folder))
+        kinds = tuple(sorted({kind for _, kind in files} - {"notes", "unknown"})) or ("unknown",)
+        languages = {each for path, kind in files for each in languages_in(path, kind)}
+        if not languages:  # `nli_en`: the folder may tell what its files do not
+            languages = {code(part) for part in folder.name.split("_") if is_code(part)}
+        rows, counted = 0, set()
+        for path, kind in files:
+            stem = (path.parent, aligned_stem(path))
+            if kind not in ("notes", "unknown") and not (kind == "aligned" and stem in counted):
+                counted.add(stem)
+                rows += row_count(path, kind)
+        size = sum(path.stat().st_size for path, _ in files)
+        readmes = (folder / name for name in ("README.md", "README.txt", "README"))
+        readme = next((path for path in readmes if path.is_file()), None)
+        lines = (line.strip() for _, line in stream_lines(readme, _ignore)) if readme else ()
+        about = next((line for line in lines if line and not line.startswith("#")), "")
+        records.append(DataSet(folder.name, kinds, tuple(sorted(languages)), rows, len(files), size, about))
         progress("reading", done, len(folders))
     return records
 
@@ -200,7 +187,11 @@ def kind_of(path: Path, aligned: bool | None = None) -> str:
         if name.endswith(".conllu"):
             return "treebank"
         if name.endswith((".json", ".jsonl")):
-            return _json_kind(path)
+            with open_bytes(path) as file, suppress(*DAMAGED):
+                head = file.read(_HEAD)
+                if b'"paragraphs"' not in head:
+                    return "inference" if any(f'"{each}"'.encode() in head for each in _PREMISE) else "unknown"
+            return "questions"  # of a damaged file too, so that a check says it is damaged
         lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
     except InputError:
         return "unknown"
@@ -215,17 +206,6 @@ def _ignore(sentence: str) -> None:
 
 def _aligned_files(folder: Path) -> set[Path]:
     return {path for files in aligned_sets(folder).values() for path in files.values()}
-
-
-def _json_kind(path: Path) -> str:
-    try:
-        with open_bytes(path) as file:
-            head = file.read(_HEAD)
-    except DAMAGED:
-        return "questions"  # so that a check says it is damaged
-    if b'"paragraphs"' in head:
-        return "questions"
-    return "inference" if any(f'"{name}"'.encode() in head for name in _PREMISE) else "unknown"
 
 
 def _text_kind(path: Path, lines: Sequence[str]) -> str:
@@ -244,7 +224,8 @@ def _text_kind(path: Path, lines: Sequence[str]) -> str:
     named = languages_of(path)
     if named is not None and len(cells) == len(named) and path.suffix != ".txt":
         return "pairs"
-    if named is not None and len(named) == 2 and _mostly(filled, _is_word_pair):
+    two_words = _mostly(filled, lambda line: len(line.split("\t" if "\t" in line else None)) == 2)
+    if named is not None and len(named) == 2 and two_words:
         return "dictionary"
     is_text = plain_name(path).endswith(".txt") or language_of(path) is not None
     return "lines" if is_text and len(cells) == 1 else "unknown"
@@ -255,17 +236,12 @@ def _mostly(lines: Sequence[str], fits: Callable[[str], bool]) -> bool:
     return 2 * sum(fits(line) for line in lines) >= len(lines)
 
 
-def _is_word_pair(line: str) -> bool:
-    return len(line.split("\t" if "\t" in line else None)) == 2
-
-
 def languages_in(path: Path, kind: str) -> tuple[str, ...]:
     """The languages of a file, by its header or its name; empty where neither tells."""
     if kind in ("notes", "unknown"):
         return ()
     if kind == "table":
-        columns = header(next(stream_lines(path, _ignore))[1].split("\t")) or []
-        return tuple(each for each in columns if each is not None)
+        return tuple(filter(None, header(next(stream_lines(path, _ignore))[1].split("\t")) or ()))
     if kind == "tags":
         languages = tuple(_OWN_NAMES[part] for part in path.name.split(".") if part in _OWN_NAMES)
         if languages:
@@ -285,18 +261,14 @@ def row_count(path: Path, kind: str) -> int:
     if kind == "questions":
         return sum(line.count(b'"question"') for line in _raw_lines(path))
     lines = sum(1 for _ in _raw_lines(path))
-    return lines - 1 if kind == "table" or (kind == "inference" and _has_header(path)) else lines
+    cells = next(stream_lines(path, _ignore))[1].split("\t") if kind == "inference" else []
+    return lines - (kind == "table" or any(name in cells for name in _PREMISE))
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     """Lines as bytes, up to where a damaged archive ends: counting is not checking."""
     with open_bytes(path) as file, suppress(*DAMAGED):
         yield from file
-
-
-def _has_header(path: Path) -> bool:
-    cells = next(stream_lines(path, _ignore))[1].split("\t")
-    return any(name in cells for name in _PREMISE)
 
 
 def aligned_stem(path: Path) -> str:

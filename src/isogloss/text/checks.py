@@ -17,11 +17,11 @@ from isogloss.text.catalog import SUMS, aligned_stem, data_dir, data_sets, files
 from isogloss.text.readers.conll import TaggedWord, stream_tagged, stream_trees
 from isogloss.text.readers.dictionaries import stream_pairs
 from isogloss.text.readers.inference import every_row
-from isogloss.text.readers.lines import Problem, Source, stream_lines
+from isogloss.text.readers.lines import Problem, Source, open_table, stream_lines
 from isogloss.text.readers.questions import every_question
-from isogloss.text.readers.tables import open_table
 
 _MOST = 20  # problems told of one file
+Reader = Callable[[Path, Problem], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,6 @@ class CheckReport:
     sums: int
 
 
-class _Collector:
-    """Keeps the first problems of a file and counts the rest."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.first, self.more = path, list[str](), 0
-
-    def __call__(self, sentence: str) -> None:
-        if len(self.first) < _MOST:
-            self.first.append(sentence)
-        else:
-            self.more += 1
-
-    def sentences(self) -> list[str]:
-        return self.first + ([f"{self.path}: and {self.more:,} problems more"] if self.more else [])
-
-
 def check(data: Source, progress: Progress = silent) -> CheckReport:
     """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
 
@@ -74,28 +58,36 @@ def check(data: Source, progress: Progress = silent) -> CheckReport:
     checked: list[CheckedFile] = []
     for done, (path, kind) in enumerate(files, start=1):
         if kind in READERS:
-            collect = _Collector(path)
-            checked.append(CheckedFile(str(path), kind, _count_rows(path, kind, collect)))
-            problems += collect.sentences()
+            checked.append(CheckedFile(str(path), kind, _count_rows(path, READERS[kind], problems)))
         progress("checking", done, len(files))
     problems += _unequal(checked)
-    sums = 0
-    for each in (folder, *data_sets(folder)):
-        if (each / SUMS).is_file():
-            collect = _Collector(each / SUMS)
-            sums += _check_sums(each, collect)
-            problems += collect.sentences()
+    lists = [each / SUMS for each in (folder, *data_sets(folder)) if (each / SUMS).is_file()]
+    sums = sum(_count_rows(path, _check_sums, problems) for path in lists)
     unchecked = tuple(str(path) for path, kind in files if kind == "unknown")
     return CheckReport(tuple(problems), tuple(checked), unchecked, sums)
 
 
-def _count_rows(path: Path, kind: str, problem: Problem) -> int:
-    """How many rows the reader of a kind gives; a file that cannot be opened at all is one more problem."""
+def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
+    """How many rows a reader gives; the file's first problems are added to the list, and a count of the others.
+
+    A file that cannot be opened at all is one more problem.
+    """
+    first: list[str] = []
+    more = rows = 0
+
+    def collect(sentence: str) -> None:
+        nonlocal more
+        if len(first) < _MOST:
+            first.append(sentence)
+        else:
+            more += 1
+
     try:
-        return sum(1 for _ in READERS[kind](path, problem))
+        rows = sum(1 for _ in reader(path, collect))
     except InputError as error:
-        problem(str(error))
-        return 0
+        collect(str(error))
+    problems += [*first, f"{path}: and {more:,} problems more"] if more else first
+    return rows
 
 
 def _table_rows(path: Path, problem: Problem) -> Iterator[list[str]]:
@@ -121,7 +113,7 @@ def _tagged_sentences(path: Path, problem: Problem) -> Iterator[list[TaggedWord]
         yield words
 
 
-READERS: dict[str, Callable[[Path, Problem], Iterable[Any]]] = {
+READERS: dict[str, Reader] = {
     "lines": stream_lines,
     "aligned": stream_lines,
     "table": _table_rows,
@@ -135,25 +127,23 @@ READERS: dict[str, Callable[[Path, Problem], Iterable[Any]]] = {
 """What reads each kind of file row by row and tells every problem."""
 
 
-def _check_sums(folder: Path, problem: Problem) -> int:
-    """Every file listed in the folder's SHA256SUMS is there and has its sum; the number of files compared."""
-    compared = 0
-    for number, line in stream_lines(folder / SUMS, problem):
+def _check_sums(sums: Path, problem: Problem) -> Iterator[Path]:
+    """The files of a SHA256SUMS that were compared; one that is missing or has another sum is a problem."""
+    for number, line in stream_lines(sums, problem):
         if not line.strip():
             continue
         expected, _, name = line.partition(" ")
-        path = folder / name.strip().removeprefix("*")
+        path = sums.parent / name.strip().removeprefix("*")
         if len(expected) != 64 or not name.strip():
-            problem(f"{folder / SUMS}:{number}: expected a SHA-256 sum and a file name")
+            problem(f"{sums}:{number}: expected a SHA-256 sum and a file name")
         elif not path.is_file():
-            problem(f"{folder / SUMS}:{number}: {name.strip()} is not there")
+            problem(f"{sums}:{number}: {name.strip()} is not there")
         else:
-            compared += 1
             with path.open("rb") as file:
                 actual = hashlib.file_digest(file, "sha256").hexdigest()
             if actual != expected.lower():
                 problem(f"{path}: its SHA-256 sum is not the one in {SUMS}; fetch it again")
-    return compared
+            yield path
 
 
 def _unequal(checked: Iterable[CheckedFile]) -> list[str]:

@@ -37,11 +37,9 @@ class Corpus:
             raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.sentences)
 
     def __iter__(self) -> Iterator[str]:
-        """The sentences in order."""
         return iter(self.sentences)
 
     @property
@@ -82,7 +80,6 @@ class Bitext:
             raise InputError(f"the sides of a bitext must have equally many lines: {counts}")
 
     def __iter__(self) -> Iterator[Corpus]:
-        """The corpora, so that a bitext unpacks into its languages."""
         return iter(self.corpora)
 
     @property
@@ -111,7 +108,6 @@ class Bitext:
         return digest.hexdigest()
 
     def __getitem__(self, language: str) -> Corpus:
-        """The corpus of one language."""
         for corpus in self.corpora:
             if corpus.language == language:
                 return corpus
@@ -133,11 +129,9 @@ class Lexicon:
     name: str = ""
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """The pairs in order."""
         return iter(self.pairs)
 
     @property

@@ -22,16 +22,8 @@ Phrase = tuple[Concept, ...]
 
 _COUNTS = {"noun": 40, "verb": 24, "adjective": 16, "adverb": 8, "article": 2}
 _ORDERS = ("svo", "sov", "vso", "osv")
+_CONCEPTS = [f"{kind}{number}" for kind, count in _COUNTS.items() for number in range(count)]
 _STOP: Concept = "stop"
-
-
-@dataclass(frozen=True)
-class SentenceMeaning:
-    """What a sentence says, before any language: subject and object are (article, adjective or none, noun)."""
-
-    subject: Phrase
-    verb: Phrase
-    object: Phrase
 
 
 @dataclass(frozen=True)
@@ -42,10 +34,6 @@ class Grammar:
     order: str
     adjective_first: bool
     articles: bool
-
-
-def _concepts() -> list[Concept]:
-    return [f"{kind}{number}" for kind, count in _COUNTS.items() for number in range(count)]
 
 
 def _choose(chance: random.Random, kind: str) -> Concept:
@@ -59,19 +47,13 @@ def _noun_phrase(chance: random.Random) -> Phrase:
     return (_choose(chance, "article"), *adjective, _choose(chance, "noun"))
 
 
-def _meaning(chance: random.Random) -> SentenceMeaning:
+def _meaning(chance: random.Random) -> tuple[Phrase, Phrase, Phrase]:
+    """What a sentence says: subject (article, adjective or none, noun), verb (with or without adverb), object."""
     adverb = (_choose(chance, "adverb"),) if chance.random() < 0.3 else ()
     subject = _noun_phrase(chance)
     while (other := _noun_phrase(chance))[-1] == subject[-1]:  # a noun said twice would leave its link open
         pass
-    return SentenceMeaning(subject, (_choose(chance, "verb"), *adverb), other)
-
-
-def _word(chance: random.Random, consonants: Sequence[str], vowels: Sequence[str]) -> str:
-    syllables = chance.choice((1, 2, 2, 3))
-    return "".join(chance.choice(consonants) + chance.choice(vowels) for _ in range(syllables)) + chance.choice(
-        (*consonants[:3], "")
-    )
+    return subject, (_choose(chance, "verb"), *adverb), other
 
 
 @cache
@@ -81,18 +63,24 @@ def grammar(language: str, seed: int = 0) -> Grammar:
     consonants = chance.sample("bdfghjklmnprstvwz", 10)
     vowels = chance.sample("aeiou", 4)
     words: dict[Concept, str] = {_STOP: "."}
-    for concept in _concepts():
-        while (word := _word(chance, consonants, vowels)) in words.values():
-            pass
+    for concept in _CONCEPTS:
+        word = words[_STOP]
+        while word in words.values():
+            syllables = chance.choice((1, 2, 2, 3))
+            word = "".join(chance.choice(consonants) + chance.choice(vowels) for _ in range(syllables))
+            word += chance.choice((*consonants[:3], ""))
         words[concept] = word
     return Grammar(words, chance.choice(_ORDERS), chance.random() < 0.5, chance.random() < 0.7)
 
 
-def _say(meaning: SentenceMeaning, speech: Grammar) -> list[tuple[int, Concept]]:
-    """The concepts in the order the language says them, each with its number in the meaning."""
+def _say(meaning: Sequence[Phrase], speech: Grammar) -> tuple[str, list[Span], list[int]]:
+    """The text in which a language says it, its word spans, and which concept of the meaning each word stands for.
+
+    There are spaces between words, none before the stop.
+    """
     parts: dict[str, list[tuple[int, Concept]]] = {}
     number = 0
-    for role, phrase in (("s", meaning.subject), ("v", meaning.verb), ("o", meaning.object)):
+    for role, phrase in zip("svo", meaning, strict=True):
         concepts = list(enumerate(phrase, start=number))
         number += len(phrase)
         if role != "v":
@@ -100,18 +88,13 @@ def _say(meaning: SentenceMeaning, speech: Grammar) -> list[tuple[int, Concept]]
             concepts = rest if speech.adjective_first else rest[::-1]
             concepts = [article, *concepts] if speech.articles else concepts
         parts[role] = concepts
-    said = [concept for role in speech.order for concept in parts[role]]
-    return [*said, (number, _STOP)]
-
-
-def _write(said: Sequence[tuple[int, Concept]], speech: Grammar) -> tuple[str, list[Span]]:
-    """The text and its word spans: spaces between words, none before the stop."""
+    said = [*(concept for role in speech.order for concept in parts[role]), (number, _STOP)]
     text, spans = "", list[Span]()
     for _, concept in said:
         text += " " if text and concept != _STOP else ""
         spans.append((len(text), len(text) + len(speech.words[concept])))
         text += speech.words[concept]
-    return text, spans
+    return text, spans, [number for number, _ in said]
 
 
 def invented(languages: Sequence[str] = ("qaa", "qab"), sentences: int = 100, *, seed: int = 0) -> Bitext:
@@ -129,27 +112,21 @@ def invented(languages: Sequence[str] = ("qaa", "qab"), sentences: int = 100, *,
     chance = random.Random(f"meanings {seed}")
     meanings = [_meaning(chance) for _ in range(sentences)]
     said = {each: [_say(meaning, grammar(each, seed)) for meaning in meanings] for each in codes}
-    corpora = []
-    for each in codes:
-        written = [_write(row, grammar(each, seed)) for row in said[each]]
-        corpora.append(Corpus(each, [text for text, _ in written], [spans for _, spans in written], f"invented {each}"))
-    links = {(codes[0], each): _links(said[codes[0]], said[each]) for each in codes[1:]}
-    return Bitext(tuple(corpora), links, f"invented {seed}")
-
-
-def _links(
-    first: Sequence[Sequence[tuple[int, Concept]]], other: Sequence[Sequence[tuple[int, Concept]]]
-) -> list[list[Link]]:
-    """Words that say the same part of the meaning."""
-    rows = []
-    for left, right in zip(first, other, strict=True):
-        said = {number: word for word, (number, _) in enumerate(right)}
-        rows.append([(word, said[number]) for word, (number, _) in enumerate(left) if number in said])
-    return rows
+    corpora = tuple(
+        Corpus(each, [text for text, _, _ in rows], [spans for _, spans, _ in rows], f"invented {each}")
+        for each, rows in said.items()
+    )
+    links: dict[tuple[str, str], list[list[Link]]] = {}
+    for each in codes[1:]:
+        rows = links[codes[0], each] = []
+        for (_, _, first), (_, _, second) in zip(said[codes[0]], said[each], strict=True):
+            words = {number: word for word, number in enumerate(second)}
+            rows.append([(word, words[number]) for word, number in enumerate(first) if number in words])
+    return Bitext(corpora, links, f"invented {seed}")
 
 
 def invented_lexicon(source: str = "qaa", target: str = "qab", *, seed: int = 0) -> Lexicon:
     """The dictionary of two invented languages: every word and its translation, frequent ones first in each kind."""
     left, right = grammar(code(source), seed).words, grammar(code(target), seed).words
-    pairs = [(left[concept], right[concept]) for concept in _concepts()]
+    pairs = [(left[concept], right[concept]) for concept in _CONCEPTS]
     return Lexicon(code(source), code(target), pairs, f"invented {seed}")

@@ -71,10 +71,7 @@ def _records() -> tuple[dict[str, str], dict[str, str]]:
         words = entry.split()
         codes = [word for word in words if word.islower()]
         names[codes[0]] = " ".join(words[len(codes) :])
-        for each in codes:
-            if each in canonical:
-                raise AssertionError(f"language code {each} is listed twice")
-            canonical[each] = codes[0]
+        canonical |= dict.fromkeys(codes, codes[0])
     return canonical, names
 
 
@@ -90,9 +87,7 @@ def _lookup(text: str) -> str | None:
         return None if short is None else short + again.group(2)
     tagged = _TAGGED.fullmatch(text)
     short = (tagged.group(1) if tagged else text).lower()
-    if _LOCAL.fullmatch(short):
-        return short
-    return _records()[0].get(short)
+    return short if _LOCAL.fullmatch(short) else _records()[0].get(short)
 
 
 def code(text: str) -> str:

@@ -78,19 +78,30 @@ def mask(
     >>> sorted(rows.labels[0].tolist())
     [-100, -100, 7, 8, 9]
     """
-    _check_shapes(ids, content, pool)
+    # Shapes only: looking at the values would make a GPU wait.
+    if ids.ndim != 2 or content.shape != ids.shape or content.dtype != torch.bool:
+        raise InputError(
+            "masking takes ids (rows, length) and content, bool, of the same shape; "
+            f"not {tuple(ids.shape)} and {content.dtype} {tuple(content.shape)}"
+        )
+    if ids.shape[1] == 0 or pool.ndim != 1 or pool.shape[0] == 0:
+        raise InputError(
+            "masking needs rows of at least one token and a pool of at least one id to draw random words from; "
+            f"ids are {tuple(ids.shape)}, the pool {tuple(pool.shape)}"
+        )
     _check_shares(share, masked, random)
     device = ids.device
+    exact = torch.float32 if device.type == "mps" else torch.float64
     k = slots(ids.shape[1], share)
     draw = torch.rand(ids.shape, generator=generator, device=device)
     if starts is not None:
         word = (torch.cumsum(starts, dim=1) - 1).clamp(min=0)  # (rows, length), a word's number within its row
-        step = 2.0**-40 * torch.arange(ids.shape[1], device=device, dtype=_exact(device))
-        draw = draw.to(_exact(device)).gather(1, word) + step  # pieces of a word in their order, beside each other
+        step = 2.0**-40 * torch.arange(ids.shape[1], device=device, dtype=exact)
+        draw = draw.to(exact).gather(1, word) + step  # pieces of a word in their order, beside each other
     # The k least draws are k different places, so that writing to all of them never writes to one twice.
     places = draw.masked_fill(~content, 2.0).topk(k, dim=1, largest=False, sorted=True).indices  # (rows, k)
     counts = content.sum(dim=1)
-    wanted = torch.minimum((counts.to(_exact(device)) * share).round().long().clamp(min=1), counts)
+    wanted = torch.minimum((counts.to(exact) * share).round().long().clamp(min=1), counts)
     used = torch.arange(k, device=device) < wanted[:, None]  # (rows, k)
 
     original = ids.gather(1, places)
@@ -102,10 +113,6 @@ def mask(
     return Masked(inputs, places, original.masked_fill(~used, IGNORE))
 
 
-def _exact(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def slots(length: int, share: float = 0.15) -> int:
     """How many places a row of `length` tokens can have predicted at most: max(1, round(share * length)).
 
@@ -113,20 +120,6 @@ def slots(length: int, share: float = 0.15) -> int:
     19
     """
     return max(1, round(share * length))
-
-
-def _check_shapes(ids: Tensor, content: Tensor, pool: Tensor) -> None:
-    """Refuse wrong shapes; looking at the values would make a GPU wait."""
-    if ids.ndim != 2 or content.shape != ids.shape or content.dtype != torch.bool:
-        raise InputError(
-            "masking takes ids (rows, length) and content, bool, of the same shape; "
-            f"not {tuple(ids.shape)} and {content.dtype} {tuple(content.shape)}"
-        )
-    if ids.shape[1] == 0 or pool.ndim != 1 or pool.shape[0] == 0:
-        raise InputError(
-            "masking needs rows of at least one token and a pool of at least one id to draw random words from; "
-            f"ids are {tuple(ids.shape)}, the pool {tuple(pool.shape)}"
-        )
 
 
 def _check_shares(share: float, masked: float, random: float) -> None:

@@ -89,7 +89,10 @@ class Mixture:
         """How many rows of each group come before this row."""
         if self._reached[0] == row:
             return self._reached[1]
-        below = [0, *(_count_below(row, self._start, end) for end in self._ends)]
+        # Points below `end` among the first `row`: x mod m < t exactly when floor(x / m) - floor((x - t) / m) is 1, so
+        # their number is a difference of two sums of floors. Adding m - t keeps the second one non-negative.
+        upper = _floor_sum(row, _TURN, _STRIDE, self._start) + row
+        below = [0, *(upper - _floor_sum(row, _TURN, _STRIDE, self._start + _TURN - end) for end in self._ends)]
         return [high - low for low, high in zip(below, below[1:], strict=False)]
 
 
@@ -126,7 +129,7 @@ class Sampler:
         self._seed = seed
         self._rows = np.array([max(1, count // length - 1) for count in self._tokens])  # of an epoch
         self._mixture = Mixture(self.shares, seed=seed)
-        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and its order
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and the starts in its order
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Language number and start position of every row of a step, (batch,) int64 each.
@@ -137,23 +140,19 @@ class Sampler:
         epochs, positions = np.divmod(numbers, self._rows[languages])
         starts = np.empty(batch, dtype=np.int64)
         for language, epoch in sorted({*zip(languages.tolist(), epochs.tolist(), strict=True)}):
+            if self._orders.get(language, (-1,))[0] != epoch:
+                random = np.random.default_rng([self._seed, language, epoch])
+                rows = int(self._rows[language])
+                offset = int(random.integers(self._tokens[language] - self.length * rows + 1))
+                self._orders[language] = epoch, offset + self.length * random.permutation(rows)
             mine = (languages == language) & (epochs == epoch)
-            starts[mine] = self._order(language, epoch)[positions[mine]]
+            starts[mine] = self._orders[language][1][positions[mine]]
         return languages, starts
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each language's text has been seen before this step."""
         counts = self._mixture.before(step * batch)
         return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self.languages)}
-
-    def _order(self, language: int, epoch: int) -> np.ndarray:
-        """Starts of a language's rows in the order of this epoch, (rows of an epoch,)."""
-        if self._orders.get(language, (-1,))[0] != epoch:
-            random = np.random.default_rng([self._seed, language, epoch])
-            rows = int(self._rows[language])
-            offset = int(random.integers(self._tokens[language] - self.length * rows + 1))
-            self._orders[language] = epoch, offset + self.length * random.permutation(rows)
-        return self._orders[language][1]
 
 
 class PairSampler:
@@ -227,17 +226,6 @@ def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.n
         numbers[outside] = (left << h) | right
         outside = outside[numbers[outside] >= sizes[outside].astype(np.uint64)]
     return numbers.astype(np.int64)
-
-
-def _count_below(count: int, start: int, limit: int) -> int:
-    """How many of the first `count` points (start + g * stride) mod 2^64 are below `limit`.
-
-    x mod m < t exactly when floor(x / m) - floor((x - t) / m) is 1, so the answer is a difference of two sums of
-    floors. Adding m - t keeps the second one non-negative.
-    """
-    upper = _floor_sum(count, _TURN, _STRIDE, start)
-    lower = _floor_sum(count, _TURN, _STRIDE, start + _TURN - limit)
-    return upper - lower + count
 
 
 def _floor_sum(n: int, m: int, a: int, b: int) -> int:

@@ -12,7 +12,7 @@ them.
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +107,7 @@ def pack(
     >>> pack(tokenizer, ["a cat", "a dog"], Path("en.npy"), language="en").tokens  # doctest: +SKIP
     8
     """
-    encoder = _plain_encoder(tokenizer)
-    dtype = _id_type(tokenizer)
+    encoder, dtype = _plain_encoder(tokenizer)
     tokens = count = characters = words = done = 0
     with _array_file(path, dtype) as write:
         for chunk in chunked(texts, most=_AT_ONCE):
@@ -123,15 +122,15 @@ def pack(
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        _counts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    counts = zip(_COUNTS, (language, tokens, count, characters, words), strict=True)
-    _write_counts(path, dict(counts))
+        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    counts = dict(zip(_COUNTS, (language, tokens, count, characters, words), strict=True))
+    write_text(path.with_suffix(".json"), json.dumps(counts, indent=1))
     return open_stream(path)
 
 
 def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
-    file = _counts_path(path)
+    file = path.with_suffix(".json")
     if not path.is_file() or not file.is_file():
         raise InputError(f"{path} and {file.name} are not both there; pack the text again")
     try:
@@ -162,11 +161,6 @@ class Borders:
     pair_before: tuple[int, ...]
     between: tuple[int, ...]
     pair_after: tuple[int, ...]
-
-    @property
-    def single(self) -> int:
-        """Special tokens of one sentence."""
-        return len(self.before) + len(self.after)
 
     @property
     def pair(self) -> int:
@@ -208,7 +202,6 @@ class PairStream:
     cut: int
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return (len(self.begins) - 1) // 2
 
     def sides(self, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -242,11 +235,12 @@ def pack_pairs(
     1
     """
     borders = borders_of(tokenizer)
-    encoder = _plain_encoder(tokenizer)
-    dtype, room = _id_type(tokenizer), longest - borders.single
+    encoder, dtype = _plain_encoder(tokenizer)
+    room = longest - len(borders.before) - len(borders.after)
     tokens = count = left_out = cut = 0
     remaining = iter(pairs)
-    with _array_file(path, dtype) as write_ids, _array_file(_begins_path(path), np.dtype("<i8")) as write_begins:
+    begins = path.with_suffix(".begins.npy")
+    with _array_file(path, dtype) as write_ids, _array_file(begins, np.dtype("<i8")) as write_begins:
         while chunk := list(itertools.islice(remaining, _AT_ONCE)):
             texts = zip(*chunk, strict=True)
             sides = [encoder.encode_batch_fast(list(side), add_special_tokens=False) for side in texts]
@@ -262,17 +256,18 @@ def pack_pairs(
             tokens, count = tokens + int(shortened.sum()), count + len(filled)
             progress(f"packing {'-'.join(languages)}", count, count)
         write_begins(np.array([tokens]))
-        _counts_path(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    _write_counts(path, {"languages": languages, "pairs": count, "left_out": left_out, "cut": cut})
+        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    counts = {"languages": languages, "pairs": count, "left_out": left_out, "cut": cut}
+    write_text(path.with_suffix(".json"), json.dumps(counts, indent=1))
     return open_pairs(path)
 
 
 def open_pairs(path: Path) -> PairStream:
     """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
     try:
-        counts = json.loads(_counts_path(path).read_text(encoding="utf-8"))
+        counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         (source, target), pairs, left_out, cut = (counts[name] for name in ("languages", "pairs", "left_out", "cut"))
-        begins = np.load(_begins_path(path), mmap_mode="r").view(np.ndarray)
+        begins = np.load(path.with_suffix(".begins.npy"), mmap_mode="r").view(np.ndarray)
         ids = np.load(path, mmap_mode="r" if pairs else None).view(np.ndarray)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} holds no packed pairs ({error}); pack the text again") from error
@@ -281,17 +276,16 @@ def open_pairs(path: Path) -> PairStream:
     return PairStream((source, target), ids, begins, left_out, cut)
 
 
-def _plain_encoder(tokenizer: Any) -> Tokenizer:
-    """A copy that neither cuts nor pads (transformers leaves the truncation of its last call in the tokenizer)."""
+def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:
+    """A copy that neither cuts nor pads (transformers leaves the truncation of its last call in the tokenizer).
+
+    With it comes the type in which its ids are written.
+    """
     encoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     encoder.no_truncation()
     encoder.no_padding()
     encoder.encode_special_tokens = True
-    return encoder
-
-
-def _id_type(tokenizer: Any) -> np.dtype[Any]:
-    return np.dtype("<u2" if len(tokenizer) <= 2**16 else "<u4")
+    return encoder, np.dtype("<u2" if len(tokenizer) <= 2**16 else "<u4")
 
 
 @contextmanager
@@ -315,15 +309,3 @@ def _array_file(path: Path, dtype: np.dtype[Any]) -> Iterator[Callable[[np.ndarr
         room = _HEADER - len(magic) - 2
         file.seek(0)
         file.write(magic + room.to_bytes(2, "little") + text.encode().ljust(room - 1) + b"\n")
-
-
-def _write_counts(path: Path, counts: Mapping[str, Any]) -> None:
-    write_text(_counts_path(path), json.dumps(counts, indent=1))
-
-
-def _counts_path(path: Path) -> Path:
-    return path.with_suffix(".json")
-
-
-def _begins_path(path: Path) -> Path:
-    return path.with_suffix(".begins.npy")

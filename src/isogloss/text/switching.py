@@ -76,7 +76,6 @@ class Switching:
     dictionary: LanguageDictionary = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether anything is switched."""
         return self.share > 0 or self.words > 0
 
     @property
@@ -276,13 +275,11 @@ def add_anchors(
     finder = _WordFinder(dictionaries[language], language)
 
     def switched() -> Iterator[str]:
-        remaining = iter(lines)
-        for number in itertools.count():
-            paragraphs = list(itertools.islice(remaining, batch))
-            if not paragraphs:
-                return
+        remaining, number = iter(lines), 0
+        while paragraphs := list(itertools.islice(remaining, batch)):
             chance = random.Random(seed_of(seed, "anchors", language, number))
             yield from _replace_words(paragraphs, finder, probability=probability, most=most, chance=chance)
+            number += 1
 
     return switched()
 
@@ -317,7 +314,13 @@ class _WordFinder:
         while at < len(words):
             start, end = words[at]
             word = text[start:end].lower()
-            covered = self._longest(text, words, at) if word in self.reach else 1
+            covered, last = 1, end  # how many words the longest dictionary word covers that begins at this one
+            for ahead in range(1, self.reach.get(word, 1)):
+                if at + ahead == len(words) or words[at + ahead][0] != last:
+                    break
+                last = words[at + ahead][1]
+                if text[start:last].lower() in self.translations:
+                    covered = ahead + 1
             if covered > 1:
                 matches.append((start, words[at + covered - 1][1]))
             elif end - start == 1 and _is_ideograph(word, self.language):
@@ -333,18 +336,6 @@ class _WordFinder:
             count += 1
         return count, matches
 
-    def _longest(self, text: str, words: Sequence[Span], at: int) -> int:
-        """How many words the longest dictionary word covers that begins at this one; 1 if none covers several."""
-        start, end = words[at]
-        longest = 1
-        for ahead in range(1, self.reach[text[start:end].lower()]):
-            if at + ahead == len(words) or words[at + ahead][0] != end:
-                break
-            end = words[at + ahead][1]
-            if text[start:end].lower() in self.translations:
-                longest = ahead + 1
-        return longest
-
 
 def _replace_words(
     lines: Sequence[str], finder: _WordFinder, *, probability: float, most: float, chance: random.Random
@@ -359,35 +350,27 @@ def _replace_words(
     cap = int(most * count + 1e-9)  # 0.29 * 100 is a little less than 29
     if len(drawn) > cap:
         drawn = sorted(chance.sample(drawn, cap))
-    chosen: dict[int, list[tuple[Span, str]]] = {}
+    # Each line as the parts it now consists of, and how much of it they cover.
+    parts: list[list[str]] = [[] for _ in lines]
+    done = [0] * len(lines)
     for number, (start, end) in drawn:
         word = lines[number][start:end]
         translation = chance.choice(finder.translations[word.lower()])
-        chosen.setdefault(number, []).append(((start, end), _in_the_case_of(word, translation)))
-    return [
-        _put(line, chosen[number], finder.language) if number in chosen else line for number, line in enumerate(lines)
-    ]
-
-
-def _in_the_case_of(word: str, translation: str) -> str:
-    """The translation with the capitals of the word: ("Cat", "chat") -> "Chat", ("CAT", "chat") -> "CHAT"."""
-    if word.isupper() and sum(map(str.isalpha, word)) > 1:
-        return translation.upper()
-    if word[0].isupper() and word[1:] == word[1:].lower():
-        return translation[0].title() + translation[1:]
-    return translation
-
-
-def _put(text: str, chosen: list[tuple[Span, str]], language: str) -> str:
-    """The text with translations in these spans, a space where one would grow together with its neighbour."""
-    parts: list[str] = []
-    done = 0
-    for (start, end), translation in chosen:
-        parts += [text[done:start], translation]
-        done = end
-    parts = [part for part in [*parts, text[done:]] if part]
-    joints = [" " if _grow_together(left[-1], right[0], language) else "" for left, right in itertools.pairwise(parts)]
-    return parts[0] + "".join(joint + part for joint, part in zip(joints, parts[1:], strict=True))
+        # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
+        if word.isupper() and sum(map(str.isalpha, word)) > 1:
+            translation = translation.upper()
+        elif word[0].isupper() and word[1:] == word[1:].lower():
+            translation = translation[0].title() + translation[1:]
+        parts[number] += [lines[number][done[number] : start], translation]
+        done[number] = end
+    switched = []
+    for line, pieces, covered in zip(lines, parts, done, strict=True):
+        text = ""
+        for piece in filter(None, [*pieces, line[covered:]]):
+            text += " " if text and _grow_together(text[-1], piece[0], finder.language) else ""
+            text += piece
+        switched.append(text)
+    return switched
 
 
 @lru_cache(maxsize=2**16)

@@ -92,7 +92,11 @@ def train_tokenizers(
     for chosen, known in ((kind, get_args(Kind)), (spaces, get_args(Spaces))):
         if chosen not in known:
             raise InputError(f"{chosen!r} is not known; choose {', '.join(known)}")
-    bytes_of = {language: _count_bytes(language, lines) for language, lines in texts.items()}
+    bytes_of: dict[str, int] = {}
+    for language, lines in texts.items():
+        bytes_of[language] = sum(len(text.encode("utf-8", "surrogatepass")) for text in lines())
+        if not bytes_of[language]:
+            raise InputError(f"the text of {language} is empty; give a file with text in {language}, or leave it out")
     cleaner = untrained_tokenizer(kind, lowercase=lowercase)
     groups = [list(texts)] if spaces == "joint" else [[language] for language in texts]
     pieces: dict[str, list[Piece]] = {}
@@ -118,13 +122,6 @@ def refuse_small(size: int) -> None:
     """Refuse a vocabulary that would hold little more than single letters."""
     if size < SMALLEST:
         raise InputError(f"a vocabulary of {size} pieces is too small; ask for at least {SMALLEST}")
-
-
-def _count_bytes(language: str, lines: Lines) -> int:
-    count = sum(len(text.encode("utf-8", "surrogatepass")) for text in lines())
-    if not count:
-        raise InputError(f"the text of {language} is empty; give a file with text in {language}, or leave it out")
-    return count
 
 
 def _rates(bytes_of: Mapping[str, int], exponent: float, sample: int) -> dict[str, float]:
@@ -221,7 +218,9 @@ def train_pieces(
     """
     stage = f"tokenizer of {', '.join(languages)}"
     characters, continuing, total = _characters(cleaned())
-    alphabet = _most_frequent(characters, min(_ALPHABET, size // 3))
+    # Codes of the most frequent characters, ascending; among equally frequent ones those of low code are kept.
+    order = np.lexsort((np.arange(len(characters)), -characters))[: min(_ALPHABET, size // 3)]
+    alphabet = np.sort(order[characters[order] > 0])
     rare = dict.fromkeys(np.setdiff1d(np.flatnonzero(characters), alphabet).tolist(), " ")
 
     def fed() -> Iterator[str]:
@@ -258,12 +257,6 @@ def train_pieces(
             "lower --vocabulary or give more text"
         )
     return pieces
-
-
-def _most_frequent(characters: np.ndarray, limit: int) -> np.ndarray:
-    """Codes of at most `limit` characters, ascending; among equally frequent ones those of low code are kept."""
-    order = np.lexsort((np.arange(len(characters)), -characters))[:limit]
-    return np.sort(order[characters[order] > 0])
 
 
 def _characters(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, int]:

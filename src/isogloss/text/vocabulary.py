@@ -5,7 +5,7 @@ then be judged by its own opinion.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isogloss.measures.word_alignment import align_words, one_to_one
@@ -67,13 +67,19 @@ def vocabulary(
     pairs: dict[Pair, list[tuple[int, int]]] = {}
     for (source, target), each in links.items():
         counts: Counter[tuple[str, str]] = Counter()
-        for words in _linked_words(bitext, (source, target), each, rows):
-            low = words[0].lower(), words[1].lower()
-            if low[0] != low[1] and all(any(letter.isalpha() for letter in word) for word in low):
-                counts[low] += 1
-                for language, word, key in zip((source, target), words, low, strict=True):
-                    written[language].setdefault(key, Counter())[word] += 1
-        often = [pair for pair in _mutual(counts) if counts[pair] >= at_least[source, target]]
+        for row, row_links in zip(rows, each, strict=True):
+            left, right = words_of(bitext[source], row), words_of(bitext[target], row)
+            for i, j in one_to_one(row_links):
+                low = left[i].lower(), right[j].lower()
+                if low[0] != low[1] and all(any(letter.isalpha() for letter in word) for word in low):
+                    counts[low] += 1
+                    written[source].setdefault(low[0], Counter())[left[i]] += 1
+                    written[target].setdefault(low[1], Counter())[right[j]] += 1
+        # Pairs in which each is the other's most frequent partner, ties by alphabet.
+        ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))
+        to_target, to_source = dict(reversed(ranked)), {other: one for one, other in reversed(ranked)}
+        mutual = [(one, other) for one, other in ranked if to_target[one] == other and to_source[other] == one]
+        often = [pair for pair in mutual if counts[pair] >= at_least[source, target]]
         pairs[source, target] = [
             (
                 types[source].setdefault(one, len(types[source])),
@@ -86,24 +92,3 @@ def vocabulary(
         for language in types
     }
     return Vocabulary({language: list(known) for language, known in types.items()}, surface, pairs)
-
-
-def _linked_words(
-    bitext: Bitext, pair: Pair, links: Sequence[Sequence[Link]], rows: Sequence[int]
-) -> Iterator[tuple[str, str]]:
-    """Words as they are written, each linked to no other."""
-    for row, found in zip(rows, links, strict=True):
-        one, other = (words_of(bitext[language], row) for language in pair)
-        for i, j in one_to_one(found):
-            yield one[i], other[j]
-
-
-def _mutual(counts: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pairs in which each is the other's most frequent partner, ties by alphabet."""
-    ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))
-    first: dict[str, str] = {}
-    second: dict[str, str] = {}
-    for one, other in ranked:
-        first.setdefault(one, other)
-        second.setdefault(other, one)
-    return [(one, other) for one, other in ranked if first[one] == other and second[other] == one]

@@ -81,106 +81,83 @@ def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True)
         elif line.strip():
             rows.append((number, line.split("\t")))
         else:
-            try:
-                if rows and whole:
-                    yield _tree(comments, rows, heads=heads)
-                elif whole and number and comments.keys() & {"sent_id", "text"}:
-                    raise _Malformed(number, "a sentence without words")
-            except _Malformed as error:
-                problem(f"{path}:{error.number}: {error}")
+            if rows and whole:
+                try:
+                    yield _tree(path, comments, rows, heads=heads)
+                except InputError as error:
+                    problem(str(error))
+            elif whole and number and comments.keys() & {"sent_id", "text"}:
+                problem(f"{path}:{number}: a sentence without words")
             comments, rows, whole = {}, [], True
 
 
-class _Malformed(ValueError):
-    """What is wrong with a sentence, and on which line."""
-
-    def __init__(self, number: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.number = number
-
-
-def _tree(comments: dict[str, str], rows: list[Row], *, heads: bool) -> Tree:
+def _tree(path: Path, comments: dict[str, str], rows: list[Row], *, heads: bool) -> Tree:
     surface: list[tuple[int, str, bool, int]] = []  # line, form, whether a space follows, how many words it holds
     words: list[Row] = []
     inside = 0  # last word number of the multi-word token being read
     for number, cells in rows:
+        where, expected = f"{path}:{number}", len(words) + 1
         if len(cells) != _COLUMNS:
-            raise _Malformed(number, f"{len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
+            raise InputError(f"{where}: {len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
         if "." in cells[0]:
             continue
         spaced = "SpaceAfter=No" not in cells[9].split("|")
-        if "-" in cells[0]:
-            first, last = _range(number, cells[0], expected=len(words) + 1)
-            surface.append((number, cells[1], spaced, last - first + 1))
-            inside = last
+        if "-" in cells[0]:  # first and last word number of a multi-word token: 15-16
+            first, _, last = cells[0].partition("-")
+            if not (first.isdecimal() and last.isdecimal()) or not expected == int(first) < int(last):
+                raise InputError(f"{where}: multi-word token {cells[0]!r} where one from {expected} was expected")
+            inside = int(last)
+            surface.append((number, cells[1], spaced, inside - expected + 1))
             continue
-        if cells[0] != str(len(words) + 1):
-            raise _Malformed(number, f"word number {cells[0]!r} where {len(words) + 1} was expected")
+        if cells[0] != str(expected):
+            raise InputError(f"{where}: word number {cells[0]!r} where {expected} was expected")
         words.append((number, cells))
         if len(words) > inside:
             surface.append((number, cells[1], spaced, 1))
     if inside > len(words) or not words:
-        raise _Malformed(rows[0][0], "a multi-word token without its words")
-    text, spans = _spans(comments.get("text", ""), surface)
+        raise InputError(f"{path}:{rows[0][0]}: a multi-word token without its words")
+    text, spans = _spans(path, comments.get("text", ""), surface)
     return Tree(
         text,
         tuple(spans),
         tuple(cells[1] for _, cells in words),
         tuple(cells[3] for _, cells in words),
-        _heads(words) if heads else (-1,) * len(words),
+        _heads(path, words) if heads else (-1,) * len(words),
         tuple(cells[7] for _, cells in words),
         comments.get("sent_id", ""),
         tuple(number for number, _ in words),
     )
 
 
-def _range(number: int, cell: str, *, expected: int) -> tuple[int, int]:
-    """First and last word number of a multi-word token: `15-16`."""
-    first, _, last = cell.partition("-")
-    if not (first.isdecimal() and last.isdecimal()) or int(first) != expected or int(last) <= int(first):
-        raise _Malformed(number, f"multi-word token {cell!r} where one from {expected} was expected")
-    return int(first), int(last)
-
-
-def _heads(words: list[Row]) -> tuple[int, ...]:
+def _heads(path: Path, words: list[Row]) -> tuple[int, ...]:
+    """The head of every word; where all have one, there is one root, and every word leads to it."""
     heads = []
     for position, (number, cells) in enumerate(words, start=1):
         cell = cells[6]
-        if cell == "_":
-            heads.append(-1)
-            continue
         if cell == str(position):
-            raise _Malformed(number, f"word {position} is its own head")
-        if not cell.isdecimal() or int(cell) > len(words):
-            raise _Malformed(number, f"head {cell!r} where 0 (root) or a word's number was expected")
-        heads.append(int(cell))
-    if -1 not in heads:
-        if heads.count(0) != 1:
-            raise _Malformed(words[0][0], f"the sentence has {heads.count(0)} roots where one was expected")
-        looped = _looped(heads)
-        if looped:
-            raise _Malformed(words[looped - 1][0], f"the heads run in a circle through word {looped}")
+            raise InputError(f"{path}:{number}: word {position} is its own head")
+        if cell != _NONE and (not cell.isdecimal() or int(cell) > len(words)):
+            raise InputError(f"{path}:{number}: head {cell!r} where 0 (root) or a word's number was expected")
+        heads.append(-1 if cell == _NONE else int(cell))
+    if -1 in heads:
+        return tuple(heads)
+    if heads.count(0) != 1:
+        raise InputError(f"{path}:{words[0][0]}: the sentence has {heads.count(0)} roots where one was expected")
+    reached = {0}
+    for word in range(1, len(heads) + 1):
+        way: list[int] = []
+        while word not in reached:
+            if word in way:
+                raise InputError(f"{path}:{words[word - 1][0]}: the heads run in a circle through word {word}")
+            way.append(word)
+            word = heads[word - 1]
+        reached.update(way)
     return tuple(heads)
 
 
-def _looped(heads: list[int]) -> int:
-    """A word from which the root is never reached, or 0."""
-    reached = {0}
-    for word in range(1, len(heads) + 1):
-        path = []
-        while word not in reached:
-            if word in path:
-                return word
-            path.append(word)
-            word = heads[word - 1]
-        reached.update(path)
-    return 0
-
-
-def _spans(text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, list[Span]]:
+def _spans(path: Path, text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, list[Span]]:
     """The text and each word's span in it: surface tokens in order, white space between them."""
-    if not text:
-        text = "".join(form + " " * spaced for _, form, spaced, _ in surface).rstrip(" ")
+    text = text or "".join(form + " " * spaced for _, form, spaced, _ in surface).rstrip(" ")
     spans: list[Span] = []
     position = 0
     for number, form, _, count in surface:
@@ -189,7 +166,7 @@ def _spans(text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, l
             start += 1
         if not form or not text.startswith(form, start):
             near = text[start : start + max(len(form), 12)]
-            raise _Malformed(number, f"the form {form!r} is not what '# text' has there ({near!r})")
+            raise InputError(f"{path}:{number}: the form {form!r} is not what '# text' has there ({near!r})")
         position = start + len(form)
         spans.extend([(start, position)] * count)
     return text, spans
@@ -214,7 +191,12 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
     banks = [read_trees(path, heads=False) for path in paths]
     dropped = 0
     if all(tree.identifier for bank in banks for tree in bank):
-        indexes = [_by_identifier(bank, path) for bank, path in zip(banks, paths, strict=True)]
+        indexes = [{tree.identifier: tree for tree in bank} for bank in banks]
+        for path, bank, index in zip(paths, banks, indexes, strict=True):
+            if len(index) < len(bank):
+                identifiers = [tree.identifier for tree in bank]
+                twice = next(each for each in identifiers if identifiers.count(each) > 1)
+                raise InputError(f"{path}: sent_id {twice} occurs more than once; rows are joined by sent_id")
         common = [each for each in indexes[0] if all(each in index for index in indexes[1:])]
         if not common:
             names = ", ".join(path.name for path in paths)
@@ -231,15 +213,6 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
     return assemble_bitext(corpora, " ".join(path.name for path in paths), dropped=dropped)
 
 
-def _by_identifier(bank: list[Tree], path: Path) -> dict[str, Tree]:
-    index = {tree.identifier: tree for tree in bank}
-    if len(index) < len(bank):
-        identifiers = [tree.identifier for tree in bank]
-        twice = next(each for each in identifiers if identifiers.count(each) > 1)
-        raise InputError(f"{path}: sent_id {twice} occurs more than once; rows are joined by sent_id")
-    return index
-
-
 def read_parses(source: Source, problem: Problem = fail, *, relations: Collection[str] | None = None) -> list[Tree]:
     """Every sentence of a treebank whose tree is whole: each word has a head and a relation, and there is one root.
 
@@ -250,27 +223,22 @@ def read_parses(source: Source, problem: Problem = fail, *, relations: Collectio
     known = None if relations is None else {*relations, *RELATIONS}
     usable = []
     for tree in stream_trees(path, problem):
-        wrong = _unparsed(tree, known)
-        if wrong:
-            word, why = wrong
-            problem(f"{path}:{tree.lines[word]}: {why}")
+        for number, head, relation in zip(tree.lines, tree.heads, tree.relations, strict=True):
+            if head < 0:
+                wrong = "this word has no head"
+            elif relation in ("", _NONE):
+                wrong = "this word has no relation to its head"
+            elif known is not None and relation not in known and relation.partition(":")[0] not in known:
+                wrong = f"the relation {relation!r} is neither universal nor one of those trained on"
+            else:
+                continue
+            problem(f"{path}:{number}: {wrong}")
+            break
         else:
             usable.append(tree)
     if not usable:
         raise InputError(f"{path} has no sentence with a whole tree that can be used")
     return usable
-
-
-def _unparsed(tree: Tree, known: Collection[str] | None) -> tuple[int, str] | None:
-    """The first word that keeps a tree from being used, and why."""
-    for word, (head, relation) in enumerate(zip(tree.heads, tree.relations, strict=True)):
-        if head < 0:
-            return word, "this word has no head"
-        if relation in ("", _NONE):
-            return word, "this word has no relation to its head"
-        if known is not None and relation not in known and relation.partition(":")[0] not in known:
-            return word, f"the relation {relation!r} is neither universal nor one of those trained on"
-    return None
 
 
 @dataclass(frozen=True)
@@ -310,27 +278,22 @@ def stream_tagged(
     """Line, form and tag of the words of each sentence that can be used, see `read_tagged`."""
     treebank = plain_name(path).endswith(".conllu")
     bio = not treebank if bio is None else bio
-    for words in _tree_words(path, problem) if treebank else _column_words(path, problem):
-        wrong = [f"{path}:{number}: {why}" for number, _, tag in words if (why := _wrong_tag(tag, tags, bio=bio))]
-        if wrong:
-            problem(wrong[0])
+    trees = stream_trees(path, problem, heads=False) if treebank else ()
+    tree_words = (list(zip(tree.lines, tree.forms, tree.tags, strict=True)) for tree in trees)
+    for words in tree_words if treebank else _column_words(path, problem):
+        for number, _, tag in words:
+            if tag in ("", _NONE):
+                wrong = "this word has no tag"
+            elif bio and tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:]):
+                wrong = f"the tag {tag!r} is not O, B-type or I-type"
+            elif tags is not None and tag not in tags:
+                wrong = f"the tag {tag!r} is not one of {', '.join(tags)}"
+            else:
+                continue
+            problem(f"{path}:{number}: {wrong}")
+            break
         else:
             yield words
-
-
-def _wrong_tag(tag: str, tags: Collection[str] | None, *, bio: bool) -> str:
-    if tag in ("", _NONE):
-        return "this word has no tag"
-    if bio and tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:]):
-        return f"the tag {tag!r} is not O, B-type or I-type"
-    if tags is not None and tag not in tags:
-        return f"the tag {tag!r} is not one of {', '.join(tags)}"
-    return ""
-
-
-def _tree_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
-    for tree in stream_trees(path, problem, heads=False):
-        yield list(zip(tree.lines, tree.forms, tree.tags, strict=True))
 
 
 def _column_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
@@ -348,17 +311,15 @@ def _column_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
         if cells and cells[0].strip() == _DOCUMENT:
             continue
         width = width or len(cells)
-        wrong = "" if line is None else _wrong_columns(cells, width)
+        wrong = ""
+        if line is not None and len(cells) < 2:
+            wrong = "1 column where a word and its tag were expected, separated by a tab or a space"
+        elif line is not None and len(cells) != width:
+            wrong = f"{len(cells)} columns where the file has {width}"
+        elif line is not None and not cells[0].strip():
+            wrong = "the word is empty"
         if wrong and sound:
             problem(f"{path}:{number}: {wrong}")
         sound = sound and line is not None and not wrong
         if sound:
             words.append((number, cells[0].strip(), cells[-1].strip()))
-
-
-def _wrong_columns(cells: list[str], width: int) -> str:
-    if len(cells) < 2:
-        return "1 column where a word and its tag were expected, separated by a tab or a space"
-    if len(cells) != width:
-        return f"{len(cells)} columns where the file has {width}"
-    return "" if cells[0].strip() else "the word is empty"

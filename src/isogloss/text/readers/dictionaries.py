@@ -21,8 +21,16 @@ from numpy.typing import NDArray
 from isogloss.errors import InputError
 from isogloss.text.corpora import Lexicon
 from isogloss.text.languages import code
-from isogloss.text.readers.lines import Problem, Source, fail, first_line, languages_of, stream_lines
-from isogloss.text.readers.tables import header, open_table
+from isogloss.text.readers.lines import (
+    Problem,
+    Source,
+    fail,
+    first_line,
+    header,
+    languages_of,
+    open_table,
+    stream_lines,
+)
 
 
 def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -51,20 +59,15 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
         rows = open_table(file).rows((source, target))
         pairs = [(left.strip(), right.strip()) for _, (left, right) in rows if left.strip() and right.strip()]
     else:
-        pairs = _directed([pair for _, pair in stream_pairs(file)], file, (source, target))
+        pairs, named = [pair for _, pair in stream_pairs(file)], languages_of(file)
+        if named == (target, source):
+            pairs = [(right, left) for left, right in pairs]
+        elif named not in (None, (source, target)):
+            by_name = " and ".join(named or ())
+            raise InputError(f"{file} is a dictionary of {by_name} by its name, not of {source} and {target}")
     if not pairs:
         raise InputError(f"{file} has no pair of {source} and {target}")
     return Lexicon(source, target, list(dict.fromkeys(pairs)), file.name)
-
-
-def _directed(pairs: list[tuple[str, str]], file: Path, wanted: tuple[str, str]) -> list[tuple[str, str]]:
-    """The pairs in the wanted direction, turned round where the file's name says it goes the other way."""
-    named = languages_of(file)
-    if named is None or named == wanted:
-        return pairs
-    if named == wanted[::-1]:
-        return [(right, left) for left, right in pairs]
-    raise InputError(f"{file} is a dictionary of {' and '.join(named)} by its name, not of {' and '.join(wanted)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,12 @@ def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, mo
             raise InputError(f"{path}:{number}: {len(cells)} numbers where {width} were expected after a word")
         if key in words or (keep is not None and key not in keep):
             continue
-        rows.append(_vector(cells, path, number))
+        try:
+            rows.append(np.array(cells, dtype=np.float32))
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: {error}; numbers were expected after the word") from error
+        if not np.isfinite(rows[-1]).all():
+            raise InputError(f"{path}:{number}: a number of this vector is not finite")
         words[key] = len(words)
     declared = int(head[0]) if counted else 0
     if number - 1 < min(declared, most or declared):
@@ -127,13 +135,3 @@ def _numbers_at_end(cells: list[str]) -> int:
             break
         count += 1
     return count
-
-
-def _vector(cells: list[str], path: Path, number: int) -> NDArray[np.float32]:
-    try:
-        vector = np.array(cells, dtype=np.float32)
-    except ValueError as error:
-        raise InputError(f"{path}:{number}: {error}; numbers were expected after the word") from error
-    if not np.isfinite(vector).all():
-        raise InputError(f"{path}:{number}: a number of this vector is not finite")
-    return vector

@@ -1,4 +1,6 @@
-"""A folder of parallel files becomes bitexts: Tatoeba's pairs, pair tables, line-aligned sets, treebanks.
+"""What holds several bitexts: a folder of parallel files, or a data set of the Hugging Face hub.
+
+A folder has Tatoeba's pairs, pair tables, line-aligned sets or treebanks:
 
 | files in the folder | bitexts |
 |---|---|
@@ -10,21 +12,36 @@
 | `talk.en.txt`, `talk.nl.txt`; `en.txt`, `nl.txt` | one a stem, all its languages |
 
 The first row of the table that a folder has files of is what it is taken for.
+
+A data set of the hub is `hf:owner/name`, `hf:owner/name@split`, or a folder saved to disk. Three layouts are known: a
+configuration a pair of languages (`nld-eng`) with columns `sentence1` and `sentence2`; a column `translation` holding
+one text a language; columns named after languages. The package `datasets` is imported here and only here.
 """
 
+import importlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
 from isogloss.text.languages import code, is_code, pick_languages
 from isogloss.text.readers.conll import read_treebanks
-from isogloss.text.readers.lines import first_line, language_of, languages_of, plain_name, read_lines
-from isogloss.text.readers.tables import header, read_table
+from isogloss.text.readers.lines import (
+    first_line,
+    header,
+    language_of,
+    languages_of,
+    plain_name,
+    read_lines,
+    read_table,
+)
 
+PREFIX = "hf:"
+_SPLITS = ("test", "validation", "dev", "train")
+_FIRST, _SECOND = "sentence1", "sentence2"
 _TATOEBA = re.compile(r"tatoeba\.([a-z]{3})-eng\.([a-z]{3})")
 
 
@@ -48,7 +65,7 @@ def parallel_files(folder: Path) -> list[ParallelFiles]:
         or _tables((path, languages_of(path) or ()) for path in tables)
         or _aligned(aligned_sets(folder))
         or _treebanks(folder, paths)
-        or _tables((path, _header_languages(path)) for path in tables)
+        or _tables((path, tuple(filter(None, header(first_line(path).split("\t")) or ()))) for path in tables)
         or _aligned(_by_stem(texts))
     )
     if not sets:
@@ -91,10 +108,6 @@ def _tatoeba(paths: Iterable[Path]) -> list[ParallelFiles]:
     return sets
 
 
-def _header_languages(path: Path) -> tuple[str, ...]:
-    return tuple(each for each in header(first_line(path).split("\t")) or () if each is not None)
-
-
 def _tables(tables: Iterable[tuple[Path, tuple[str, ...]]]) -> list[ParallelFiles]:
     return [ParallelFiles("table", path.name, each, (path,)) for path, each in tables if len(each) > 1]
 
@@ -115,12 +128,13 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
         fitting = _with_english(folder, sets, languages)
         languages = None
     else:
-        fitting = [each for each in sets if _covers(languages, each.languages)]
+        # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
+        choice = set(languages or ())
+        fitting = [each for each in sets if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
     if not fitting:
         wanted, available = ", ".join(languages or ()), ", ".join("-".join(each.languages) for each in sets)
-        if sets[0].kind == "table":
-            raise InputError(f"{folder} has no table of {wanted}; it has {available}")
-        raise InputError(f"{folder} has no aligned files of {wanted}; it has {available}")
+        missing = "table" if sets[0].kind == "table" else "aligned files"
+        raise InputError(f"{folder} has no {missing} of {wanted}; it has {available}")
     bitexts = []
     for each in fitting:
         chosen = [language for language in languages or each.languages if language in each.languages]
@@ -143,11 +157,6 @@ def aligned_corpora(paths: Sequence[Path], languages: Sequence[str]) -> list[Cor
     return [Corpus(language, side, name=path.name) for path, language, side in named]
 
 
-def _covers(languages: Sequence[str] | None, available: Sequence[str]) -> bool:
-    """Whether a text answers a choice of languages: it has all of them, or all that it has was chosen."""
-    return languages is None or set(languages) <= set(available) or set(available) <= set(languages)
-
-
 def _with_english(folder: Path, pairs: Sequence[ParallelFiles], languages: Sequence[str] | None) -> list[ParallelFiles]:
     """The pairs of English and each chosen language; English itself needs not be chosen."""
     by_language = {pair.languages[1]: pair for pair in sorted(pairs, key=lambda pair: pair.languages)}
@@ -162,12 +171,104 @@ def _with_english(folder: Path, pairs: Sequence[ParallelFiles], languages: Seque
 
 
 def _read_treebanks(folder: Path, banks: ParallelFiles, languages: Sequence[str] | None) -> Bitext:
-    files: dict[str, list[Path]] = {language: [] for language in banks.languages}
+    files: dict[str, list[Path]] = {}
     for language, path in zip(banks.languages, banks.files, strict=True):
-        files[language].append(path)
+        files.setdefault(language, []).append(path)
     wanted = pick_languages(languages, list(files), where=folder)
     for language in wanted:
         if len(paths := files[language]) > 1:
             names = ", ".join(path.name for path in paths)
             raise InputError(f"{folder} has several treebanks of {language} ({names}); name the files one by one")
     return replace(read_treebanks([files[language][0] for language in wanted], wanted), name=banks.name)
+
+
+def _pair(text: str) -> tuple[str, str] | None:
+    """The two languages a configuration's name tells: `nld-eng`, `en_nl`."""
+    parts = re.split(r"[-_]", text)
+    return (code(parts[0]), code(parts[1])) if len(parts) == 2 and all(map(is_code, parts)) else None
+
+
+def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
+    """The bitexts of a hub data set that hold the chosen languages; English needs not be chosen to be a side."""
+    name, _, split = spec.removeprefix(PREFIX).partition("@")
+    try:
+        package: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            "reading hf: data sets needs the package datasets; install it with: pip install 'isogloss[datasets]'"
+        ) from error
+    try:
+        if Path(name).is_dir():
+            saved = package.load_from_disk(name)
+            data = saved[_hub_split(saved.keys(), spec, split)] if hasattr(saved, "keys") else saved
+            return _hub_bitexts(data, None, spec, languages)
+        bitexts, configs = [], package.get_dataset_config_names(name)
+        pairs = {config: pair for config in configs if (pair := _pair(config))}
+        fitting = [config for config, pair in pairs.items() if _is_allowed(pair, languages)]
+        if pairs and not fitting:
+            available = ", ".join("-".join(pair) for pair in pairs.values())
+            raise InputError(f"{spec} has no pair of {', '.join(languages or ())}; it has {available}")
+        for config in fitting or configs[:1]:
+            splits = package.get_dataset_split_names(name, config)
+            data = package.load_dataset(name, config, split=_hub_split(splits, spec, split))
+            bitexts += _hub_bitexts(data, config, spec, languages)
+        return bitexts
+    except InputError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{spec} cannot be loaded: {error}") from error
+
+
+def _hub_split(splits: Iterable[str], spec: str, wanted: str) -> str:
+    available = list(splits)
+    if wanted and wanted not in available:
+        raise InputError(f"{spec}: there is no split {wanted!r}; there is {', '.join(available)}")
+    return wanted or next((each for each in _SPLITS if each in available), available[0])
+
+
+def _hub_bitexts(data: Any, config: str | None, spec: str, languages: Sequence[str] | None) -> list[Bitext]:
+    columns = list(data.column_names)
+    if "translation" in columns:
+        rows = list(data["translation"])
+        return [_hub_bitext({code(each): [row[each] for row in rows] for each in rows[0]}, spec, languages)]
+    if _FIRST in columns and _SECOND in columns:
+        return _sentence_pairs(data, config, spec, languages)
+    named = header(columns)
+    if named is None or not any(named):
+        raise InputError(
+            f"{spec} has the columns {', '.join(columns)}; expected sentence1 and sentence2, translation, or "
+            "columns named after languages"
+        )
+    sides = {each: list(data[column]) for each, column in zip(named, columns, strict=True) if each}
+    return [_hub_bitext(sides, spec, languages)]
+
+
+def _sentence_pairs(data: Any, config: str | None, spec: str, languages: Sequence[str] | None) -> list[Bitext]:
+    """One bitext a pair: the configuration's, or those the column `lang` names."""
+    names = list(data["lang"]) if "lang" in data.column_names else [config or ""] * len(data[_FIRST])
+    groups: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for name, first, second in zip(names, data[_FIRST], data[_SECOND], strict=True):
+        pair = _pair(name) or _pair(config or "")
+        if pair is None:
+            raise InputError(f"{spec}: neither its configuration nor its column lang names two languages ({name!r})")
+        sides = groups.setdefault(pair, ([], []))
+        sides[0].append(first)
+        sides[1].append(second)
+    bitexts = []
+    for pair, sides in groups.items():
+        if _is_allowed(pair, languages):
+            # The caller's order where it names both, else English first, as everywhere.
+            named = [each for each in languages or () if each in pair]
+            order = named if len(named) == 2 else sorted(pair, key=lambda each: each != "en")
+            bitexts.append(_hub_bitext(dict(zip(pair, sides, strict=True)), f"{spec}:{'-'.join(pair)}", order))
+    return bitexts
+
+
+def _is_allowed(pair: tuple[str, str], languages: Sequence[str] | None) -> bool:
+    """Whether both languages were chosen; English needs not be."""
+    return languages is None or set(pair) <= {*languages, "en"}
+
+
+def _hub_bitext(sides: dict[str, list[str]], name: str, languages: Sequence[str] | None) -> Bitext:
+    wanted = pick_languages(languages, list(sides), where=name)
+    return assemble_bitext([Corpus(each, sides[each], name=name) for each in wanted], name)

@@ -13,7 +13,6 @@ annotators did not agree: such pairs have no gold label, are in no published sco
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line, usable_lines
@@ -80,26 +79,30 @@ def every_row(
     The arguments are those of `read_pairs`.
     """
     path = file_path(source)
-    for number, cells in _rows(path, problem):
-        if cells is None:
-            yield number, None
+    first = first_line(path)
+    is_json = first.lstrip().startswith("{")
+    # What each column is in COLUMNS ("" where it is none of them); nothing where the first line is no header.
+    heading = [cell.strip() for cell in first.split("\t")]
+    names = [_meaning(name, heading) for name in heading]
+    if is_json or any(names.count(each) != 1 for each in _NEEDED):
+        names = []
+    wanted = {"split": split, "language": language}
+    chosen = {column: value.lower() for column, value in wanted.items() if value is not None}
+    for number, line in usable_lines(path, problem):
+        if (number == 1 and names) or (is_json and line is not None and not line.strip()):
             continue
-        if split is not None and cells.get("split", split).lower() != split.lower():
-            continue
-        if language is not None and cells.get("language", language).lower() != language.lower():
-            continue
-        pair = _pair(cells)
-        wrong = "" if pair.label == NO_GOLD else _wrong(pair, labels)
+        cells = "" if line is None else _json_cells(line) if is_json else _table_cells(line, names)
+        pair, wrong = None, cells if isinstance(cells, str) else ""
+        if not isinstance(cells, str):
+            if any(cells.get(column, value).lower() != value for column, value in chosen.items()):
+                continue
+            label = cells["label"].strip().lower()
+            label = "contradiction" if label == "contradictory" else label
+            pair = SentencePair(cells["first"].strip(), cells["second"].strip(), label)
+            wrong = "" if label == NO_GOLD else _wrong(pair, labels)
         if wrong:
             problem(f"{path}:{number}: {wrong}")
         yield number, None if wrong else pair
-
-
-def _pair(cells: Cells) -> SentencePair:
-    label = cells["label"].strip().lower()
-    return SentencePair(
-        cells["first"].strip(), cells["second"].strip(), "contradiction" if label == "contradictory" else label
-    )
 
 
 def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
@@ -108,21 +111,6 @@ def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
     if labels is None:
         return "" if pair.label else "the label is empty"
     return "" if pair.label in labels else f"the label {pair.label!r} is not one of {', '.join(labels)}"
-
-
-def _rows(path: Path, problem: Problem) -> Iterator[tuple[int, Cells | None]]:
-    """Line and cells of every row; None in the place of one that has no such cells, whose problem was told."""
-    first = first_line(path)
-    is_json = first.lstrip().startswith("{")
-    names = [] if is_json else _header([cell.strip() for cell in first.split("\t")])
-    for number, line in usable_lines(path, problem):
-        if (number == 1 and names) or (is_json and line is not None and not line.strip()):
-            continue
-        cells = None if line is None else _json_cells(line) if is_json else _table_cells(line, names)
-        if isinstance(cells, str):
-            problem(f"{path}:{number}: {cells}")
-            cells = None
-        yield number, cells
 
 
 def _table_cells(line: str, names: Sequence[str]) -> Cells | str:
@@ -144,12 +132,6 @@ def _json_cells(line: str) -> Cells | str:
     cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
     missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
     return f"there is no {' and no '.join(missing)} in this line" if missing else cells
-
-
-def _header(names: Sequence[str]) -> list[str]:
-    """What each column is in `COLUMNS` ("" where it is none of them); nothing where these cells are no header."""
-    meanings = [_meaning(name, names) for name in names]
-    return meanings if all(meanings.count(each) == 1 for each in _NEEDED) else []
 
 
 def _meaning(name: str, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Lines of text files, read strictly, and what a file's name says about its languages.
+"""Text files: their lines, read strictly, what a file's name says about its languages, and parallel tables.
 
 This is the one module that opens a text file.
 
@@ -7,6 +7,12 @@ A file is UTF-8, or it is refused with the number of the line that is not. Lines
 every translation after them by one line. gzip and xz files are recognised by their first bytes.
 
 Problems go to a callback. `fail`, the default, raises at the first; a checker passes one that collects.
+
+A parallel table is tab-separated. It has a header of language codes (`en<TAB>nl`), or none when its name or the caller
+tells the languages (`en-nl.tsv`). Other columns must be named `key`, `kind`, `genre`, `domain`, `label` or `split`, or
+begin with `#`; they are ignored, and any other name is refused rather than guessed at (`id` is Indonesian: call it
+`#id`). Quotation marks mean nothing: a cell is what stands between two tabs. A file with ` ||| ` between the sides is
+read in the same way, but has no header.
 """
 
 import gzip
@@ -15,11 +21,14 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
 from isogloss.errors import InputError
-from isogloss.text.languages import code, is_code
+from isogloss.text.corpora import Corpus
+from isogloss.text.languages import code, is_code, pick_languages
+from isogloss.text.languages import name as language_name
 
 Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
@@ -27,6 +36,9 @@ Problem = Callable[[str], None]
 # What reading a damaged archive may raise, besides the file system's own errors.
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _ENDINGS = (".txt", ".tsv", ".conllu", ".json")
+IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
+HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
+BARS = "|||"
 _GZIP, _XZ, _BOM = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\xef\xbb\xbf"
 
 
@@ -41,18 +53,14 @@ def file_path(source: Source) -> Path:
     if path.is_dir():
         raise InputError(f"{path} is a folder; a file was expected")
     if not path.exists():
-        raise InputError(f"{path} does not exist{_neighbours(path)}")
+        # A hint: files next to the missing one that share its ending, or that the folder is missing too.
+        if not path.parent.is_dir():
+            raise InputError(f"{path} does not exist; nor does the folder {path.parent}")
+        files = path.parent.glob(f"*{path.suffix}") if path.suffix else ()
+        near = sorted(each.name for each in files if each.is_file())
+        hint = f"; {path.parent} has {', '.join(near[:5])}{' ...' if len(near) > 5 else ''}" if near else ""
+        raise InputError(f"{path} does not exist{hint}")
     return path
-
-
-def _neighbours(path: Path) -> str:
-    """A hint: files next to the missing one that share its ending, or that the folder is missing too."""
-    if not path.parent.is_dir():
-        return f"; nor does the folder {path.parent}"
-    like = sorted(near.name for near in path.parent.glob(f"*{path.suffix}") if near.is_file()) if path.suffix else []
-    if not like:
-        return ""
-    return f"; {path.parent} has {', '.join(like[:5])}{' ...' if len(like) > 5 else ''}"
 
 
 def open_bytes(source: Source) -> BinaryIO:
@@ -86,7 +94,12 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
                 try:
                     line = raw.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    problem(f"{path}:{number}: {_undecodable(raw, error.start)}")
+                    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                        wrong = "this looks like UTF-16"
+                    else:
+                        byte, position = raw[error.start], error.start + 1
+                        wrong = f"not valid UTF-8 (byte 0x{byte:02x} at position {position} of the line)"
+                    problem(f"{path}:{number}: {wrong}; save the file as UTF-8")
                     line = raw.decode("utf-8", errors="replace")
                 yield number, line.removesuffix("\n").removesuffix("\r")
         except DAMAGED as error:
@@ -94,12 +107,6 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
             return
     if number == 0:
         problem(f"{path} is empty; text was expected")
-
-
-def _undecodable(raw: bytes, at: int) -> str:
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "this looks like UTF-16; save the file as UTF-8"
-    return f"not valid UTF-8 (byte 0x{raw[at]:02x} at position {at + 1} of the line); save the file as UTF-8"
 
 
 def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | None]]:
@@ -129,8 +136,7 @@ def first_line(source: Source) -> str:
 
 def plain_name(source: Source) -> str:
     """The file's name without a compression suffix: `train.en` for `data/train.en.gz`."""
-    name = Path(source).name
-    return name.removesuffix(".gz").removesuffix(".xz")
+    return Path(source).name.removesuffix(".gz").removesuffix(".xz")
 
 
 def _stem(source: Source) -> str:
@@ -168,3 +174,126 @@ def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
         f"{', '.join(str(file) for file in files)}: by their names these are {', '.join(map(str, named))}, and they "
         f"were given as {', '.join(languages)}; change the order of the files or of the languages"
     )
+
+
+def is_ignored(column: str) -> bool:
+    """Whether a column of this name is passed over: `key`, `#anything`."""
+    return column.startswith("#") or column.lower() in IGNORED
+
+
+def header(cells: Sequence[str]) -> list[str | None] | None:
+    """Language code a column (None for an ignored one), or None when these cells are no header.
+
+    >>> header(["key", "en", "nld"])
+    [None, 'en', 'nl']
+    """
+    names = [cell.strip() for cell in cells]
+    languages = [each for each in names if not is_ignored(each)]
+    if not languages or not all(map(is_code, languages)):
+        return None
+    return [None if is_ignored(each) else code(each) for each in names]
+
+
+@dataclass(frozen=True)
+class ParallelTable:
+    """A file whose columns are languages, and how its lines are read; None stands for a column that is ignored."""
+
+    path: Path
+    columns: tuple[str | None, ...]
+    has_header: bool
+    bars: bool = False
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages of the columns that have one."""
+        return [column for column in self.columns if column is not None]
+
+    def rows(self, languages: Sequence[str] | None = None, problem: Problem = fail) -> Iterator[tuple[int, list[str]]]:
+        """Line number and the cells of these languages, by default all, in each row; one of another width is a problem.
+
+        Args:
+            languages: columns of the table, in the order of the cells.
+            problem: is told what is wrong with a row; by default it raises.
+        """
+        wanted = [self.columns.index(each) for each in pick_languages(languages, self.languages, where=self.path)]
+        for number, line in stream_lines(self.path, problem):
+            if number == 1 and self.has_header:
+                continue
+            cells = line.split(BARS if self.bars else "\t")
+            if len(cells) != len(self.columns):
+                parts, separator = ("sides", "' ||| '") if self.bars else ("cells", "tabs")
+                width = f"{len(cells)} {parts} where {len(self.columns)} were expected"
+                problem(f"{self.path}:{number}: {width}, separated by {separator}")
+                continue
+            if self.bars:
+                cells = [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
+            yield number, [cells[column] for column in wanted]
+
+
+def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:
+    """What the columns of a table are; nothing but the first line is read.
+
+    Without a header the languages come from the file's name, else from the caller, in order.
+
+    Args:
+        path: the file.
+        languages: what the caller takes the columns for, or chooses of them.
+    """
+    first = first_line(path)
+    named = languages_of(path)
+    if BARS in first and "\t" not in first:
+        sides = named or languages
+        if sides is None:
+            raise InputError(
+                f"{path}: give the languages of its sides in order, such as en,nl, or name the file like x.en-nl.txt"
+            )
+        return ParallelTable(path, tuple(sides), has_header=False, bars=True)
+    cells = first.split("\t")
+    columns = header(cells)
+    if columns is not None:
+        table = ParallelTable(path, tuple(columns), has_header=True)
+        twice = sorted({each for each in table.languages if table.languages.count(each) > 1})
+        if twice:
+            raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
+        return table
+    known = named if named is not None and len(named) == len(cells) else languages
+    if known is None or len(known) != len(cells):
+        raise InputError(_no_header(path, cells, languages))
+    if {cell.strip().lower() for cell in cells} <= HEADINGS | {language_name(each).lower() for each in known}:
+        raise InputError(
+            f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
+            f"write {'<TAB>'.join(known)} there, or take the line out"
+        )
+    return ParallelTable(path, tuple(known), has_header=False)
+
+
+def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None) -> str:
+    """Tell a misspelt header from sentences: a header has at least one language code in it."""
+    if any(is_code(cell) for cell in cells):
+        strange = [cell for cell in cells if not is_ignored(cell) and not is_code(cell)]
+        return (
+            f"{path}:1: the header has {', '.join(map(repr, strange[:3]))}, which is no language code; other "
+            f"columns must begin with # or be called one of {', '.join(sorted(IGNORED))}"
+        )
+    if len(cells) == 1:
+        return (
+            f"{path}:1: there is no tab on the first line; a bitext is one file a language, or one table with a "
+            "header of languages such as en<TAB>nl"
+        )
+    given = "no languages were given" if languages is None else f"{len(languages)} languages were given"
+    known = languages or ("en", "nl")
+    rest = [f"#{number}" for number in range(len(known) + 1, len(cells) + 1)]
+    return (
+        f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {given}; "
+        f"put a header such as {'<TAB>'.join([*known, *rest])} on line 1 (columns that begin with # are not "
+        "read), name the file like x.en-nl.tsv, or give one language a column"
+    )
+
+
+def read_table(source: Source, languages: Sequence[str] | None) -> list[Corpus]:
+    """A corpus for each chosen language of a table or a ` ||| ` file, all rows kept."""
+    path = Path(source)
+    table = open_table(path, languages)
+    wanted = pick_languages(languages, table.languages, where=path)
+    rows = [cells for _, cells in table.rows(wanted)]
+    return [Corpus(each, [cells[side] for cells in rows], name=path.name) for side, each in enumerate(wanted)]

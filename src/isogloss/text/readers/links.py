@@ -26,14 +26,12 @@ from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
 from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers.dictionaries import read_lexicon
-from isogloss.text.readers.lines import Source, stream_lines
-from isogloss.text.readers.tables import open_table
+from isogloss.text.readers.lines import Source, open_table, stream_lines
 from isogloss.text.words import word_spans
 
 _LINK = re.compile(r"(\d+)([-p])(\d+)")
 _LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
 _MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
-EVERYDAY, LEXICON = "everyday.tsv", "lexicon.tsv"
 
 
 @dataclass(frozen=True)
@@ -45,40 +43,23 @@ class WordLinks:
     name: str = ""
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.sure)
 
 
-def parse_links(line: str) -> tuple[list[Link], list[Link]]:
-    """Sure and possible links of one line, sorted; ValueError names a malformed one.
-
-    >>> parse_links("0-0 2p1 1-2")
-    ([(0, 0), (1, 2)], [(0, 0), (1, 2), (2, 1)])
-    """
-    sure: set[Link] = set()
-    possible: set[Link] = set()
-    for piece in line.split():
-        match = _LINK.fullmatch(piece)
-        if not match:
-            raise ValueError(f"{piece!r} where a link such as 0-2 or 0p2 was expected")
-        link = (int(match.group(1)), int(match.group(3)))
-        possible.add(link)
-        if match.group(2) == "-":
-            sure.add(link)
-    return sorted(sure), sorted(possible)
-
-
 def read_links(path: Source, sentences: int | None = None) -> WordLinks:
-    """The links of every line; with `sentences`, a file that has not so many lines is an InputError."""
+    """The links of every line, sorted; with `sentences`, a file that has not so many lines is an InputError."""
     sure: list[list[Link]] = []
     possible: list[list[Link]] = []
     for number, line in stream_lines(path):
-        try:
-            first, second = parse_links(line)
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
-        sure.append(first)
-        possible.append(second)
+        kinds: dict[Link, str] = {}
+        for piece in line.split():
+            match = _LINK.fullmatch(piece)
+            if not match:
+                raise InputError(f"{path}:{number}: {piece!r} where a link such as 0-2 or 0p2 was expected")
+            link = (int(match.group(1)), int(match.group(3)))
+            kinds[link] = min(match.group(2), kinds.get(link, "p"))  # "-" comes before "p": a sure link stays sure
+        sure.append(sorted(link for link, kind in kinds.items() if kind == "-"))
+        possible.append(sorted(kinds))
     if sentences is not None and sentences != len(sure):
         raise InputError(f"{path} has links for {len(sure):,} sentences, the text has {sentences:,}")
     return WordLinks(sure, possible, str(Path(path)))
@@ -114,35 +95,16 @@ def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[i
         if index % 2:
             text += " " if part == " " else ""
             continue
-        word, ends = _parse_word(part) if linked else (part, [])
+        match = _LINKED.fullmatch(part) if linked else None
+        word, ends = match.groups() if match else (part, "")
         if not word:
             raise ValueError("an empty word (two separators in a row, or one at the end)")
+        if linked and not match and part != "/" and _MALFORMED.fullmatch(part):
+            raise ValueError(f"{part!r} where a word such as 'kat/1' or 'kat/1,2' was expected")
         spans.append((len(text), len(text) + len(word)))
-        numbers.append(ends)
+        numbers.append([int(number) for number in ends.split(",")] if ends else [])
         text += word
     return text, spans, numbers
-
-
-def _parse_word(part: str) -> tuple[str, list[int]]:
-    match = _LINKED.fullmatch(part)
-    if match:
-        return match.group(1), [int(number) for number in match.group(2).split(",")]
-    if part != "/" and _MALFORMED.fullmatch(part):
-        raise ValueError(f"{part!r} where a word such as 'kat/1' or 'kat/1,2' was expected")
-    return part, []
-
-
-def _row(cells: Sequence[str]) -> list[tuple[str, list[Span], list[Link]]]:
-    """Text, word spans and links (word of the first column, word of this one) of each column."""
-    columns: list[tuple[str, list[Span], list[Link]]] = []
-    for cell in cells:
-        text, words, numbers = parse_cell(cell, linked=bool(columns))
-        links = sorted({(number, target) for target, ends in enumerate(numbers) for number in ends})
-        last = len(columns[0][1]) - 1 if columns else 0
-        if links and links[-1][0] > last:
-            raise ValueError(f"a link to word {links[-1][0]}, but the first column has words 0 to {last}")
-        columns.append((text, words, links))
-    return columns
 
 
 def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitext:
@@ -157,12 +119,21 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
     if not table.has_header:
         raise InputError(f"{path}:1: a header of languages was expected, the linked-to language first")
     wanted = pick_languages(checked_codes(languages), table.languages, where=path)
-    rows = []
+    rows: list[list[tuple[str, list[Span], list[Link]]]] = []  # each column's text, word spans and links
     for number, cells in table.rows():
-        try:
-            rows.append(_row(cells))
-        except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
+        rows.append([])
+        for column, cell in enumerate(cells):
+            try:
+                text, words, ends = parse_cell(cell, linked=column > 0)
+            except ValueError as error:
+                raise InputError(f"{path}:{number}: {error}") from error
+            links = sorted({(linked, word) for word, several in enumerate(ends) for linked in several})
+            rows[-1].append((text, words, links))
+            last = len(rows[-1][0][1]) - 1
+            if links and links[-1][0] > last:
+                raise InputError(
+                    f"{path}:{number}: a link to word {links[-1][0]}, but the first column has words 0 to {last}"
+                )
     if not rows:
         raise InputError(f"{path} has a header but no rows")
     columns = dict(zip(table.languages, zip(*rows, strict=True), strict=True))
@@ -187,11 +158,11 @@ def embedded(languages: Sequence[str] | None = None) -> Bitext:
 
     `en, nl = embedded(("en", "nl"))`
     """
-    with _packaged(EVERYDAY) as path:
+    with _packaged("everyday.tsv") as path:
         return read_linked(path, languages)
 
 
 def embedded_lexicon(source: str, target: str) -> Lexicon:
     """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
-    with _packaged(LEXICON) as path:
+    with _packaged("lexicon.tsv") as path:
         return read_lexicon(path, source, target)

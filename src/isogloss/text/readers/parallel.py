@@ -9,7 +9,7 @@
 | one file with ` ||| ` in its first line | the sides of each line |
 | one other file | a tab-separated table, with a header of languages or languages told by its name |
 | a folder | several bitexts, see `folders` |
-| `hf:owner/name` | a data set of the Hugging Face hub, see `hub` |
+| `hf:owner/name` | a data set of the Hugging Face hub, see `folders` |
 
 Rows with an empty side are left out on every side and counted in `Bitext.dropped`.
 
@@ -35,20 +35,22 @@ from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
 from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers.conll import read_treebank, read_treebanks
-from isogloss.text.readers.folders import ParallelFiles, aligned_corpora, parallel_files, read_folder
-from isogloss.text.readers.hub import PREFIX, read_hub
+from isogloss.text.readers.folders import PREFIX, ParallelFiles, aligned_corpora, parallel_files, read_folder, read_hub
 from isogloss.text.readers.lines import (
+    ParallelTable,
     Source,
     check_order,
     file_path,
     first_line,
+    header,
     language_of,
+    open_table,
     plain_name,
     read_lines,
+    read_table,
     stream_lines,
 )
 from isogloss.text.readers.links import attach_links, read_links
-from isogloss.text.readers.tables import ParallelTable, header, open_table, read_table
 from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
@@ -99,7 +101,19 @@ def read_bitexts(
         return read_hub(first, wanted)
     if several:
         return read_folder(Path(first), wanted)
-    return [_read_files([file_path(path) for path in paths], wanted, links)]
+    files = [file_path(path) for path in paths]
+    if all(plain_name(file).endswith(".conllu") for file in files):
+        bitext = read_treebanks(files, _file_languages(files, wanted))
+        return [bitext if links is None else _linked(bitext, links)]
+    name = " ".join(file.name for file in files)
+    many = len(files) > 1
+    corpora = aligned_corpora(files, _file_languages(files, wanted)) if many else read_table(files[0], wanted)
+    if links is None:
+        return [assemble_bitext(corpora, name)]
+    # Links count the file's rows, so they are attached before rows with an empty side are left out.
+    split = tuple(replace(corpus, words=[pieces(text) for text in corpus]) for corpus in corpora)
+    whole = _linked(Bitext(split, name=name), links)
+    return [assemble_bitext(whole.corpora, name, links=whole.links)]
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
@@ -112,21 +126,6 @@ def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: L
         names = ", ".join(bitext.name for bitext in bitexts[:6])
         raise InputError(f"{paths[0]} holds {len(bitexts)} bitexts ({names} ...); choose languages, or name one file")
     return bitexts[0]
-
-
-def _read_files(files: list[Path], wanted: tuple[str, ...] | None, links: LinkFiles | None) -> Bitext:
-    if all(plain_name(file).endswith(".conllu") for file in files):
-        bitext = read_treebanks(files, _file_languages(files, wanted))
-        return bitext if links is None else _linked(bitext, links)
-    name = " ".join(file.name for file in files)
-    several = len(files) > 1
-    corpora = aligned_corpora(files, _file_languages(files, wanted)) if several else read_table(files[0], wanted)
-    if links is None:
-        return assemble_bitext(corpora, name)
-    # Links count the file's rows, so they are attached before rows with an empty side are left out.
-    split = tuple(replace(corpus, words=[pieces(text) for text in corpus]) for corpus in corpora)
-    whole = _linked(Bitext(split, name=name), links)
-    return assemble_bitext(whole.corpora, name, links=whole.links)
 
 
 def _linked(bitext: Bitext, links: LinkFiles) -> Bitext:

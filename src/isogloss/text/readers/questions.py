@@ -9,6 +9,7 @@ Such a file is often a single line, so what is wrong is told by the question's i
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
@@ -44,7 +45,7 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
 def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:
     """Where each question of a file stands, its id, and the question; None in the place of a bad one."""
     seen: set[str] = set()
-    for where, context, entry in _entries(_parsed(source), str(file_path(source))):
+    for where, context, entry in _entries(file_path(source)):
         identifier = str(entry["id"])
         question = _question(context, entry)
         if isinstance(question, Question) and identifier not in seen:
@@ -55,11 +56,11 @@ def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[st
             yield where, identifier, None
 
 
-def _parsed(source: Source) -> Any:
-    path = file_path(source)
+def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Each question as it stands in the file: where, its context, its entry."""
     try:
         with open_bytes(path) as file:
-            return json.loads(file.read().decode("utf-8-sig"))
+            content = json.loads(file.read().decode("utf-8-sig"))
     except DAMAGED as error:
         raise InputError(f"{path}: the compressed file is damaged or cut short ({error}); fetch it again") from error
     except UnicodeDecodeError as error:
@@ -68,10 +69,6 @@ def _parsed(source: Source) -> Any:
         raise InputError(
             f"{path}:{error.lineno}: this is not JSON ({error.msg}); questions are read from SQuAD's format"
         ) from error
-
-
-def _entries(content: Any, path: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each question as it stands in the file: where, its context, its entry."""
     try:
         paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
         for number, paragraph in enumerate(paragraphs, start=1):
