@@ -64,14 +64,14 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
     """
     count, lengths = _rounds(kind, rounds)
     space = matrix(space, name="the space")
-    raw = _mean(space)
-    means = []
-    for _ in range(count):
+    n, d = space.shape
+    raw = _double_sum(space) / n
+    means = torch.zeros((count, d), dtype=torch.float64)
+    for mean in means:
         space = unit_rows(space) if lengths else space
-        means.append(_mean(space))
-        space = space - means[-1].to(space.dtype).to(space.device)
-    empty = torch.zeros((0, space.shape[1]), dtype=torch.float64)
-    return Normalisation(kind, torch.stack(means) if means else empty, lengths, raw)
+        mean[:] = _double_sum(space) / n
+        space = space - mean.to(space.dtype).to(space.device)
+    return Normalisation(kind, means, lengths, raw)
 
 
 def streamed_normalisations(
@@ -90,9 +90,7 @@ def streamed_normalisations(
     count, lengths = _rounds(kind, rounds)
     shapes: list[Normalisation] = []
     for _ in range(max(1, count)):
-        raw: list[Tensor] = []
-        shaped: list[Tensor] = []
-        n = 0
+        raw, shaped, n = list[Tensor](), list[Tensor](), 0
         for chunk in read():
             n += chunk.shape[1]
             parts = [matrix(space, name="a space") for space in chunk]
@@ -125,10 +123,6 @@ def _rounds(kind: str, rounds: int) -> tuple[int, bool]:
     if rounds < 1:
         raise InputError(f"iterative normalisation takes at least 1 round, not {rounds}")
     return {"centred": 1, "iterative": rounds}.get(kind, 0), kind in ("length", "iterative")
-
-
-def _mean(x: Tensor) -> Tensor:
-    return _double_sum(x) / x.shape[0]
 
 
 def _double_sum(x: Tensor) -> Tensor:
