@@ -14,7 +14,7 @@ and they are kept: a vector that comes later is divided and shifted by the same 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -94,18 +94,16 @@ def streamed_normalisations(
         for chunk in read():
             n += chunk.shape[1]
             parts = [matrix(space, name="a space") for space in chunk]
+            none = torch.zeros((0, chunk.shape[2]), dtype=torch.float64)
+            shapes = shapes or [Normalisation(kind, none, lengths, none.sum(dim=0)) for _ in parts]
             # The last division of what is known so far is the first of this round.
-            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)] if shapes else parts
-            turned = [unit_rows(part) for part in turned] if lengths and not shapes else turned
+            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)]
             raw, shaped = _added(raw, parts), _added(shaped, turned)
         if not n:
             raise InputError("there are no vectors to take the means of")
-        own = [shape.mean for shape in shapes] or [total / n for total in raw]
-        known = [shape.means for shape in shapes] or [mean.new_zeros((0, len(mean))) for mean in own]
-        news = [total[None] / n if count else total.new_zeros((0, len(total))) for total in shaped]
         shapes = [
-            Normalisation(kind, torch.cat([old, new]), lengths, mean)
-            for old, new, mean in zip(known, news, own, strict=True)
+            replace(shape, means=torch.cat([shape.means, total[None] / n])[:count], mean=own / n)
+            for shape, total, own in zip(shapes, shaped, raw, strict=True)
         ]
     return shapes
 

@@ -80,8 +80,11 @@ def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:
         raise InputError(f"--mappings has {twice[0]} twice")
     specs = []
     for name in names:
-        method, plus, normalise = name.partition("+") if name not in UNMAPPED else ("", "", UNMAPPED[name])
-        if name not in UNMAPPED and (method not in MAPPINGS or (plus and normalise not in NORMALISATIONS)):
+        if name in UNMAPPED:
+            specs.append(MappingSpec(name, "", UNMAPPED[name]))
+            continue
+        method, plus, normalise = name.partition("+")
+        if method not in MAPPINGS or (plus and normalise not in NORMALISATIONS):
             raise InputError(
                 f"--mappings takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
                 f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"

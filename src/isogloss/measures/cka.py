@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, sub
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -40,8 +39,6 @@ ROWS_PER_PRODUCT = 1024
 JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
 
 Pair = tuple[str, str]
-Key = TypeVar("Key", str, Pair)
-Sums = TypeVar("Sums", "SideSums", "PairSums")
 SidePairs = Sequence[tuple[int, int]]
 
 
@@ -343,6 +340,7 @@ class SideSums:
 
 
 AllSums = tuple[SideSums, SideSums, PairSums]  # of both sides and of their pair
+Totals = tuple[dict[str, SideSums], dict[Pair, PairSums]]  # of languages and of their pairs
 
 
 def shift(x: Tensor, reference: Tensor) -> Shifted:
@@ -548,8 +546,7 @@ class CkaStream:
         self._generator = torch.Generator().manual_seed(seed)
         self._pending: dict[str, Tensor] = {}
         self._references: dict[str, Tensor] = {}
-        self._sides: dict[str, SideSums] = {}
-        self._pairs: dict[Pair, PairSums] = {}
+        self._totals: Totals = ({}, {})
         self._values: list[Tensor] = []  # one (languages, languages) a block
         self._shuffled: list[Tensor] = []  # one (shuffles, languages, languages) a block
 
@@ -567,8 +564,7 @@ class CkaStream:
             block = {language: x[start : start + self.block] for language, x in rows.items()}
             if not self._references:
                 self._references = {language: mean_row(x) for language, x in block.items()}
-            sides, pairs = _summed(block, self._references, self.pairs)
-            self._sides, self._pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
+            self._totals = _with_rows(self._totals, block, self._references, self.pairs)
             grams = torch.stack([linear_gram(block[language]) for language in self.languages])
             self._values.append(gram_hsic(grams, grams))
             if self.shuffles:
@@ -586,16 +582,15 @@ class CkaStream:
         pair = (source, target)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
-        if not self._pending and not self._sides:
+        if not self._pending:
             raise InputError("no vectors have been taken in yet")
-        sides, pairs = self._sides, self._pairs
+        sides, sums = self._totals
         rows = {language: self._pending[language] for language in pair}
         if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
-            more_sides, more_pairs = _summed(rows, references, [pair])
-            sides, pairs = _merged(sides, more_sides), _merged(pairs, more_pairs)
+            sides, sums = _with_rows(self._totals, rows, references, [pair])
         x, y = sides[source], sides[target]
-        value = cka_from_sums(x, y, pairs[pair], biased=biased)
+        value = cka_from_sums(x, y, sums[pair], biased=biased)
         if biased or not self._values:
             return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
         terms, floor = self._terms(source, target), 0.0
@@ -619,18 +614,18 @@ class CkaStream:
         return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
 
 
-def _summed(
-    rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
-) -> tuple[dict[str, SideSums], dict[Pair, PairSums]]:
-    """Each language shifted and summed once, each pair once."""
+def _with_rows(
+    totals: Totals, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
+) -> Totals:
+    """The totals with these rows added: each language is shifted and summed once, each pair summed once."""
     shifted = {language: shift(x, references[language]) for language, x in rows.items()}
     sides = {language: side_sums(x) for language, x in shifted.items()}
-    return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
-
-
-def _merged(totals: Mapping[Key, Sums], parts: Mapping[Key, Sums]) -> dict[Key, Sums]:
-    """The totals with these parts added."""
-    return {key: totals[key] + part if key in totals else part for key, part in parts.items()}
+    sums = {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
+    if not totals[0]:
+        return sides, sums
+    return {key: totals[0][key] + side for key, side in sides.items()}, {
+        key: totals[1][key] + sums[key] for key in sums
+    }
 
 
 # 6. Three forms of linear CKA of one pair

@@ -322,7 +322,8 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
     pairs = _distinct(pairs, scores.y.shape[0]).to(scores.x.device)
     queries, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
     query = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
-    right = torch.cat([(scores.x[i] * scores.y[j]).sum(dim=1) for i, j in (part.T for part in pairs.split(2**16))])
+    parts = (part.T for part in torch.split(pairs, 2**16))
+    right = torch.cat([(scores.x[i] * scores.y[j]).sum(dim=1) for i, j in parts])
     if scores.near_x is not None and scores.near_y is not None:
         near_x, near_y = scores.near_x[pairs[:, 0]], scores.near_y[pairs[:, 1]]
         right = 2 * right - near_x - near_y if scores.form == "csls" else right / _margin_divisor(near_x, near_y)
