@@ -24,13 +24,14 @@ from isogloss.measures import (
     jackknife_interval,
 )
 from isogloss.measures.cka import (
-    block_gram,
     block_hsic,
+    cka_from_blocks,
     cka_from_sums,
     even_blocks,
     floor_from_sums,
     gram_hsic,
-    jackknife,
+    leave_one_out,
+    linear_gram,
     pair_sums,
     shift,
     shuffled_hsic,
@@ -40,6 +41,12 @@ from isogloss.measures.cka import (
 
 def draw(n, d, seed, dtype=torch.float64):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def jackknife(values):
+    """Minibatch CKA from the HSIC values of blocks, and its interval."""
+    value = cka_from_blocks(values)
+    return value, *jackknife_interval(value, leave_one_out(values))
 
 
 def by_blocks(x, y, size):
@@ -307,7 +314,7 @@ def test_fewer_items_than_a_block_still_have_a_value():
 
 def test_all_pairs_from_grams_made_once():
     data = [draw(20, 5, seed) for seed in range(3)]
-    grams = torch.stack([block_gram(x) for x in data])
+    grams = torch.stack([linear_gram(x) for x in data])
     values = gram_hsic(grams, grams)
     for i in range(3):
         for j in range(3):
@@ -316,7 +323,7 @@ def test_all_pairs_from_grams_made_once():
 
 def test_shuffling_a_gram_matrix_is_shuffling_its_rows():
     x, y = draw(20, 5, 1), draw(20, 5, 2)
-    grams = block_gram(x)[None], block_gram(y)[None]
+    grams = linear_gram(x)[None], linear_gram(y)[None]
     value = shuffled_hsic(*grams, generator=torch.Generator().manual_seed(4), shuffles=1)
     order = torch.randperm(20, generator=torch.Generator().manual_seed(4))
     assert value.shape == (1, 1, 1)

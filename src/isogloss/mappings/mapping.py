@@ -7,7 +7,6 @@ are in its metadata.
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -65,14 +64,10 @@ class Mapping:
         """Map x (n, d_x) to (n, d_y), in the precision and on the device of x."""
         if x.shape[-1] != self.weight.shape[1]:
             raise InputError(f"these vectors have width {x.shape[-1]} and the mapping takes {self.weight.shape[1]}")
-        if self.restore == "normalised":
-            return self._turn(self.source(x))
-        if self.restore == "raw":
-            return self._turn(x)
-        return self._turn(x - _like(self.source.mean, x)) + _like(self.target.mean, x)
-
-    def _turn(self, x: Tensor) -> Tensor:
-        return x @ _like(self.weight, x).T
+        weight = _like(self.weight, x)
+        if self.restore == "recentred":
+            return (x - _like(self.source.mean, x)) @ weight.T + _like(self.target.mean, x)
+        return (self.source(x) if self.restore == "normalised" else x) @ weight.T
 
 
 def _like(tensor: Tensor, x: Tensor) -> Tensor:
@@ -111,17 +106,19 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     if facts.get("format") != FORMAT:
         raise InputError(f"{file} holds tensors, but no mapping that ig.save wrote")
     try:
-        sides = [_side(name, facts, tensors) for name in _SIDES]
-        weight, pairs = tensors["weight"], int(facts["pairs"])
-        mapping = Mapping(facts["method"], weight, sides[0], sides[1], pairs, facts["restore"])
+        source, target = (
+            Normalisation(
+                kind=facts[f"{side}.kind"],
+                means=tensors[f"{side}.means"],
+                lengths=facts[f"{side}.lengths"] == "True",
+                mean=tensors[f"{side}.mean"],
+            )
+            for side in _SIDES
+        )
+        weight = tensors["weight"]
+        mapping = Mapping(facts["method"], weight, source, target, int(facts["pairs"]), facts["restore"])
     except (KeyError, ValueError) as error:
         raise InputError(f"{file} lacks a part of a mapping ({error}); save it again") from error
-    widths = (mapping.target.width, mapping.source.width)
-    if weight.dtype != torch.float64 or tuple(weight.shape) != widths:
+    if weight.dtype != torch.float64 or tuple(weight.shape) != (target.width, source.width):
         raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
     return mapping
-
-
-def _side(name: str, facts: dict[str, Any], tensors: dict[str, Tensor]) -> Normalisation:
-    lengths = facts[f"{name}.lengths"] == "True"
-    return Normalisation(facts[f"{name}.kind"], tensors[f"{name}.means"], lengths, tensors[f"{name}.mean"])

@@ -14,7 +14,7 @@ and they are kept: a vector that comes later is divided and shifted by the same 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -64,14 +64,14 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
     """
     count, lengths = _rounds(kind, rounds)
     space = matrix(space, name="the space")
-    raw = _mean(space)
-    means = []
-    for _ in range(count):
+    n, d = space.shape
+    raw = _double_sum(space) / n
+    means = torch.zeros((count, d), dtype=torch.float64)
+    for mean in means:
         space = unit_rows(space) if lengths else space
-        means.append(_mean(space))
-        space = space - means[-1].to(space.dtype).to(space.device)
-    empty = torch.zeros((0, space.shape[1]), dtype=torch.float64)
-    return Normalisation(kind, torch.stack(means) if means else empty, lengths, raw)
+        mean[:] = _double_sum(space) / n
+        space = space - mean.to(space.dtype).to(space.device)
+    return Normalisation(kind, means, lengths, raw)
 
 
 def streamed_normalisations(
@@ -90,24 +90,20 @@ def streamed_normalisations(
     count, lengths = _rounds(kind, rounds)
     shapes: list[Normalisation] = []
     for _ in range(max(1, count)):
-        raw: list[Tensor] = []
-        shaped: list[Tensor] = []
-        n = 0
+        raw, shaped, n = list[Tensor](), list[Tensor](), 0
         for chunk in read():
             n += chunk.shape[1]
             parts = [matrix(space, name="a space") for space in chunk]
+            none = torch.zeros((0, chunk.shape[2]), dtype=torch.float64)
+            shapes = shapes or [Normalisation(kind, none, lengths, none.sum(dim=0)) for _ in parts]
             # The last division of what is known so far is the first of this round.
-            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)] if shapes else parts
-            turned = [unit_rows(part) for part in turned] if lengths and not shapes else turned
+            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)]
             raw, shaped = _added(raw, parts), _added(shaped, turned)
         if not n:
             raise InputError("there are no vectors to take the means of")
-        own = [shape.mean for shape in shapes] or [total / n for total in raw]
-        known = [shape.means for shape in shapes] or [mean.new_zeros((0, len(mean))) for mean in own]
-        news = [total[None] / n if count else total.new_zeros((0, len(total))) for total in shaped]
         shapes = [
-            Normalisation(kind, torch.cat([old, new]), lengths, mean)
-            for old, new, mean in zip(known, news, own, strict=True)
+            replace(shape, means=torch.cat([shape.means, total[None] / n])[:count], mean=own / n)
+            for shape, total, own in zip(shapes, shaped, raw, strict=True)
         ]
     return shapes
 
@@ -125,10 +121,6 @@ def _rounds(kind: str, rounds: int) -> tuple[int, bool]:
     if rounds < 1:
         raise InputError(f"iterative normalisation takes at least 1 round, not {rounds}")
     return {"centred": 1, "iterative": rounds}.get(kind, 0), kind in ("length", "iterative")
-
-
-def _mean(x: Tensor) -> Tensor:
-    return _double_sum(x) / x.shape[0]
 
 
 def _double_sum(x: Tensor) -> Tensor:

@@ -78,20 +78,19 @@ def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:
     twice = [name for number, name in enumerate(names) if name in names[:number]]
     if twice:
         raise InputError(f"--mappings has {twice[0]} twice")
-    return [parse_mapping(name) for name in names]
-
-
-def parse_mapping(name: str, *, option: str = "mappings") -> MappingSpec:
-    """The spec of one name."""
-    if name in UNMAPPED:
-        return MappingSpec(name, "", UNMAPPED[name])
-    method, plus, normalise = name.partition("+")
-    if method not in MAPPINGS or (plus and normalise not in NORMALISATIONS):
-        raise InputError(
-            f"--{option} takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
-            f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"
-        )
-    return MappingSpec(name, method, normalise or "none")
+    specs = []
+    for name in names:
+        if name in UNMAPPED:
+            specs.append(MappingSpec(name, "", UNMAPPED[name]))
+            continue
+        method, plus, normalise = name.partition("+")
+        if method not in MAPPINGS or (plus and normalise not in NORMALISATIONS):
+            raise InputError(
+                f"--mappings takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
+                f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"
+            )
+        specs.append(MappingSpec(name, method, normalise or "none"))
+    return specs
 
 
 def underdetermined_note(name: str, pairs: int, width: int, what: str) -> str:

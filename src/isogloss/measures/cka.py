@@ -18,11 +18,10 @@ The file goes from single pairs to streams:
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, sub
-from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -40,8 +39,6 @@ ROWS_PER_PRODUCT = 1024
 JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
 
 Pair = tuple[str, str]
-Key = TypeVar("Key", str, Pair)
-Sums = TypeVar("Sums", "SideSums", "PairSums")
 SidePairs = Sequence[tuple[int, int]]
 
 
@@ -88,7 +85,7 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     x, y = _checked_pair(x, y, biased=biased)
     if _tall(x, y):
         return cka_from_sums(*sums_of(x, y), biased=biased)
-    return _alignment(*(_linear_gram(side, biased=biased) for side in (x, y)))
+    return _alignment(*(linear_gram(double(side), biased=biased) for side in (x, y)))
 
 
 @measure(
@@ -150,7 +147,15 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
     x, y = _checked_pair(x, y, biased=biased)
-    return _alignment(*(centre_gram(_gaussian(side, bandwidth), biased=biased) for side in (x, y)))
+    grams = []
+    for side in (x, y):
+        distances = _squared_distances(centre_rows(double(side)))
+        flat = distances.flatten()
+        # The two middle values are averaged; torch's own median is the lower one.
+        low, high = (flat.kthvalue(rank + 1).values for rank in ((flat.numel() - 1) // 2, flat.numel() // 2))
+        kernel = torch.exp(-distances / (2 * bandwidth**2 * (low + high) / 2))
+        grams.append(centre_gram(kernel, biased=biased))
+    return _alignment(*grams)
 
 
 @measure(
@@ -187,10 +192,10 @@ def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, bias
     orders = [torch.randperm(n, generator=generator).to(y.device) for _ in range(shuffles)]
     if _tall(x, y):
         side_x, side_y, _ = sums_of(x, y)
-        xx, yy = (self_hsic_from_sums(side, biased=biased) for side in (side_x, side_y))
+        xx, yy = (hsic_from_sums(side, side, side.own, biased=biased) for side in (side_x, side_y))
         pairs = (reduce(add, (pair_sums(*chunk) for chunk in aligned_chunks(x, y, order=order))) for order in orders)
         return torch.stack([ratio(hsic_from_sums(side_x, side_y, pair, biased=biased), xx, yy) for pair in pairs])
-    gram_x, gram_y = (_linear_gram(side, biased=biased) for side in (x, y))
+    gram_x, gram_y = (linear_gram(double(side), biased=biased) for side in (x, y))
     xx, yy = gram_x.square().sum(), gram_y.square().sum()
     return torch.stack([ratio((gram_x * gram_y[order][:, order]).sum(), xx, yy) for order in orders])
 
@@ -255,36 +260,16 @@ def centre_gram(k: Tensor, *, biased: bool = False) -> Tensor:
     return k
 
 
-def _linear_gram(x: Tensor, *, biased: bool) -> Tensor:
-    """The centred linear kernel matrix (n, n) of x (n, d), computed in float64 throughout."""
-    x = centre_rows(double(x))
-    return centre_gram(x @ x.T, biased=biased)
-
-
-def _linear_grams(x: Tensor) -> Tensor:
-    """U-centred linear kernel matrices (..., n, n), float64, of vectors (..., n, d), multiplied in their precision."""
+def linear_gram(x: Tensor, *, biased: bool = False) -> Tensor:
+    """Centred linear kernel matrices (..., n, n), float64, of vectors (..., n, d), multiplied in their precision."""
     x = centre_rows(x.detach())
-    return centre_gram(double(x @ x.mT))
+    return centre_gram(double(x @ x.mT), biased=biased)
 
 
 def _squared_distances(x: Tensor) -> Tensor:
     """Squared Euclidean distances (..., n, n) of vectors (..., n, d), centred and in float64."""
     squares = x.square().sum(-1)
     return (squares[..., :, None] + squares[..., None, :] - 2 * x @ x.mT).clamp(min=0)
-
-
-def _gaussian(x: Tensor, bandwidth: float) -> Tensor:
-    """Gaussian kernel matrix (n, n) of x (n, d), in float64; its width is the median over all pairs of items."""
-    distances = _squared_distances(centre_rows(double(x)))
-    return torch.exp(-distances / (2 * bandwidth**2 * _median(distances)))
-
-
-def _median(values: Tensor) -> Tensor:
-    """The median, with the two middle values averaged (torch takes the lower one)."""
-    flat = values.flatten()
-    low, high = (flat.numel() - 1) // 2, flat.numel() // 2
-    middle = flat.kthvalue(low + 1).values
-    return middle if low == high else (middle + flat.kthvalue(high + 1).values) / 2
 
 
 # 3. Linear CKA from sums of size d x d
@@ -317,28 +302,6 @@ class Shifted:
 
 
 @dataclass(frozen=True, eq=False)
-class SideSums:
-    """Sums over the items of one side, shifted by one reference; `+` and `-` add and remove items.
-
-    `n` items, `total` sum x (d,), `gram` X'X (d, d), `square` sum |x|^2, `square_rows` sum |x|^2 x (d,), `quartic`
-    sum |x|^4.
-    """
-
-    n: int
-    total: Tensor
-    gram: Tensor
-    square: Tensor
-    square_rows: Tensor
-    quartic: Tensor
-
-    def __add__(self, other: "SideSums") -> "SideSums":
-        return field_by_field(add, self, other)
-
-    def __sub__(self, other: "SideSums") -> "SideSums":
-        return field_by_field(sub, self, other)
-
-
-@dataclass(frozen=True, eq=False)
 class PairSums:
     """Sums over the corresponding items of two sides; `+` and `-` add and remove items.
 
@@ -357,6 +320,29 @@ class PairSums:
         return field_by_field(sub, self, other)
 
 
+@dataclass(frozen=True, eq=False)
+class SideSums:
+    """Sums over the items of one side, shifted by one reference; `+` and `-` add and remove items.
+
+    `n` items, `total` sum x (d,), `square` sum |x|^2, `own` the sums of the pair that the side makes with itself.
+    """
+
+    n: int
+    total: Tensor
+    square: Tensor
+    own: PairSums
+
+    def __add__(self, other: "SideSums") -> "SideSums":
+        return field_by_field(add, self, other)
+
+    def __sub__(self, other: "SideSums") -> "SideSums":
+        return field_by_field(sub, self, other)
+
+
+AllSums = tuple[SideSums, SideSums, PairSums]  # of both sides and of their pair
+Totals = tuple[dict[str, SideSums], dict[Pair, PairSums]]  # of languages and of their pairs
+
+
 def shift(x: Tensor, reference: Tensor) -> Shifted:
     """The rows of `x` (b, d) minus `reference` (d,)."""
     rows = x - reference
@@ -366,24 +352,22 @@ def shift(x: Tensor, reference: Tensor) -> Shifted:
 
 def side_sums(x: Shifted) -> SideSums:
     """The sums of one side over one chunk."""
-    return SideSums(
-        n=x.rows.shape[0],
-        total=x.exact.sum(dim=0),
-        gram=_self_product(x.rows),
-        square=x.squares.sum(),
-        square_rows=x.squares @ x.exact,
-        quartic=x.squares.square().sum(),
-    )
+    d = x.rows.shape[1]
+    width = -(-d // 4)
+    # X'X in four strips from the diagonal rightwards, mirrored: 5/8 of the work of the whole.
+    gram = torch.empty(d, d, dtype=torch.float64, device=x.exact.device)
+    for start in range(0, d, width):
+        strip = _product(x.rows[:, start : start + width], x.rows[:, start:])
+        gram[start : start + width, start:] = strip
+        gram[start:, start : start + width] = strip.T
+    cubes = x.squares @ x.exact
+    own = PairSums(gram, cubes, cubes, x.squares.square().sum())
+    return SideSums(x.rows.shape[0], x.exact.sum(dim=0), x.squares.sum(), own)
 
 
 def pair_sums(x: Shifted, y: Shifted) -> PairSums:
     """The sums of a pair over one chunk of corresponding rows."""
-    return PairSums(
-        cross=_product(x.rows, y.rows),
-        x_rows=y.squares @ x.exact,
-        y_rows=x.squares @ y.exact,
-        squares=x.squares @ y.squares,
-    )
+    return PairSums(_product(x.rows, y.rows), y.squares @ x.exact, x.squares @ y.exact, x.squares @ y.squares)
 
 
 def aligned_chunks(x: Tensor, y: Tensor, *, order: Tensor | None = None) -> Iterator[tuple[Shifted, Shifted]]:
@@ -401,9 +385,12 @@ def aligned_chunks(x: Tensor, y: Tensor, *, order: Tensor | None = None) -> Iter
         yield shift(double(x[rows]), reference_x), shift(double(partner), reference_y)
 
 
-def sums_of(x: Tensor, y: Tensor) -> tuple[SideSums, SideSums, PairSums]:
+def sums_of(x: Tensor, y: Tensor) -> AllSums:
     """All sums of whole matrices x (n, dx) and y (n, dy), in float64."""
-    parts = ((side_sums(a), side_sums(b), pair_sums(a, b)) for a, b in aligned_chunks(x, y))
+    return _total((side_sums(a), side_sums(b), pair_sums(a, b)) for a, b in aligned_chunks(x, y))
+
+
+def _total(parts: Iterable[AllSums]) -> AllSums:
     return reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts)
 
 
@@ -413,18 +400,6 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
         return double(x).T @ double(y)
     parts = zip(torch.split(x, ROWS_PER_PRODUCT), torch.split(y, ROWS_PER_PRODUCT), strict=True)
     return reduce(torch.add, (double(left.T @ right) for left, right in parts))
-
-
-def _self_product(x: Tensor) -> Tensor:
-    """X'X (d, d) in float64: four strips from the diagonal rightwards, mirrored, are 5/8 of the work of the whole."""
-    d = x.shape[1]
-    width = -(-d // 4)
-    gram = torch.empty(d, d, dtype=torch.float64, device="cpu" if x.device.type == "mps" else x.device)
-    for start in range(0, d, width):
-        strip = _product(x[:, start : start + width], x[:, start:])
-        gram[start : start + width, start:] = strip
-        gram[start:, start : start + width] = strip.T
-    return gram
 
 
 def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> Tensor:
@@ -439,18 +414,13 @@ def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = F
     return (trace + sum_x * sum_y / ((n - 1) * (n - 2)) - 2 * sum_xy / (n - 2)) / (n * (n - 3))
 
 
-def self_hsic_from_sums(x: SideSums, *, biased: bool = False) -> Tensor:
-    """HSIC of one side with itself."""
-    return hsic_from_sums(x, x, PairSums(x.gram, x.square_rows, x.square_rows, x.quartic), biased=biased)
-
-
 def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> float:
     """Linear CKA from sums: exactly `cka` of all the rows that went into them."""
     _enough_items(x.n, biased=biased)
     if x.n != y.n:
         raise InputError(f"the two sides were summed over {x.n} and {y.n} items; they must be the same items")
-    values = (self_hsic_from_sums(side, biased=biased) for side in (x, y))
-    return float(ratio(hsic_from_sums(x, y, pair, biased=biased), *values))
+    sides = ((x, y, pair), (x, x, x.own), (y, y, y.own))
+    return float(ratio(*(hsic_from_sums(*sums, biased=biased) for sums in sides)))
 
 
 def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
@@ -460,11 +430,10 @@ def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
     tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|) for the biased form. The U-centred matrices of the debiased form also have zero
     trace: its mean over shuffles is exactly 0.
     """
-    _enough_items(x.n, biased=biased)
     if not biased:
         return 0.0
     trace_x, trace_y = (side.square - side.total.square().sum() / side.n for side in (x, y))
-    xx, yy = (self_hsic_from_sums(side, biased=True) for side in (x, y))
+    xx, yy = (hsic_from_sums(side, side, side.own, biased=True) for side in (x, y))
     return float(ratio(trace_x * trace_y / (x.n - 1) ** 3, xx, yy))
 
 
@@ -478,11 +447,6 @@ def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
 # to itself in both spaces. Debiased CKA reads that as signal (independent data, n = 200, d = 768: 0.78 instead of 0).
 
 
-def block_gram(x: Tensor) -> Tensor:
-    """The U-centred linear Gram matrix of a block: (b, d) -> (b, b) in float64. Needs b >= 4."""
-    return _linear_grams(matrix(x, at_least=4))
-
-
 def gram_hsic(grams_x: Tensor, grams_y: Tensor) -> Tensor:
     """HSIC_1 of every x with every y: (l, b, b) and (m, b, b) U-centred Gram matrices -> (l, m)."""
     b = grams_x.shape[-1]
@@ -492,7 +456,7 @@ def gram_hsic(grams_x: Tensor, grams_y: Tensor) -> Tensor:
 def block_hsic(x: Tensor, y: Tensor) -> tuple[float, float, float]:
     """HSIC_1 of (x, y), (x, x) and (y, y) for one block: x (b, dx), y (b, dy) with corresponding rows."""
     x, y = paired(x, y, at_least=4)
-    grams = torch.stack([block_gram(x), block_gram(y)])
+    grams = torch.stack([linear_gram(x), linear_gram(y)])
     values = gram_hsic(grams, grams)
     return float(values[0, 1]), float(values[0, 0]), float(values[1, 1])
 
@@ -517,25 +481,15 @@ def cka_from_blocks(values: Tensor) -> float:
 
     Nguyen et al. (2021). Averaging the blocks' ratios instead would let a small denominator speak loudest.
     """
-    xy, xx, yy = double(values).mean(dim=0)
-    return float(ratio(xy, xx, yy))
-
-
-def jackknife(values: Tensor, *, value: float | None = None, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Minibatch CKA and its jackknife interval from the HSIC values of each block: (blocks, 3), order xy, xx, yy.
-
-    The ratio is formed again without each block in turn (see `jackknife_interval`). Returns (value, low, high); low and
-    high are NaN with fewer than 3 blocks. Give `value` to place the interval around an estimate from all items at once
-    (`cka_from_sums`), which is the sharper one.
-    """
-    if values.ndim != 2 or values.shape[1] != 3 or values.shape[0] == 0:
-        raise InputError(f"jackknife takes HSIC values of shape (blocks, 3), not {tuple(values.shape)}")
-    centre = cka_from_blocks(values) if value is None else value
-    return centre, *jackknife_interval(centre, leave_one_out(values), confidence=confidence)
+    return float(ratio(*double(values).mean(dim=0)))
 
 
 def leave_one_out(values: Tensor) -> Tensor:
-    """Minibatch CKA without each block in turn: HSIC values (blocks, 3) -> (blocks,)."""
+    """Minibatch CKA without each block in turn: HSIC values (blocks, 3), in the order xy, xx, yy -> (blocks,).
+
+    `jackknife_interval` makes an interval of them, which is placed around the value from all items at once
+    (`cka_from_sums`): that is the sharper estimate.
+    """
     values = double(values)
     without = (values.sum(dim=0) - values) / max(1, values.shape[0] - 1)  # (blocks, 3)
     return ratio(*without.T)
@@ -550,16 +504,16 @@ def block_size(n: int) -> tuple[int, int]:
     return block, max(4, 400 // max(1, n // block))
 
 
-def even_blocks(n: int, size: int, *, at_least: int = 4) -> list[slice]:
+def even_blocks(n: int, size: int) -> list[slice]:
     """Consecutive slices of at most `size` items that visit each of `n` items once and differ by one item at most.
 
     Equal sizes matter: each block's HSIC is unbiased whatever its size, so a last block of five items would only add
-    noise at full weight. Where `size` cannot be kept with `at_least` items in each, blocks are larger.
+    noise at full weight. Where `size` cannot be kept with at least 4 items in each, blocks are larger.
 
     >>> even_blocks(10, 4)
     [slice(0, 5, None), slice(5, 10, None)]
     """
-    count = max(1, min(-(-n // size), n // at_least))
+    count = max(1, min(-(-n // size), n // 4))
     edges = [n * i // count for i in range(count + 1)]
     return [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
 
@@ -588,13 +542,11 @@ class CkaStream:
             raise InputError(f"a block for debiased CKA needs at least 4 items, not {block}")
         self.pairs = tuple(pairs)
         self.languages = tuple(dict.fromkeys(language for pair in self.pairs for language in pair))
-        self.block = block
-        self.shuffles = shuffles
+        self.block, self.shuffles = block, shuffles
         self._generator = torch.Generator().manual_seed(seed)
         self._pending: dict[str, Tensor] = {}
         self._references: dict[str, Tensor] = {}
-        self._sides: dict[str, SideSums] = {}
-        self._pairs: dict[Pair, PairSums] = {}
+        self._totals: Totals = ({}, {})
         self._values: list[Tensor] = []  # one (languages, languages) a block
         self._shuffled: list[Tensor] = []  # one (shuffles, languages, languages) a block
 
@@ -606,13 +558,19 @@ class CkaStream:
             raise InputError(f"a chunk must hold the same items in every language: {counts}")
         if self._pending:
             rows = {language: torch.cat([self._pending[language], x]) for language, x in rows.items()}
-        start = 0
         total = rows[self.languages[0]].shape[0]
-        while total - start >= self.block:
-            self._take({language: x[start : start + self.block] for language, x in rows.items()})
-            start += self.block
+        complete = total - total % self.block
+        for start in range(0, complete, self.block):
+            block = {language: x[start : start + self.block] for language, x in rows.items()}
+            if not self._references:
+                self._references = {language: mean_row(x) for language, x in block.items()}
+            self._totals = _with_rows(self._totals, block, self._references, self.pairs)
+            grams = torch.stack([linear_gram(block[language]) for language in self.languages])
+            self._values.append(gram_hsic(grams, grams))
+            if self.shuffles:
+                self._shuffled.append(shuffled_hsic(grams, grams, generator=self._generator, shuffles=self.shuffles))
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
-        self._pending = {language: x[start:].clone() for language, x in rows.items()}
+        self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 
     def estimate(self, source: str, target: str, *, biased: bool = False) -> Estimate:
         """Linear CKA of two languages over all items so far.
@@ -621,13 +579,27 @@ class CkaStream:
         the mean over shuffles inside the blocks. The biased value has the exact mean over all shuffles as its floor,
         and no interval: its bias depends on n, so that blocks say nothing about the whole.
         """
-        x, y, pair = self._sums(source, target)
-        value = cka_from_sums(x, y, pair, biased=biased)
+        pair = (source, target)
+        if pair not in self.pairs:
+            raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
+        if not self._pending:
+            raise InputError("no vectors have been taken in yet")
+        sides, sums = self._totals
+        rows = {language: self._pending[language] for language in pair}
+        if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
+            references = self._references or {language: mean_row(x) for language, x in rows.items()}
+            sides, sums = _with_rows(self._totals, rows, references, [pair])
+        x, y = sides[source], sides[target]
+        value = cka_from_sums(x, y, sums[pair], biased=biased)
         if biased or not self._values:
             return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
-        terms = self._terms(source, target)
-        _, low, high = jackknife(terms, value=value)
-        return Estimate(value, low, high, self._floor(source, target, terms), x.n)
+        terms, floor = self._terms(source, target), 0.0
+        if self.shuffles:
+            i, j = self.languages.index(source), self.languages.index(target)
+            shuffled = torch.stack(self._shuffled)[:, :, i, j].mean(dim=1)  # (blocks,)
+            floor = cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
+        low, high = jackknife_interval(value, leave_one_out(terms))
+        return Estimate(value, low, high, floor, x.n)
 
     def leave_one_out(self, source: str, target: str) -> Tensor:
         """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
@@ -641,51 +613,19 @@ class CkaStream:
         grid = torch.stack(self._values)  # (blocks, languages, languages)
         return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
 
-    def _floor(self, source: str, target: str, terms: Tensor) -> float:
-        if not self.shuffles:
-            return 0.0
-        i, j = self.languages.index(source), self.languages.index(target)
-        shuffled = torch.stack(self._shuffled)[:, :, i, j].mean(dim=1)  # (blocks,)
-        return cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
 
-    def _take(self, rows: Mapping[str, Tensor]) -> None:
-        if not self._references:
-            self._references = {language: mean_row(x) for language, x in rows.items()}
-        sides, pairs = _summed(rows, self._references, self.pairs)
-        self._sides, self._pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
-        grams = torch.stack([block_gram(rows[language]) for language in self.languages])
-        self._values.append(gram_hsic(grams, grams))
-        if self.shuffles:
-            self._shuffled.append(shuffled_hsic(grams, grams, generator=self._generator, shuffles=self.shuffles))
-
-    def _sums(self, source: str, target: str) -> tuple[SideSums, SideSums, PairSums]:
-        """The sums of one pair with the waiting rows included; the state stays as it is."""
-        pair = (source, target)
-        if pair not in self.pairs:
-            raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
-        if not self._pending and not self._sides:
-            raise InputError("no vectors have been taken in yet")
-        rows = {language: self._pending[language] for language in pair}
-        if rows[source].shape[0] == 0:
-            return self._sides[source], self._sides[target], self._pairs[pair]
-        references = self._references or {language: mean_row(x) for language, x in rows.items()}
-        sides, pairs = _summed(rows, references, [pair])
-        sides, pairs = _merged(self._sides, sides), _merged(self._pairs, pairs)
-        return sides[source], sides[target], pairs[pair]
-
-
-def _summed(
-    rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
-) -> tuple[dict[str, SideSums], dict[Pair, PairSums]]:
-    """Each language shifted and summed once, each pair once."""
+def _with_rows(
+    totals: Totals, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
+) -> Totals:
+    """The totals with these rows added: each language is shifted and summed once, each pair summed once."""
     shifted = {language: shift(x, references[language]) for language, x in rows.items()}
     sides = {language: side_sums(x) for language, x in shifted.items()}
-    return sides, {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
-
-
-def _merged(totals: Mapping[Key, Sums], parts: Mapping[Key, Sums]) -> dict[Key, Sums]:
-    """The totals with these parts added."""
-    return {key: totals[key] + part if key in totals else part for key, part in parts.items()}
+    sums = {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
+    if not totals[0]:
+        return sides, sums
+    return {key: totals[0][key] + side for key, side in sides.items()}, {
+        key: totals[1][key] + sums[key] for key in sums
+    }
 
 
 # 6. Three forms of linear CKA of one pair
@@ -706,9 +646,8 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Estimate]:
     >>> [(name, round(form.value, 6)) for name, form in cka_forms(x, 3 * x).items()]
     [('cka', 1.0), ('cka_biased', 1.0), ('cka_uncentred', 1.0)]
     """
-    x, y = paired(x, y)
+    x, y = _checked_pair(x, y, biased=False)
     n = x.shape[0]
-    _enough_items(n, biased=False)
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(x.device)
     x, y = x[order], y[order]
     block, shuffles = block_size(n)
@@ -719,66 +658,43 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Estimate]:
     return {"cka": clipped, **_printed(x, y)}
 
 
-@dataclass(frozen=True, eq=False)
-class _ShiftedSums:
-    """Sums of both sides, each shifted by its reference, (dx,) and (dy,), and the printed forms of CKA from them."""
-
-    x: SideSums
-    y: SideSums
-    pair: PairSums
-    references: tuple[Tensor, Tensor]
-
-    def __add__(self, other: "_ShiftedSums") -> "_ShiftedSums":
-        return _ShiftedSums(self.x + other.x, self.y + other.y, self.pair + other.pair, self.references)
-
-    def __sub__(self, other: "_ShiftedSums") -> "_ShiftedSums":
-        return _ShiftedSums(self.x - other.x, self.y - other.y, self.pair - other.pair, self.references)
-
-    def values(self) -> tuple[float, float]:
-        """The two printed forms: centred and not centred."""
-        uncentred = ratio(self._product(self.pair.cross, 0, 1), *self._own())
-        return cka_from_sums(self.x, self.y, self.pair, biased=True), float(uncentred)
-
-    @property
-    def uncentred_floor(self) -> float:
-        """Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: their sums are enough."""
-        n = self.x.n
-        diagonals, rests = [], []
-        for side, reference in zip((self.x, self.y), self.references, strict=True):
-            diagonal = side.square + 2 * reference @ side.total + n * reference.square().sum()
-            diagonals.append(diagonal)
-            rests.append((side.total + n * reference).square().sum() - diagonal)
-        shuffled = diagonals[0] * diagonals[1] / n + rests[0] * rests[1] / (n * (n - 1))
-        return float(ratio(shuffled, *self._own()))
-
-    def _own(self) -> tuple[Tensor, Tensor]:
-        return self._product(self.x.gram, 0, 0), self._product(self.y.gram, 1, 1)
-
-    def _product(self, cross: Tensor, first: int, second: int) -> Tensor:
-        """Squared size of A'B of the vectors as they were, from that of the shifted ones."""
-        totals = (self.x.total, self.y.total)
-        a, b = self.references[first], self.references[second]
-        moved = torch.outer(totals[first], b) + torch.outer(a, totals[second] + self.x.n * b)
-        return (cross + moved).square().sum()
-
-
 def _printed(x: Tensor, y: Tensor) -> dict[str, Estimate]:
     n = x.shape[0]
-    references = (mean_row(double(x[: block_size(n)[0]])), mean_row(double(y[: block_size(n)[0]])))
+    references = [mean_row(double(side[: block_size(n)[0]])) for side in (x, y)]
     blocks = even_blocks(n, -(-n // JACKKNIFE_BLOCKS))
 
-    def parts() -> Iterator[_ShiftedSums]:
+    def parts() -> Iterator[AllSums]:
         for rows in blocks:
             a, b = (shift(double(side[rows]), at) for side, at in zip((x, y), references, strict=True))
-            yield _ShiftedSums(side_sums(a), side_sums(b), pair_sums(a, b), references)
+            yield side_sums(a), side_sums(b), pair_sums(a, b)
 
-    whole = reduce(add, parts())
+    def raw_size(cross: Tensor, first: SideSums, second: SideSums, at: tuple[int, int]) -> Tensor:
+        """Squared size of A'B of the vectors as they were, from that of the shifted ones; at: numbers of references."""
+        a, b = references[at[0]], references[at[1]]
+        moved = torch.outer(first.total, b) + torch.outer(a, second.total + first.n * b)
+        return (cross + moved).square().sum()
+
+    def uncentred(first: SideSums, second: SideSums, xy: Tensor) -> float:
+        xx, yy = (raw_size(side.own.cross, side, side, (at, at)) for at, side in enumerate((first, second)))
+        return float(ratio(xy, xx, yy))
+
+    def forms(first: SideSums, second: SideSums, pair: PairSums) -> tuple[float, float]:
+        """The two printed forms: centred and not centred."""
+        xy = raw_size(pair.cross, first, second, (0, 1))
+        return cka_from_sums(first, second, pair, biased=True), uncentred(first, second, xy)
+
+    whole = _total(parts())
     # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
-    without = [(whole - part).values() for part in parts()] if len(blocks) > 2 else []
-    floors = (floor_from_sums(whole.x, whole.y, biased=True), whole.uncentred_floor)
+    without = [forms(*map(sub, whole, part)) for part in parts()] if len(blocks) > 2 else []
+    # Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: their sums are enough.
+    sides = list(zip(whole[:2], references, strict=True))
+    diagonals = [side.square + 2 * at @ side.total + n * at.square().sum() for side, at in sides]
+    rests = [(side.total + n * at).square().sum() - own for (side, at), own in zip(sides, diagonals, strict=True)]
+    shuffled = diagonals[0] * diagonals[1] / n + rests[0] * rests[1] / (n * (n - 1))
+    floors = (floor_from_sums(*whole[:2], biased=True), uncentred(*whole[:2], shuffled))
     estimates = {}
     lefts = torch.tensor(without, dtype=torch.float64).reshape(-1, 2).T  # (forms, blocks)
-    for name, value, left, floor in zip(FORMS[1:], whole.values(), lefts, floors, strict=True):
+    for name, value, left, floor in zip(FORMS[1:], forms(*whole), lefts, floors, strict=True):
         low, high = jackknife_interval(value, left)
         estimates[name] = Estimate(value, max(low, 0.0), min(high, 1.0), floor, n)
     return estimates
@@ -806,14 +722,14 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: in
     size = max(4, min(JACKKNIFE_ITEMS, n // JACKKNIFE_BLOCKS))
     count = n // size
     apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
-    blocks = _linear_grams(apart)  # (s, blocks, size, size)
+    blocks = linear_gram(apart)  # (s, blocks, size, size)
     terms = _terms(blocks, first, second) / (size * (size - 3))  # (pairs, blocks, 3)
     floors = _shuffled(blocks, first, second, seed=seed, shuffles=shuffles) / (size * (size - 3))  # (pairs, blocks)
     del blocks
-    values = ratio(*_terms(_linear_grams(sides), first, second).unbind(-1)).tolist()
+    values = ratio(*_terms(linear_gram(sides), first, second).unbind(-1)).tolist()
     estimates = []
     for value, mine, shuffled in zip(values, terms.cpu(), floors.cpu(), strict=True):
-        _, low, high = jackknife(mine, value=value)
+        low, high = jackknife_interval(value, leave_one_out(mine))
         floor = cka_from_blocks(torch.stack([shuffled, mine[:, 1], mine[:, 2]], dim=1))
         estimates.append(Estimate(value, low, high, floor, n))
     return estimates
@@ -839,7 +755,10 @@ def cka_rbf_of_pairs(
     if taken < 2 or begins[-1] + taken > n:
         raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
     chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins], dim=1)  # (s, batches, size, d)
-    grams = _gaussian_grams(chosen)
+    distances = _squared_distances(double(centre_rows(chosen.detach())))
+    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
+    widths = _median_above_zero(distances.flatten(-2))  # (s, batches)
+    grams = centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), biased=True)
     values = ratio(*_terms(grams, first, second).unbind(-1))  # (pairs, batches)
     traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (s, batches)
     lengths = grams.square().sum((-2, -1))
@@ -848,9 +767,7 @@ def cka_rbf_of_pairs(
     if batches > 1 and len(first) and not shifted:
         reach = (t_quantile(0.95, batches - 1) * values.std(dim=1) / math.sqrt(batches)).tolist()
     return [
-        Estimate(value, max(0.0, value - far), min(1.0, value + far), floor, taken)
-        if not math.isnan(far)
-        else Estimate(value, math.nan, math.nan, floor, taken)
+        Estimate(value, max(value - far, 0.0), min(value + far, 1.0), floor, taken)  # in this order NaN stays NaN
         for value, far, floor in zip(values.mean(1).tolist(), reach, floors.tolist(), strict=True)
     ]
 
@@ -870,23 +787,14 @@ def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tens
     return numbers[:, 0].to(device), numbers[:, 1].to(device)
 
 
-def _gaussian_grams(x: Tensor) -> Tensor:
-    """Centred kernel matrices (..., n, n) of vectors (..., n, d), each with its own bandwidth, in float64."""
-    distances = _squared_distances(double(centre_rows(x.detach())))
-    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
-    widths = _median_above_zero(distances.flatten(-2))
-    return centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), biased=True)
-
-
 def _median_above_zero(values: Tensor) -> Tensor:
     """The median of the values (..., m) that are not zero, the two middle ones averaged -> (...); NaN where all are."""
     ordered = values.sort(dim=-1).values
     zeros = (ordered == 0).sum(-1)
     left = values.shape[-1] - zeros
-    last = values.shape[-1] - 1
-    low, high = ((zeros + rank).clamp(max=last) for rank in ((left - 1) // 2, left // 2))
-    middle = [ordered.gather(-1, index[..., None]).squeeze(-1) for index in (low, high)]
-    return torch.where(left > 0, (middle[0] + middle[1]) / 2, torch.nan)
+    indices = [(zeros + rank).clamp(max=values.shape[-1] - 1) for rank in ((left - 1) // 2, left // 2)]
+    low, high = (ordered.gather(-1, index[..., None]).squeeze(-1) for index in indices)
+    return torch.where(left > 0, (low + high) / 2, torch.nan)
 
 
 def _terms(grams: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ measures what remains.
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -40,7 +41,7 @@ def l2_drift(x: Tensor, y: Tensor) -> float:
 
 def l2_distances(x: Tensor, y: Tensor) -> Tensor:
     """The Euclidean distance of each row of x (n, d) to its counterpart in y (n, d) -> (n,), float64."""
-    x, y = _drift_sides(x, y)
+    x, y = _equally_wide(x, y, "a drift compares vectors of one width")
     return (x - y).norm(dim=1)
 
 
@@ -65,7 +66,7 @@ def cosine_drift(x: Tensor, y: Tensor) -> float:
 
 def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
     """1 - cos of each row of x (n, d) with its counterpart in y (n, d) -> (n,), float64."""
-    x, y = _drift_sides(x, y)
+    x, y = _equally_wide(x, y, "a drift compares vectors of one width")
     cosines = (unit_rows(x) * unit_rows(y)).sum(dim=1)
     # Rounding lets the cosine of equal vectors exceed 1, which would be a negative distance.
     return (1 - cosines).clamp(min=0, max=2)
@@ -138,9 +139,10 @@ def _membership(tile: Tensor, rows: Tensor, k: int) -> Tensor:
     return above + tied * ((k - above.sum(dim=1)) / tied.sum(dim=1))[:, None]
 
 
-def _drift_sides(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = paired(x, y)
-    same_width(x, y, "a drift compares vectors of one width")
+def _equally_wide(x: Tensor, y: Tensor, why: str, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
+    """Corresponding rows of one width in float64; `why` ends the sentence where the widths differ."""
+    x, y = paired(x, y, at_least=at_least)
+    same_width(x, y, why)
     return double(x), double(y)
 
 
@@ -191,10 +193,8 @@ def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) 
     return sum(_residual(x, y[order]) for order in orders) / shuffles
 
 
-def _centred(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    x, y = paired(x, y, at_least=2)
-    same_width(x, y, "a rotation leads from a space to one equally wide")
-    return centre_rows(double(x)), centre_rows(double(y))
+def _centred(x: Tensor, y: Tensor) -> Iterator[Tensor]:
+    return map(centre_rows, _equally_wide(x, y, "a rotation leads from a space to one equally wide", at_least=2))
 
 
 def _residual(x: Tensor, y: Tensor) -> float:

@@ -21,7 +21,6 @@ PUNCTUATION = frozenset({"PUNCT", "SYM"})
 _NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
 
 Pairs = NDArray[np.complex128]  # numpy compares complex numbers by the real part first, then by the other
-Heads = NDArray[np.int64]
 _Cycle = list[tuple[list[int], int, int]]  # of each node: its words, and the arc into it, from a word to its head
 
 
@@ -48,7 +47,7 @@ def best_tree(scores: ArrayLike) -> list[int]:
         raise InputError("a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
     heads = table.argmax(axis=1)
-    if (heads == 0).sum() == 1 and not _cycle(np.concatenate([[0], heads])):
+    if (heads == 0).sum() == 1 and not _cycle([0, *heads.tolist()]):
         return [int(head) for head in heads]  # each word has its best head, so no tree is better
     pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
     pairs[1:].imag = table
@@ -122,14 +121,14 @@ def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: 
     pairs[first, members] = _NEVER
 
 
-def _cycle(heads: Heads) -> bool:
+def _cycle(heads: list[int]) -> bool:
     """Whether there is a cycle among the heads; node 0 is its own head and ends every path."""
-    walks, links = [-1, *[0] * (len(heads) - 1)], heads.tolist()  # 0 not seen, otherwise the walk that saw it
+    walks = [-1, *[0] * (len(heads) - 1)]  # 0 not seen, otherwise the walk that saw it
     for start in range(1, len(walks)):
         node = start
         while walks[node] == 0:
             walks[node] = start
-            node = links[node]
+            node = heads[node]
         if walks[node] == start:
             return True
     return False
@@ -171,7 +170,6 @@ class Attachment:
     words: int
 
     def __add__(self, other: "Attachment") -> "Attachment":
-        """The counts of both texts together."""
         return field_by_field(add, self, other)
 
     @property
@@ -211,15 +209,11 @@ def attachment(
                 f"tree {number} has {len(tree.heads)} gold and {len(parsed.heads)} guessed words; "
                 "attachment is scored over the same words"
             )
-        counted = [punctuation or tree.tags[word] not in PUNCTUATION for word in range(len(tree.heads))]
-        right = [mine == theirs for mine, theirs in zip(tree.heads, parsed.heads, strict=True)]
-        pairs = zip(tree.relations, parsed.relations, strict=True)
+        counted = [word for word in range(len(tree.heads)) if punctuation or tree.tags[word] not in PUNCTUATION]
+        right = [word for word in counted if tree.heads[word] == parsed.heads[word]]
+        pairs = [(tree.relations[word], parsed.relations[word]) for word in right]
         named = [mine == theirs if subtypes else universal(mine) == universal(theirs) for mine, theirs in pairs]
-        total += Attachment(
-            sum(c and r for c, r in zip(counted, right, strict=True)),
-            sum(c and r and n for c, r, n in zip(counted, right, named, strict=True)),
-            sum(counted),
-        )
+        total += Attachment(len(right), sum(named), len(counted))
     return total
 
 

@@ -62,7 +62,6 @@ class Likelihood:
     characters: int
 
     def __add__(self, other: "Likelihood") -> "Likelihood":
-        """The likelihood of both texts together."""
         return field_by_field(add, self, other)
 
 

@@ -109,7 +109,7 @@ def adjusted(plain: Scoring, *, method: str, k: int = 10, block: int | None = No
 
 def hold_cosines(plain: Scoring) -> Scoring:
     """The same with all cosines computed now, unless there are too many: for whoever reads them more than once."""
-    few = plain.x.shape[0] * plain.y.shape[0] <= MOST_HELD_COSINES
+    few = len(plain.x) * len(plain.y) <= MOST_HELD_COSINES
     return replace(plain, cosines=plain.x @ plain.y.T) if few else plain
 
 
@@ -136,34 +136,17 @@ def score_blocks(
             torch.mm(scores.x[part], scores.y.T, out=tile)
         else:
             torch.index_select(scores.cosines, 0, part, out=tile)
-        yield part, _adjust(tile, scores, part)
-
-
-def _adjust(tile: Tensor, scores: Scoring, rows: Tensor) -> Tensor:
-    """Cosines (b, m) to scores, in place."""
-    if scores.near_x is None or scores.near_y is None:
-        return tile
-    if scores.form == "csls":
-        return tile.mul_(2).sub_(scores.near_x[rows, None]).sub_(scores.near_y)
-    return tile.div_(_margin_divisor(scores.near_x[rows, None], scores.near_y))
+        if scores.near_x is not None and scores.near_y is not None:
+            if scores.form == "csls":
+                tile.mul_(2).sub_(scores.near_x[part, None]).sub_(scores.near_y)
+            else:
+                tile.div_(_margin_divisor(scores.near_x[part, None], scores.near_y))
+        yield part, tile
 
 
 def _margin_divisor(near_x: Tensor, near_y: Tensor) -> Tensor:
     # Where neighbours point away from each other the divisor would turn negative and reverse the order.
     return ((near_x + near_y) / 2).clamp(min=torch.finfo(near_x.dtype).eps)
-
-
-def pair_scores(scores: Scoring, pairs: Tensor) -> Tensor:
-    """The scores of given pairs: row numbers (p, 2) into x and y -> (p,)."""
-    parts = []
-    for part in torch.split(pairs, 2**16):
-        i, j = part.T
-        cosine = (scores.x[i] * scores.y[j]).sum(dim=1)
-        if scores.near_x is not None and scores.near_y is not None:
-            near_x, near_y = scores.near_x[i], scores.near_y[j]
-            cosine = 2 * cosine - near_x - near_y if scores.form == "csls" else cosine / _margin_divisor(near_x, near_y)
-        parts.append(cosine)
-    return torch.cat(parts) if parts else scores.x.new_empty(0)
 
 
 def top(scores: Scoring, rows: Tensor | None = None, *, k: int, block: int | None = None) -> tuple[Tensor, Tensor]:
@@ -339,11 +322,14 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
     pairs = _distinct(pairs, scores.y.shape[0]).to(scores.x.device)
     queries, counts = torch.unique_consecutive(pairs[:, 0], return_counts=True)
     query = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
-    best = scores.x.new_full((queries.numel(),), -torch.inf)
-    best = best.scatter_reduce(0, query, pair_scores(scores, pairs), "amax")
+    parts = (part.T for part in torch.split(pairs, 2**16))
+    right = torch.cat([(scores.x[i] * scores.y[j]).sum(dim=1) for i, j in parts])
+    if scores.near_x is not None and scores.near_y is not None:
+        near_x, near_y = scores.near_x[pairs[:, 0]], scores.near_y[pairs[:, 1]]
+        right = 2 * right - near_x - near_y if scores.form == "csls" else right / _margin_divisor(near_x, near_y)
+    best = scores.x.new_full((queries.numel(),), -torch.inf).scatter_reduce(0, query, right, "amax")
     least = best - TIE[scores.x.dtype] * (2 if scores.form == "csls" else 1)
-    above = []
-    done = 0
+    above, done = [], 0
     ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     for rows, tile in score_blocks(scores, queries, block=block):
         first, last = int(ends[done]), int(ends[done + rows.numel()])
@@ -367,20 +353,11 @@ def right_pairs(
     for name, keys, rows in (("keys_x", keys_x, n), ("keys_y", keys_y, m)):
         if keys is not None and len(keys) != rows:
             raise InputError(f"{name} has {len(keys)} labels for {rows} items; give one label an item")
-    pairs = _listed(n, m, gold)
-    if keys_x is None and keys_y is None:
-        return pairs
-    same_x, same_y = _same(n, keys_x), _same(m, keys_y)
-    extended = {(a, b) for i, j in pairs.tolist() for a in same_x[i] for b in same_y[j]}
-    return torch.tensor(sorted(extended), dtype=torch.long).reshape(-1, 2)
-
-
-def _listed(n: int, m: int, gold: Gold | None) -> Tensor:
     if gold is None:
         if n != m:
             raise InputError(f"x has {n} items and y has {m}; say which rows match with gold=, or give equally many")
-        return torch.arange(n)[:, None].expand(n, 2)
-    if isinstance(gold, Tensor):
+        pairs = torch.arange(n)[:, None].expand(n, 2)
+    elif isinstance(gold, Tensor):
         if gold.ndim != 2 or gold.shape[1] != 2 or gold.is_floating_point():
             raise InputError(f"gold must be a tensor of row numbers of shape (pairs, 2), not {tuple(gold.shape)}")
         pairs = gold.cpu().long()
@@ -393,7 +370,11 @@ def _listed(n: int, m: int, gold: Gold | None) -> Tensor:
         raise InputError("gold holds no pair, so there is nothing to retrieve")
     if bool((pairs < 0).any()) or int(pairs[:, 0].max()) >= n or int(pairs[:, 1].max()) >= m:
         raise InputError(f"gold names a row outside x ({n} items) or y ({m} items)")
-    return pairs
+    if keys_x is None and keys_y is None:
+        return pairs
+    same_x, same_y = _same(n, keys_x), _same(m, keys_y)
+    extended = {(a, b) for i, j in pairs.tolist() for a in same_x[i] for b in same_y[j]}
+    return torch.tensor(sorted(extended), dtype=torch.long).reshape(-1, 2)
 
 
 def _distinct(pairs: Tensor, m: int) -> Tensor:
@@ -485,20 +466,23 @@ def _declare(name: str, title: str, explanation: str) -> None:
         return retrieval(x, y, **options)[name]
 
 
-_declare(
-    "p@1",
-    "Retrieval P@1",
-    "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
-    "translation?",
-)
-_declare("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five.")
-_declare("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten.")
-_declare(
-    "mrr",
-    "Mean reciprocal rank",
-    "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second 1/2, "
-    "third 1/3.",
-)
+for _facts in (
+    (
+        "p@1",
+        "Retrieval P@1",
+        "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
+        "translation?",
+    ),
+    ("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five."),
+    ("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten."),
+    (
+        "mrr",
+        "Mean reciprocal rank",
+        "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
+        "1/2, third 1/3.",
+    ),
+):
+    _declare(*_facts)
 
 
 # Dictionary induction
@@ -530,15 +514,13 @@ def induction(
     """
     if method not in INDUCTION_METHODS:
         raise InputError(f"unknown method {method!r}; words are looked for by {' or '.join(INDUCTION_METHODS)}")
-    x, y = matrix(x, name="x"), matrix(y, name="y")
-    same_width(x, y, "vectors to compare need the same width")
-    pairs = right_pairs(x.shape[0], y.shape[0], gold=gold)
+    vocabularies = cosine_scoring(x, y)
+    pairs = right_pairs(len(vocabularies.x), len(vocabularies.y), gold=gold)
     queries, numbers = torch.unique(pairs[:, 0], return_inverse=True)
     asked = torch.stack([numbers, pairs[:, 1]], dim=1)
-    x, y = unit_rows(x), unit_rows(y)
-    scores = Scoring(x[queries.to(x.device)], y, "cosine")
+    scores = replace(vocabularies, x=vocabularies.x[queries.to(vocabularies.x.device)])
     if method == "csls":
         near_x = top(scores, k=k, block=block)[0].mean(dim=1)
-        near_y = top(Scoring(y, x, "cosine"), k=k, block=block)[0].mean(dim=1)
-        scores = Scoring(scores.x, y, "csls", near_x, near_y)
+        near_y = top(vocabularies.flipped(), k=k, block=block)[0].mean(dim=1)
+        scores = replace(scores, form="csls", near_x=near_x, near_y=near_y)
     return one_way(scores, asked, ks, block=block, names=queries)

@@ -171,45 +171,30 @@ def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
     if mixed not in ("split", "last"):
         raise InputError(f"mixed spans are repaired by 'split' or 'last', not by {mixed!r}")
     repaired = [OUTSIDE] * len(tags)
-    for start, end, kind in _labelled(tags, mixed=mixed):
+    for start, end, kind in spans(tags, mixed=mixed):
         repaired[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
     return repaired
 
 
-def spans(tags: Sequence[str]) -> list[Labelled]:
+def spans(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
     """The spans of one sentence, in order: (first word, word after the last, type), by the rules of `conlleval`.
+
+    With mixed="last" another type does not end a span, which then has the type of its last word (see `repair_bio`).
 
     >>> spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
     [(0, 2, 'PER'), (3, 4, 'LOC'), (4, 5, 'LOC')]
     """
-    return _labelled(tags)
-
-
-def _labelled(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
-    """Spans that B, O and, with "split", another type end; with "last" each has the type of its last word."""
     labelled: list[Labelled] = []
     for word, tag in enumerate(tags):
-        prefix, kind = split_tag(tag)
+        prefix, _, kind = tag.partition("-")
+        if tag != OUTSIDE and (prefix not in ("B", "I") or not kind):
+            raise InputError(f"the tag {tag!r} is not O, B-type or I-type")
         goes_on = prefix == "I" and bool(labelled) and labelled[-1][1] == word
         if goes_on and (mixed == "last" or labelled[-1][2] == kind):
             labelled[-1] = (labelled[-1][0], word + 1, kind)
         elif prefix != OUTSIDE:
             labelled.append((word, word + 1, kind))
     return labelled
-
-
-def split_tag(tag: str) -> tuple[str, str]:
-    """A tag's prefix and type: ("B", "PER"), or ("O", ""); any other shape is an InputError.
-
-    >>> split_tag("I-LOC")
-    ('I', 'LOC')
-    """
-    if tag == OUTSIDE:
-        return OUTSIDE, ""
-    prefix, dash, kind = tag.partition("-")
-    if prefix not in ("B", "I") or not dash or not kind:
-        raise InputError(f"the tag {tag!r} is not O, B-type or I-type")
-    return prefix, kind
 
 
 @dataclass(frozen=True)
@@ -229,7 +214,6 @@ class SpanCounts:
     gold: int
 
     def __add__(self, other: "SpanCounts") -> "SpanCounts":
-        """The counts of both texts together."""
         return field_by_field(add, self, other)
 
     @property
@@ -352,12 +336,8 @@ def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float
     """
     _check_gold(gold)
     guessed = Counter(normalise_answer(guess, language).split())
-    return max(_words_f1(Counter(normalise_answer(answer, language).split()), guessed) for answer in gold)
-
-
-def _words_f1(gold: Counter[str], guess: Counter[str]) -> float:
-    common = (gold & guess).total()
-    return 2 * common / (gold.total() + guess.total()) if common else 0.0
+    answers = [Counter(normalise_answer(answer, language).split()) for answer in gold]
+    return max(2 * (words & guessed).total() / max(1, words.total() + guessed.total()) for words in answers)
 
 
 def _check_gold(gold: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ a fourth. A single seed has no interval.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, cast
@@ -136,17 +136,6 @@ def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") 
     return {seed: first[seed] / second[seed] if scale == "log" else first[seed] - second[seed] for seed in both}
 
 
-def mean_by_seed(parts: Iterable[Seeds]) -> dict[int, float]:
-    """Average several values per seed, over the seeds that all parts have; parts without any seed do not count.
-
-    >>> mean_by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}])
-    {1: 3.0}
-    """
-    given = [part for part in parts if part]
-    common = set.intersection(*(set(part) for part in given)) if given else set()
-    return {seed: float(np.mean([part[seed] for part in given])) for seed in sorted(common)}
-
-
 def band(values: ArrayLike, *, scale: Scale = "linear", confidence: float = 0.95) -> Band:
     """`mean_over_seeds` of a curve at each of its steps: (seeds, n) -> three times (n,).
 
@@ -172,10 +161,8 @@ def band(values: ArrayLike, *, scale: Scale = "linear", confidence: float = 0.95
 def _t_interval(values: Floats, confidence: float) -> tuple[float, float, float]:
     """Mean and t interval of values (n,); no interval from fewer than two of them."""
     n = len(values)
-    if n == 0:
-        return math.nan, math.nan, math.nan
-    mean = float(values.mean())
-    if n == 1:
+    mean = float(values.mean()) if n else math.nan
+    if n < 2:
         return mean, math.nan, math.nan
     reach = t_quantile(confidence, n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
     return mean, mean - reach, mean + reach

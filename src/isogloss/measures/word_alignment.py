@@ -171,12 +171,7 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
         return sorted(both)
     if method == "union" or both == either:
         return sorted(either)
-    return _grow(both, either, (sorted(forward), sorted(backward)))
-
-
-def _grow(both: set[Link], either: set[Link], directions: tuple[list[Link], ...]) -> list[Link]:
-    """Grow the links both directions share towards those either has, as `combine` describes."""
-    links = set(both)
+    links = both
     sources, targets = {i for i, _ in links}, {j for _, j in links}
 
     def link(i: int, j: int) -> None:
@@ -193,10 +188,9 @@ def _grow(both: set[Link], either: set[Link], directions: tuple[list[Link], ...]
                 if near in either and near not in links and not (near[0] in sources and near[1] in targets):
                     link(*near)
                     grown = True
-    for direction in directions:
-        for i, j in direction:
-            if i not in sources and j not in targets:
-                link(i, j)
+    for i, j in [*sorted(forward), *sorted(backward)]:
+        if i not in sources and j not in targets:
+            link(i, j)
     return sorted(links)
 
 
@@ -352,16 +346,24 @@ def align_words(
     """
     combine([], [], method=symmetrise)  # refuse an unknown method before the work, not after it
     model = Model(prior, null, smoothing)
-    met = count_words(*_joined(source, target, extra))
-    table = fit(met, model, iterations=iterations, progress=progress)
-    forward = best_links(met, table, model=model, sentences=len(source))
-    del table  # as large as the counts: not kept while the other direction is fitted
-    met = flip(met)
-    table = fit(met, model, iterations=iterations, stage="aligning words back", progress=progress)
-    backward = best_links(met, table, model=model, sentences=len(source))
+    extra = extra or ([], [])
+    for name, (first, second) in (("bitext", (source, target)), ("extra bitext", extra)):
+        if len(first) != len(second):
+            counts = f"{len(first):,} and {len(second):,}"
+            raise InputError(f"the sides of the {name} to align must have equally many sentences: {counts}")
+        for row, pair in enumerate(zip(first, second, strict=True)):
+            if any(isinstance(words, str) for words in pair):  # letters would be aligned
+                raise InputError(f"sentence {row} of the {name} to align is text, not a list of words: {pair}")
+    met = count_words([*source, *extra[0]], [*target, *extra[1]])
+    directions = []
+    for stage in ("aligning words", "aligning words back"):
+        table = fit(met, model, iterations=iterations, stage=stage, progress=progress)
+        directions.append(best_links(met, table, model=model, sentences=len(source)))
+        del table  # as large as the counts: not kept while the other direction is fitted
+        met = flip(met)
     return [
         combine(links, [(i, j) for j, i in flipped], method=symmetrise)
-        for links, flipped in zip(forward, backward, strict=True)
+        for links, flipped in zip(*directions, strict=True)
     ]
 
 
@@ -373,17 +375,27 @@ def count_words(source: Sentences, target: Sentences) -> Cooccurrence:
     for row, (written, read) in enumerate(zip(source_rows, target_rows, strict=True)):
         if written and read:
             shapes.setdefault((len(written), len(read)), []).append(row)
-    pieces = []
+    blocks: list[Block] = []
+    distinct: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
     for (n, m), rows in sorted(shapes.items()):
         step = max(1, CELLS // (n * m))
         for piece in (rows[start : start + step] for start in range(0, len(rows), step)):
             words = np.array([source_rows[row] for row in piece], dtype=np.int32)  # (k, n)
             others = np.array([target_rows[row] for row in piece], dtype=np.int32)  # (k, m)
-            pieces.append((np.array(piece, dtype=np.int32), words, others))
-    keys, numbers = _number_pairs([(words, others) for _, words, others in pieces], target_words)
-    pair_source, pair_target = (side.astype(np.int32) for side in np.divmod(keys, max(target_words, 1)))
-    blocks = tuple(Block(*piece, pairs) for piece, pairs in zip(pieces, numbers, strict=True))
-    return Cooccurrence(blocks, pair_source, pair_target, source_words, target_words)
+            # First piece by piece: sorting all cells at once would hold several 64-bit copies of them.
+            cells = words[:, None, :].astype(np.int64) * target_words + others[:, :, None]  # (k, m, n)
+            keys, inverse = np.unique(cells, return_inverse=True)
+            distinct.append(keys)
+            numbers = inverse.reshape(cells.shape).astype(np.int32)
+            blocks.append(Block(np.array(piece, dtype=np.int32), words, others, numbers))
+    merged = np.concatenate(distinct)
+    merged.sort()
+    merged = merged[np.diff(merged, prepend=-1) > 0]
+    for number, keys in enumerate(distinct[1:]):
+        numbers = np.searchsorted(merged, keys).astype(np.int32)[blocks[number].pairs]
+        blocks[number] = replace(blocks[number], pairs=numbers)
+    pair_source, pair_target = (side.astype(np.int32) for side in np.divmod(merged, max(target_words, 1)))
+    return Cooccurrence(tuple(blocks), pair_source, pair_target, source_words, target_words)
 
 
 def flip(met: Cooccurrence) -> Cooccurrence:
@@ -480,40 +492,3 @@ def _number(sentences: Sentences) -> tuple[list[list[int]], int]:
     numbers: dict[str, int] = {}
     rows = [[numbers.setdefault(word.lower(), len(numbers)) for word in words] for words in sentences]
     return rows, len(numbers)
-
-
-def _number_pairs(
-    pieces: list[tuple[Integers, Integers]], target_words: int
-) -> tuple[NDArray[np.int64], list[Integers]]:
-    """Find the distinct keys `source * target_words + target`, rising, and each piece's (k, m, n) key numbers.
-
-    First piece by piece: sorting all cells at once would hold several 64-bit copies of them.
-    """
-    distinct: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    numbers: list[Integers] = []
-    for source, target in pieces:
-        cells = source[:, None, :].astype(np.int64) * target_words + target[:, :, None]  # (k, m, n)
-        keys, inverse = np.unique(cells, return_inverse=True)
-        distinct.append(keys)
-        numbers.append(inverse.reshape(cells.shape).astype(np.int32))
-    merged = np.concatenate(distinct)
-    merged.sort()
-    merged = merged[np.diff(merged, prepend=-1) > 0]
-    for piece, keys in enumerate(distinct[1:]):
-        numbers[piece] = np.searchsorted(merged, keys).astype(np.int32)[numbers[piece]]
-    return merged, numbers
-
-
-def _joined(
-    source: Sentences, target: Sentences, extra: tuple[Sentences, Sentences] | None
-) -> tuple[Sentences, Sentences]:
-    """Check the sentences, and put those to link before the extra ones."""
-    extra = extra or ([], [])
-    for name, (first, second) in (("bitext", (source, target)), ("extra bitext", extra)):
-        if len(first) != len(second):
-            counts = f"{len(first):,} and {len(second):,}"
-            raise InputError(f"the sides of the {name} to align must have equally many sentences: {counts}")
-        for row, pair in enumerate(zip(first, second, strict=True)):
-            if any(isinstance(words, str) for words in pair):  # letters would be aligned
-                raise InputError(f"sentence {row} of the {name} to align is text, not a list of words: {pair}")
-    return [*source, *extra[0]], [*target, *extra[1]]

@@ -87,7 +87,8 @@ def stream(
     known = stack.cuts if isinstance(stack, Chain) else stack.cuts_of(part)
     wanted = list(known if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
-    budget = tokens or _tokens(stack)
+    # Where a CPU pads, larger batches would pad more than they save.
+    budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
     stage, done = f"reading {corpus.language}", 0
     ready = prepared or prepare(stack, len(order))
     for piece in chunks(order, chunk):
@@ -152,7 +153,8 @@ def vectors(
         return compute()
     if isinstance(stack, Chain) and any(not isinstance(map_, Module) for maps in stack.maps for map_ in maps):
         raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
-    return cached(Path(cache), _key(stack, corpus, wanted, unit, pool), compute)
+    facts: list[Any] = [stack.fingerprint, corpus.fingerprint, wanted, unit, pool, "vectors-1"]
+    return cached(Path(cache), hashlib.sha256(repr(facts).encode()).hexdigest(), compute)
 
 
 def _chunk(
@@ -169,9 +171,23 @@ def _chunk(
     report: Callable[[float], None],
 ) -> Vectors:
     """Vectors of these rows in their order; `report` hears which share of them is done."""
-    distinct, copies = _distinct_rows(corpus, rows)
+    distinct: list[int] = []  # rows of the sentences that differ
+    copies: list[int] = []  # for every row, which of these it is a copy of
+    seen: dict[Any, int] = {}
+    for row in rows:
+        spans = None if corpus.words is None else tuple(corpus.words[row])
+        copies.append(seen.setdefault((corpus.sentences[row], spans), len(distinct)))
+        if copies[-1] == len(distinct):
+            distinct.append(row)
     whole = encode(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
-    _refuse_empty(whole, corpus)
+    sizes = torch.zeros(len(whole), dtype=torch.long)
+    sizes.index_add_(0, whole.sentence_of_tokens(), whole.content.long())
+    if not bool(sizes.all()):
+        row = int(whole.rows[int(torch.nonzero(sizes == 0)[0])])
+        raise InputError(
+            f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
+            "after tokenisation; remove it on every side"
+        )
     parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
     done = 0
     for members in group(whole.lengths.tolist(), tokens=tokens):
@@ -183,13 +199,6 @@ def _chunk(
     return _in_order(parts, rows, copies, units, whole)
 
 
-def _tokens(stack: Stack | Chain) -> int:
-    """How many tokens suit the device; where a CPU pads, larger batches would pad more than they save."""
-    if stack.device.type == "cuda":
-        return 65_536
-    return 2_048 if stack.packs else 1_024
-
-
 def _pooled(
     stack: Stack | Chain, batch: Batch, layers: list[int], units: Sequence[Unit], pool: Pool, part: Part
 ) -> tuple[dict[Unit, Tensor], dict[Unit, Tensor]]:
@@ -197,19 +206,24 @@ def _pooled(
     groups: dict[Unit, Tensor] = {}
     items: dict[Unit, Tensor] = {}
     sentence = batch.sentence_of_tokens()
+    begins = torch.cumsum(batch.lengths, 0) - batch.lengths  # the first token of each sentence
     for unit in units:
         if unit in ("sentence", "first"):
-            begins = torch.cumsum(batch.lengths, 0) - batch.lengths
             groups[unit] = torch.where(batch.content, sentence, -1)
             if unit == "first":
                 groups[unit] = torch.full_like(sentence, -1).index_copy_(0, begins, sentence[begins])
-            items[unit] = torch.stack([torch.arange(len(batch), device=sentence.device)] * 2, dim=1)
-            items[unit][:, 1] = 0
-        elif unit == "word":
-            groups[unit], items[unit] = _words(batch, sentence)
+            numbers = torch.arange(len(batch), device=sentence.device)
+            items[unit] = torch.stack([numbers, torch.zeros_like(numbers)], dim=1)
+        elif unit == "word":  # the words that have tokens are numbered
+            width = max(1, int(batch.words.max()) + 1) if len(batch.words) else 1
+            inside = batch.words >= 0
+            keys, numbers = torch.unique(sentence[inside] * width + batch.words[inside], return_inverse=True)
+            groups[unit] = torch.full_like(batch.words, -1)
+            groups[unit][inside] = numbers
+            items[unit] = torch.stack([keys // width, keys % width], dim=1)
         else:
             before = torch.cumsum(batch.content, 0)
-            starts = (before - batch.content.long())[torch.cumsum(batch.lengths, 0) - batch.lengths]
+            starts = (before - batch.content.long())[begins]
             groups[unit] = torch.where(batch.content, before - 1, -1)
             number = before - 1 - starts[sentence]
             items[unit] = torch.stack([sentence, number], dim=1)[batch.content]
@@ -231,30 +245,6 @@ def _pooled(
     return values, {unit: items[unit].cpu() for unit in units}
 
 
-def _words(batch: Batch, sentence: Tensor) -> tuple[Tensor, Tensor]:
-    """Number the words of a batch that have tokens: group of each token, and (sentence, word) of each group."""
-    width = int(batch.words.max()) + 1 if len(batch.words) else 0
-    inside = batch.words >= 0
-    keys, numbers = torch.unique(sentence[inside] * max(width, 1) + batch.words[inside], return_inverse=True)
-    groups = torch.full_like(batch.words, -1)
-    groups[inside] = numbers
-    return groups, torch.stack([keys // max(width, 1), keys % max(width, 1)], dim=1)
-
-
-def _distinct_rows(corpus: Corpus, rows: list[int]) -> tuple[list[int], list[int]]:
-    """Rows of the sentences that differ, and for every row which of these it is a copy of."""
-    seen: dict[Any, int] = {}
-    copies: list[int] = []
-    distinct: list[int] = []
-    for row in rows:
-        spans = None if corpus.words is None else tuple(corpus.words[row])
-        original = seen.setdefault((corpus.sentences[row], spans), len(distinct))
-        if original == len(distinct):
-            distinct.append(row)
-        copies.append(original)
-    return distinct, copies
-
-
 def _in_order(
     parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]],
     rows: list[int],
@@ -267,50 +257,24 @@ def _in_order(
     values: dict[Unit, Tensor] = {}
     items: dict[Unit, Tensor] = {}
     for unit in units:
-        numbered = []
-        for members, _, batch_items in parts:
-            sentence_and_item = batch_items[unit].clone()
-            sentence_and_item[:, 0] = torch.as_tensor(members)[sentence_and_item[:, 0]]
-            numbered.append(sentence_and_item)
-        all_items = torch.cat(numbered)  # (items, 2): number of the distinct sentence, and of the item in it
-        order = torch.argsort(all_items[:, 0], stable=True)
-        sizes = torch.bincount(all_items[:, 0], minlength=len(whole))  # items of each sentence
+        # Of every item the number of its distinct sentence, and its own number there.
+        sentences = torch.cat([torch.as_tensor(members)[numbered[unit][:, 0]] for members, _, numbered in parts])
+        numbers = torch.cat([numbered[unit][:, 1] for _, _, numbered in parts])
+        order = torch.argsort(sentences, stable=True)
+        sizes = torch.bincount(sentences, minlength=len(whole))  # items of each sentence
         begins = torch.cumsum(sizes, 0) - sizes
         counts = sizes[copy_of]
         row_of = torch.repeat_interleave(torch.arange(len(rows)), counts)
         within = torch.arange(len(row_of)) - (torch.cumsum(counts, 0) - counts)[row_of]
         chosen = order[begins[copy_of][row_of] + within]
-        values[unit] = _gather([batch_values[unit] for _, batch_values, _ in parts], chosen)
-        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], all_items[chosen, 1]], dim=1)
+        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], numbers[chosen]], dim=1)
+        # `torch.cat(batches, dim=1)[:, chosen]` without the room for all batches side by side.
+        batches = [pooled[unit] for _, pooled, _ in parts]
+        values[unit] = batches[0].new_empty((batches[0].shape[0], len(chosen), batches[0].shape[2]))
+        start = 0
+        for batch in batches:
+            here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
+            values[unit][:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
+            start += batch.shape[1]
     shortened = whole.shortened[copy_of]
     return Vectors(rows, values, items, torch.as_tensor(rows)[shortened].tolist())
-
-
-def _gather(parts: list[Tensor], chosen: Tensor) -> Tensor:
-    """`torch.cat(parts, dim=1)[:, chosen]` without the room for all parts side by side."""
-    result = parts[0].new_empty((parts[0].shape[0], len(chosen), parts[0].shape[2]))
-    start = 0
-    for part in parts:
-        here = torch.nonzero((chosen >= start) & (chosen < start + part.shape[1])).flatten()
-        result[:, here.to(part.device)] = part[:, (chosen[here] - start).to(part.device)]
-        start += part.shape[1]
-    return result
-
-
-def _refuse_empty(batch: Batch, corpus: Corpus) -> None:
-    sizes = torch.zeros(len(batch), dtype=torch.long)
-    sizes.index_add_(0, batch.sentence_of_tokens(), batch.content.long())
-    empty = torch.nonzero(sizes == 0).flatten()
-    if len(empty):
-        row = int(batch.rows[empty[0]])
-        raise InputError(
-            f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
-            "after tokenisation; remove it on every side"
-        )
-
-
-def _key(stack: Stack | Chain, corpus: Corpus, layers: list[int], unit: Unit, pool: Pool) -> str:
-    digest = hashlib.sha256()
-    facts: list[Any] = [stack.fingerprint, corpus.fingerprint, layers, unit, pool, "vectors-1"]
-    digest.update(repr(facts).encode())
-    return digest.hexdigest()

@@ -15,15 +15,6 @@ from isogloss.progress import Progress, silent
 Array = NDArray[np.float64]
 
 
-def remove_means(x: Array, groups: Sequence[str]) -> Array:
-    """Subtract from each row (n, d) the mean of its group: the offset of a language would otherwise decide the map."""
-    result = np.array(x, dtype=np.float64)
-    names = np.asarray(groups)
-    for name in np.unique(names):
-        result[names == name] -= result[names == name].mean(axis=0)
-    return result
-
-
 def plane(x: Array) -> Array:
     """The two main directions of x (n, d) -> (n, 2), largest first; each sign is fixed by its largest entry."""
     centred = x - x.mean(axis=0)
@@ -61,10 +52,12 @@ def layers_on_a_plane(
     points = layers.shape[1]
     if points < 5:
         raise InputError(f"a word map needs at least 5 words, not {points}")
-    frames = []
+    names, frames = np.asarray(groups), []
     frame: Array | None = None
     for number, raw in enumerate(layers):
-        x = remove_means(raw, groups) if centre else np.asarray(raw, dtype=np.float64)
+        x = np.array(raw, dtype=np.float64)
+        for name in np.unique(names) if centre else ():  # the offset of a language would otherwise decide the map
+            x[names == name] -= x[names == name].mean(axis=0)
         # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
         rows = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         near = PerplexityBasedNN(

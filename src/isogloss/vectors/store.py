@@ -201,9 +201,9 @@ class _Spill:
             with self.file.open("ab") as file:
                 tensor.cpu().numpy().tofile(file)
             self._parts.append(tensor.shape)
-            return
-        self.whole, self._parts = False, []
-        self.file.unlink(missing_ok=True)
+        else:
+            self.whole, self._parts = False, []
+            self.file.unlink(missing_ok=True)
 
     def __iter__(self) -> Iterator[Tensor]:
         """Every tensor in turn, on the device it came from; those of the file are read as they are needed."""
