@@ -122,13 +122,13 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
     pairs = []
     for one in choose_word_pairs(text, ("qab", "qaa"), most=50_000, max_uses=3, seed=0):
         words = {
-            language: text[language].sentences[one.row].split()[at]
-            for language, at in (("qab", one.first), ("qaa", one.other))
+            language: text[language].sentences[one[0]].split()[at]
+            for language, at in (("qab", one[1]), ("qaa", one[2]))
         }
         for language, word in words.items():
             seen_words[language][word] = seen_words[language].get(word, 0) + 1
         assert words["qaa"] != words["qab"]
-        pairs.append((one.row, one.first, one.other))
+        pairs.append(one)
     assert max(max(known.values()) for known in seen_words.values()) == 3
     sides = []
     for folder, language, at in ((other, "qab", 1), (first, "qaa", 2)):
@@ -225,7 +225,7 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
         {("qaa", "qab"): [[(0, 0), (1, 1), (2, 2), (3, 3), (3, 4), (4, 4)], [(0, 0), (1, 1)]]},
     )
     found = choose_word_pairs(text, ("qaa", "qab"), most=10, max_uses=9, seed=0)
-    assert [(one.row, one.first, one.other) for one in found] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
+    assert found == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
     assert len(choose_word_pairs(text, ("qaa", "qab"), most=10, max_uses=2, seed=0)) == 2
     assert len(choose_word_pairs(text, ("qaa", "qab"), most=1, max_uses=9, seed=0)) == 1
     one_way = ig.Bitext((ig.Corpus("qaa", ["a a"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
@@ -234,7 +234,7 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
             "a word of either side is capped"
         )
     backwards = choose_word_pairs(text, ("qab", "qaa"), most=10, max_uses=9, seed=0)
-    assert [(one.row, one.other, one.first) for one in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
+    assert [(row, first, other) for row, other, first in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
 
 
 def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):

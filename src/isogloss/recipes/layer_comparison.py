@@ -5,16 +5,21 @@ difference is plain. What counts is the interval of the difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.mappings.specs import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
+from isogloss.measures.retrieval import Retrieval
+from isogloss.recipes.recipe import layer_list
 from isogloss.runs.table import Row, row
+from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
+from isogloss.text.corpora import Bitext
 
 
 @dataclass(frozen=True)
@@ -55,29 +60,28 @@ def layer_rows(
         yield row(f"{measure}_behind", behind, low=low, high=high, **coordinates)
 
 
-@dataclass
-class Hits:
-    """What was found at one layer, by mapping and retrieval method.
-
-    found: which queries were answered right, (queries,). floors: what chance gives. notes: for the reader of the run.
-    """
-
-    found: dict[tuple[str, str], Tensor] = field(default_factory=dict)
-    floors: dict[tuple[str, str], float] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+Judged = dict[tuple[str, str], Retrieval]
+"""What one layer answered, by mapping and retrieval method."""
 
 
-def behind_rows(layers: Mapping[int, Hits], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
+def precision_rows(judged: Retrieval, coordinates: Mapping[str, Any]) -> Iterator[Row]:
+    """P@k of one direction of retrieval, for every k it was judged at."""
+    for k, (low, high) in judged.p_interval.items():
+        yield row(f"p@{k}", judged.p[k], low=low, high=high, floor=judged.floor[k], n=judged.n, **coordinates)
+
+
+def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
     """How far each layer is behind the best, on the same queries, for every mapping and method."""
     if len(layers) < 2:
         return
-    for mapping, method in next(iter(layers.values())).found:
+    for mapping, method in next(iter(layers.values())):
         means = {}
-        for layer, hits in layers.items():
-            right = hits.found[mapping, method]
+        for layer, by_mapping in layers.items():
+            judged = by_mapping[mapping, method]
+            right = (judged.ranks == 1).double()
             without = (right.sum() - right) / max(1, len(right) - 1)
-            means[layer] = LayerMean(float(right.mean()), without, hits.floors[mapping, method])
-        rows = layer_rows("p@1", method, means, n=len(right), base={**base, "condition": mapping}, unit=unit)
+            means[layer] = LayerMean(float(right.mean()), without, judged.floor[1])
+        rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
         yield from (entry for entry in rows if entry["measure"] == "p@1_behind")  # a mean over one direction is p@1
 
 
@@ -92,12 +96,26 @@ def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequenc
         )
 
 
-def shared_layers(stacks: tuple[Stack, Stack], chosen: Sequence[int] | None) -> list[int]:
-    """The layers to read in each of two models: those chosen, or all where both are equally deep."""
-    first, other = stacks
-    if chosen is None and first.cuts != other.cuts:
+def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:
+    """The layers to read in each of two models: those of --layers, or all where both are equally deep."""
+    if layers is None and first.cuts != other.cuts:
         raise InputError(
             f"{first.name} has {first.cuts[-1]} layers and {other.name} has {other.cuts[-1]}; layer k of one is "
             "compared with layer k of the other, so choose models of one depth, or some layers of both with --layers"
         )
-    return list(first.cuts if chosen is None else chosen)
+    chosen = layer_list(first.cuts if layers is None else layers, first)
+    return list(layer_list(chosen, other) or ())
+
+
+def bitext_with(texts: Sequence[Bitext], languages: tuple[str, str], option: str) -> Bitext:
+    """The first text that has both languages; option: the one that names the texts."""
+    for text in texts:
+        if set(languages) <= set(text.languages):
+            return text
+    pairs = ", ".join("-".join(text.languages) for text in texts)
+    raise InputError(f"--{option} has no parallel text of {languages[0]} and {languages[1]}; it has {pairs}")
+
+
+def measuring_device(stack: Stack | Chain) -> torch.device:
+    """Where vectors are compared: a CUDA GPU where the model is on one, else the CPU, which has double precision."""
+    return stack.device if stack.device.type == "cuda" else torch.device("cpu")

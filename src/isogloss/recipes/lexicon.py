@@ -8,8 +8,9 @@ words. The two languages may be read by two models that never saw each other's: 
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -23,7 +24,14 @@ from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent
-from isogloss.recipes.layer_comparison import Hits, behind_rows, check_widths, shared_layers
+from isogloss.recipes.layer_comparison import (
+    Judged,
+    behind_rows,
+    check_widths,
+    measuring_device,
+    precision_rows,
+    shared_layers,
+)
 from isogloss.recipes.recipe import (
     RARE,
     Device,
@@ -40,7 +48,6 @@ from isogloss.recipes.recipe import (
     at_least,
     describe_files,
     language_files,
-    layer_list,
     model_name,
     recipe,
 )
@@ -109,7 +116,10 @@ def lexicon(
     >>> lexicon("mini", text={"en": "en.txt", "nl": "nl.txt"}, train_lexicon="en-nl.train.txt",
     ...         test_lexicon="en-nl.test.txt")  # doctest: +SKIP
     """
-    specs, wanted, files = parse_mappings(mappings), _levels(levels), language_files(text)
+    specs, wanted = parse_mappings(mappings), [level.strip() for level in levels.split(",")]
+    if not set(wanted) <= set(LEVELS) or len(set(wanted)) < len(wanted):
+        raise InputError(f"--levels takes {' and '.join(LEVELS)}, separated by a comma, not {levels!r}")
+    files = language_files(text)
     if len(files) < 2:
         raise InputError(f"--text has one language only ({', '.join(files)}); a lexicon joins two, the source first")
     at_least("sample", sample, 1), at_least("vocabulary", vocabulary, 1), at_least("min_count", min_count, 1)
@@ -117,19 +127,21 @@ def lexicon(
     asked = {"train": _several(train_lexicon), "test": _several(test_lexicon)}
     if not any(spec.learns for spec in specs):
         del asked["train"]
-    lexicons = _read_lexicons(asked, list(files), data)
+    source, *targets = files
+    lexicons = _read_lexicons(asked, source, targets, data)
     baseline = None if static is None else _read_static([static] if isinstance(static, str) else static, list(files))
     first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
     check_widths((first.name, second.name), (first.width, second.width), specs)
-    cuts = shared_layers((first, second), layer_list(layers, first))
-    layer_list(cuts, second)
+    cuts = shared_layers(first, second, layers)
+    name = model_name(first.name)
     reading = LexiconReading(
-        stacks=(first, second),
-        names=(model_name(first.name), None if other is None else model_name(second.name)),
-        files=files,
+        source=source,
+        targets=targets,
+        stacks={source: first} | dict.fromkeys(targets, second),
+        models={"model": name, "other_model": None if other is None else model_name(second.name)},
         lexicons=lexicons,
-        levels=wanted,
+        levels=[level for level in LEVELS if level in wanted],
         layers=cuts,
         fit={"refine": refine, "ridge_strength": ridge_strength},
         specs=specs,
@@ -140,9 +152,8 @@ def lexicon(
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
-        words = {}
-        for name, drawn in texts.items():
-            words[name] = frequent_words(drawn, most=vocabulary, least=min_count, progress=progress)
+        most_frequent = partial(frequent_words, most=vocabulary, least=min_count, progress=progress)
+        words = {name: most_frequent(drawn) for name, drawn in texts.items()}
         yield from _rows_of_run(reading, texts, words, run, progress)
 
     def hashes(progress: Progress) -> dict[str, Any]:
@@ -151,9 +162,12 @@ def lexicon(
         if baseline is not None:
             vectors = {language: [path] for language, path in baseline.items()}
             known["static"] = describe_files(vectors, progress) or TRAINED
-        return known | {f"{split} {target}": fingerprint(each) for (split, target), each in lexicons.items()}
+        for (split, target), each in lexicons.items():
+            pairs = repr((each.source, each.target, list(each.pairs)))
+            known[f"{split} {target}"] = hashlib.sha256(pairs.encode()).hexdigest()
+        return known
 
-    return Work(reading.names[0], rows, hashes, depth=first.cuts[-1])
+    return Work(name, rows, hashes, depth=first.cuts[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,9 +175,10 @@ class LexiconReading:
     """What is read, by which models, and how it is judged.
 
     Args:
-        stacks: The model that reads the source, and the one that reads the targets.
-        names: What tables call them; None where it is one model.
-        files: Of each language, the source first.
+        source: The language that words are looked up from.
+        targets: The languages they are looked up in.
+        stacks: The model that reads each language.
+        models: What tables call the source's model and that of the targets, None where it is one model.
         lexicons: The dictionary of each (split, target).
         levels: `word`, `piece`, or both.
         layers: Cuts to read.
@@ -175,9 +190,10 @@ class LexiconReading:
 
     """
 
-    stacks: tuple[Stack, Stack]
-    names: tuple[str, str | None]
-    files: Mapping[str, Sequence[Path]]
+    source: str
+    targets: Sequence[str]
+    stacks: Mapping[str, Stack]
+    models: Mapping[str, str | None]
     lexicons: Mapping[tuple[str, str], Lexicon]
     levels: Sequence[str]
     layers: Sequence[int]
@@ -186,31 +202,6 @@ class LexiconReading:
     static: Mapping[str, Path] | None
     identical: bool
     seed: int
-
-    @property
-    def source(self) -> str:
-        """The language that words are looked up from."""
-        return next(iter(self.files))
-
-    @property
-    def targets(self) -> list[str]:
-        """The languages they are looked up in."""
-        return list(self.files)[1:]
-
-    @property
-    def models(self) -> dict[str, str | None]:
-        """The coordinates of the models."""
-        return {"model": self.names[0], "other_model": self.names[1]}
-
-    @property
-    def device(self) -> torch.device:
-        """Where mappings are fitted and words looked up."""
-        device = self.stacks[0].device
-        return device if device.type == "cuda" else torch.device("cpu")
-
-    def stack(self, language: str) -> Stack:
-        """The model that reads a language."""
-        return self.stacks[language != self.source]
 
     def entries(self, target: str, words: Sequence[Sequence[str]]) -> "Entries":
         """What two vocabularies know of the dictionaries."""
@@ -228,49 +219,48 @@ def _rows_of_run(
     run: Run,
     progress: Progress,
 ) -> Iterator[Sequence[Row]]:
-    """All rows; what is wrong with dictionaries and baselines is found before a model reads anything."""
+    """All rows; what is wrong with dictionaries and baselines is found before a model reads anything.
+
+    What a stopped run had read is not read again.
+    """
     for target in reading.targets:
         reading.entries(target, [words[reading.source], words[target]])
     static = {} if reading.static is None else _static_vectors(reading, texts, words, progress)
     for target in reading.targets if static else ():
         widths = static[reading.source][1].shape[1], static[target][1].shape[1]
         check_widths((f"--static {reading.source}", f"--static {target}"), widths, reading.specs)
-    types = _read_types(reading, texts, words, run, progress) if "word" in reading.levels else {}
-    pieces: dict[str, WordVectors] = {}
-    if "piece" in reading.levels:
-        pieces = {language: single_pieces(reading.stack(language), words[language]) for language in reading.files}
-    yield list(_text_rows(reading, texts, words, types))
+    vectors: dict[tuple[str, str], TypeVectors | WordVectors] = {}
+    folder = run.scratch / "types"
+    for language, text in texts.items():
+        stack, mine = reading.stacks[language], words[language]
+        how: dict[str, Any] = {"types": mine, "folder": folder, "layers": reading.layers, "total": len(text)}
+        about = {"model": model_name(stack.name), "task": "lexicon", "source": language, "seed": reading.seed}
+        counts = [row("vocabulary", len(mine), n=len(text), unit="word", **about)]
+        if "word" in reading.levels:
+            read = open_types(folder, language) or type_vectors(stack, text, language, progress=progress, **how)
+            if read.shortened:
+                run.note(
+                    f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
+                    f"{stack.max_length} tokens and were cut"
+                )
+            counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
+            vectors["word", language] = read
+        if "piece" in reading.levels:
+            vectors["piece", language] = single_pieces(stack, mine)
+        yield counts
     for target in reading.targets:
-        yield from _pair_rows(reading, target, types, pieces, static, run, progress)
-
-
-def _text_rows(
-    reading: LexiconReading,
-    texts: Mapping[str, "DrawnText"],
-    words: Mapping[str, Sequence[str]],
-    types: Mapping[str, TypeVectors],
-) -> Iterator[Row]:
-    """How many words each language has, of how many sentences, and how many of these were cut."""
-    for language in texts:
-        model = reading.names[language != reading.source] or reading.names[0]
-        coordinates: dict[str, Any] = {"model": model, "task": "lexicon", "source": language, "seed": reading.seed}
-        yield row("vocabulary", len(words[language]), n=len(texts[language]), unit="word", **coordinates)
-        if language in types:
-            read = types[language]
-            yield row("truncated", read.shortened, n=read.sentences, unit="sentence", **coordinates)
+        yield from _pair_rows(reading, target, vectors, static, run, progress)
 
 
 def _pair_rows(
     reading: LexiconReading,
     target: str,
-    types: Mapping[str, TypeVectors],
-    pieces: Mapping[str, WordVectors],
+    vectors: Mapping[tuple[str, str], TypeVectors | WordVectors],
     static: Mapping[str, WordVectors],
     run: Run,
     progress: Progress,
 ) -> Iterator[Sequence[Row]]:
     """All rows of the source and one target; the coverage comes last, and says that they are all there."""
-    languages = (reading.source, target)
     pair: dict[str, Any] = {
         "task": "lexicon",
         "data": reading.lexicons["test", target].name,
@@ -282,7 +272,8 @@ def _pair_rows(
         return
     last: list[Row] = []
     for level in reading.levels:
-        words = [_words_of(level, types, pieces, language) for language in languages]
+        spaces = [_space(vectors[level, language]) for language in (reading.source, target)]
+        words = [names for names, _ in spaces]
         base = {**pair, "unit": level}
         models = {**base, **reading.models}
         try:
@@ -296,17 +287,13 @@ def _pair_rows(
                 f"{known.shared:,} pairs of {reading.lexicons['train', target].name} were not learned from: their "
                 "words are looked up in the test"
             )
-        by_layer: dict[int, Hits] = {}
+        by_layer: dict[Any, Judged] = {}
         layers: Sequence[int | None] = reading.layers if level == "word" else [None]
         for number, layer in enumerate(layers):
-            x, y = (_vectors_of(layer, types, pieces, language) for language in languages)
-            hits = Hits()
-            yield list(_induction_rows(reading, (x, y), known, coordinates={**models, "layer": layer}, hits=hits))
-            for note in hits.notes:
-                run.note(note)
+            x, y = (vectors_at(layer) for _, vectors_at in spaces)
+            judged, coordinates = by_layer.setdefault(layer, {}), {**models, "layer": layer}
+            yield list(_induction_rows(reading, (x, y), known, run.note, coordinates=coordinates, judged=judged))
             progress(f"looking up {level}s in {target}", number + 1, len(layers))
-            if layer is not None:
-                by_layer[layer] = hits
         yield list(behind_rows(by_layer, base=models, unit=level))
         if reading.static is not None:
             yield list(_static_rows(reading, target, words, static, base, run))
@@ -314,59 +301,45 @@ def _pair_rows(
     yield last
 
 
-def _words_of(
-    level: str, types: Mapping[str, TypeVectors], pieces: Mapping[str, WordVectors], language: str
-) -> list[str]:
-    """The words of a level that have a vector."""
-    if level == "piece":
-        return list(pieces[language][0])
-    mine = types[language]
-    return [word for word, count in zip(mine.words, mine.counts.tolist(), strict=True) if count]
-
-
-def _vectors_of(
-    layer: int | None, types: Mapping[str, TypeVectors], pieces: Mapping[str, WordVectors], language: str
-) -> Tensor:
-    """The vectors of those words, (words, width): of pieces where there is no layer."""
-    if layer is None:
-        return pieces[language][1]
-    mine = types[language]
-    return mine.at(layer)[torch.from_numpy(np.flatnonzero(mine.counts))]
+def _space(read: TypeVectors | WordVectors) -> tuple[Sequence[str], Callable[[Any], Tensor]]:
+    """The words that have a vector, and a function of the layer that gives those vectors, (words, width)."""
+    if not isinstance(read, TypeVectors):
+        return read[0], lambda _: read[1]
+    seen = np.flatnonzero(read.counts)
+    return [read.words[number] for number in seen.tolist()], lambda layer: read.at(layer)[torch.from_numpy(seen)]
 
 
 def _induction_rows(
     reading: LexiconReading,
     sides: tuple[Tensor, Tensor],
     known: "Entries",
+    note: Callable[[str], None],
     *,
     coordinates: Mapping[str, Any],
-    hits: Hits,
+    judged: Judged,
 ) -> Iterator[Row]:
-    """P@k of every mapping and method: sides (n, d) and (m, d) are the vectors of both vocabularies."""
-    x, y = (side.to(reading.device) for side in sides)
+    """P@k of every mapping and method: sides (n, d) and (m, d) are the vectors of both vocabularies.
+
+    judged takes what was found, note what the reader of the run must know.
+    """
+    x, y = (side.to(measuring_device(reading.stacks[reading.source])) for side in sides)
     for spec in reading.specs:
         train = known.pairs["train"] if spec.learns else torch.zeros((0, 2), dtype=torch.long)
         source, target = (train[:, number].to(x.device) for number in (0, 1))
         mapping = spec.fit(x[source], y[target], spaces=(x, y), **reading.fit)
         if mapping.underdetermined:
-            hits.notes.append(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
+            note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
         mapped, goal = mapping(x), mapping.target(y)
         for method in INDUCTION_METHODS:
-            judged = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
-            hits.found[spec.name, method] = (judged.ranks == 1).double()
-            hits.floors[spec.name, method] = judged.floor[1]
-            how = {"condition": spec.name, "method": method, "n": judged.n}
-            for k in KS:
-                low, high = judged.p_interval[k]
-                yield row(f"p@{k}", judged.p[k], low=low, high=high, floor=judged.floor[k], **how, **coordinates)
+            answers = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
+            judged[spec.name, method] = answers
+            yield from precision_rows(answers, {"condition": spec.name, "method": method, **coordinates})
 
 
 def _coverage_rows(known: "Entries", coordinates: Mapping[str, Any]) -> Iterator[Row]:
     """Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike."""
-    for split in ("train", "test"):
-        if split in known.words:
-            n = known.words[split]
-            yield row("coverage", known.known[split] / n, n=n, condition=split, **coordinates)
+    for split, n in known.words.items():
+        yield row("coverage", known.known[split] / n, n=n, condition=split, **coordinates)
     n = known.known["test"]
     yield row("identical", known.alike / n, n=n, condition="test", **coordinates)
 
@@ -381,8 +354,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
     if TRAINED in given:
         raise InputError("--static train stands alone; leave it out, or the files")
     files = language_files(given, option="static")
-    missing = [language for language in languages if language not in files]
-    if missing:
+    if missing := [language for language in languages if language not in files]:
         raise InputError(f"--static has no word vectors of {', '.join(missing)}; give LANG=FILE for each, or train")
     for language in languages:
         if len(files[language]) > 1:
@@ -428,14 +400,16 @@ def _static_rows(
         models = f"static: {reading.static[reading.source].name}", f"static: {reading.static[target].name}"
     coordinates = {**base, "model": models[0], "other_model": models[1]}
     try:
-        matched, hits = reading.entries(target, words), Hits()
+        matched = reading.entries(target, words)
     except InputError as error:
         run.note(f"{models[0]} is not judged: {error}")
         return
-    yield from _induction_rows(reading, (sides[0], sides[1]), matched, coordinates=coordinates, hits=hits)
+
+    def note(sentence: str) -> None:
+        run.note(f"{models[0]}: {sentence}")
+
+    yield from _induction_rows(reading, (sides[0], sides[1]), matched, note, coordinates=coordinates, judged={})
     yield from _coverage_rows(matched, coordinates)
-    for note in hits.notes:
-        run.note(f"{models[0]}: {note}")
 
 
 # --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
@@ -482,36 +456,6 @@ def frequent_words(text: DrawnText, *, most: int, least: int, progress: Progress
             "--min-count"
         )
     return words[:most]
-
-
-def _read_types(
-    reading: LexiconReading,
-    texts: Mapping[str, DrawnText],
-    words: Mapping[str, Sequence[str]],
-    run: Run,
-    progress: Progress,
-) -> dict[str, TypeVectors]:
-    """Type vectors of every language at the layers wanted; what a stopped run had read is not read again."""
-    types, folder = {}, run.scratch / "types"
-    for language, text in texts.items():
-        stack = reading.stack(language)
-        read = open_types(folder, language) or type_vectors(
-            stack,
-            text,
-            language,
-            types=words[language],
-            folder=folder,
-            layers=reading.layers,
-            total=len(text),
-            progress=progress,
-        )
-        if read.shortened:
-            run.note(
-                f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
-                f"{stack.max_length} tokens and were cut"
-            )
-        types[language] = read
-    return types
 
 
 def single_pieces(stack: Stack, words: Sequence[str]) -> WordVectors:
@@ -590,16 +534,10 @@ def entries(
     return Entries(pairs, sizes, known, alike, shared)
 
 
-def fingerprint(lexicon: Lexicon) -> str:
-    """A hash of a dictionary's languages and pairs."""
-    return hashlib.sha256(repr((lexicon.source, lexicon.target, list(lexicon.pairs))).encode()).hexdigest()
-
-
 def _read_lexicons(
-    given: Mapping[str, Sequence[str] | None], languages: Sequence[str], data: str | None
+    given: Mapping[str, Sequence[str] | None], source: str, targets: Sequence[str], data: str | None
 ) -> dict[tuple[str, str], Lexicon]:
     """The dictionary of every (split, target): of the files given for a split, or else one found in the data folder."""
-    source, *targets = languages
     lexicons = {}
     for split, files in given.items():
         for target in targets:
@@ -625,13 +563,6 @@ def _file_for(split: str, files: Sequence[str], source: str, target: str, *, alo
         f"--{split}-lexicon: none of {', '.join(Path(file).name for file in files)} is a dictionary of {source} and "
         f"{target} by its name; name it as in {source}-{target}.txt"
     )
-
-
-def _levels(text: str) -> list[str]:
-    levels = [level.strip() for level in text.split(",")]
-    if not levels or not set(levels) <= set(LEVELS) or len(set(levels)) < len(levels):
-        raise InputError(f"--levels takes {' and '.join(LEVELS)}, separated by a comma, not {text!r}")
-    return [level for level in LEVELS if level in levels]
 
 
 def _several(given: list[str] | str | Path | None) -> list[str] | None:

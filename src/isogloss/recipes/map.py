@@ -26,7 +26,7 @@ from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import Progress, silent
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows, measuring_device, precision_rows
 from isogloss.recipes.recipe import (
     Device,
     Dtype,
@@ -44,7 +44,7 @@ from isogloss.recipes.recipe import (
     one_of,
     recipe,
 )
-from isogloss.recipes.word_map import draw, draw_later
+from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.chain import Chain
@@ -56,8 +56,6 @@ from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, wor
 from isogloss.text.words import unknown_notes
 from isogloss.vectors.extract import Unit, Vectors, stream
 from isogloss.vectors.store import VectorStore
-
-__all__ = ["draw_later", "map"]
 
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
@@ -101,7 +99,12 @@ def map(
     one_of("pairs", pairs, ("all", "first")), at_least("words", words, 1), at_least("points", points, 0)
     at_least("tsne_perplexity", tsne_perplexity, 1), at_least("seed", seed, 0)
     for text in texts:
-        _refuse_unfit(text)
+        if len(text.languages) < 2:
+            raise InputError(f"{text.name or 'the text'} has one language only ({text.languages[0]}); a map needs two")
+        if text.rows < 4:
+            raise InputError(
+                f"{text.name or 'the text'} has {text.rows} parallel sentences; debiased CKA needs at least 4"
+            )
     names = [text.name or "-".join(text.languages) for text in texts]
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their rows could not be told apart")
@@ -111,26 +114,16 @@ def map(
         for number, (name, text) in enumerate(zip(names, texts, strict=True)):
             kept = min(size or text.rows, text.rows)
             store = SampleStore(run.scratch / str(number), text.languages, list(cuts), kept, stack.width)
-            compared = list(combinations(text.languages, 2))
-            compared = compared if pairs == "all" else [pair for pair in compared if pair[0] == text.languages[0]]
+            both = combinations(text.languages, 2)
+            compared = [pair for pair in both if pairs == "all" or pair[0] == text.languages[0]]
             base = {"model": run.facts["model"], "data": name, "seed": seed}
             yield from _rows_of_text(MapReading(stack, text, store, compared, words, base), run, progress)
             stores.append(store)
         if points and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {names[0]}, the first of {len(texts)} texts")
-            first = stores[0]
-            draw(
-                run,
-                first.words(),
-                first.types,
-                layers=first.layers,
-                points=points,
-                centre=centre,
-                perplexity=tsne_perplexity,
-                seed=seed,
-                progress=progress,
-            )
+            first, how = stores[0], {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
+            draw(run, first.words(), first.types, layers=first.layers, points=points, progress=progress, how=how)
 
     hashes = {name: text.fingerprint for name, text in zip(names, texts, strict=True)}
     notes = [
@@ -148,7 +141,8 @@ class SampleStore:
     """Sentence vectors and mean word vectors of the sample, on disk: only one layer is ever in memory.
 
     `begin`, then `put` every chunk in order, then `finish`; a finished store in the same folder is simply there, so
-    that a resumed run need not read the text again.
+    that a resumed run need not read the text again. `arrays` also has `hits.METHOD.LAYER`: each sentence's share of
+    directions in which its translation was found first, (sample,).
     """
 
     folder: Path
@@ -162,12 +156,7 @@ class SampleStore:
     _filled: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._arrays = VectorStore(self.folder, mark="vocabulary.json")
-
-    @property
-    def complete(self) -> bool:
-        """Whether the pass over the text has been finished, now or before."""
-        return self._arrays.complete
+        self.arrays = VectorStore(self.folder, mark="vocabulary.json")
 
     def begin(self, words: Vocabulary) -> None:
         """Make room for the sample and for the types of this vocabulary."""
@@ -176,7 +165,7 @@ class SampleStore:
         for name in self.languages:
             shape = len(self.layers), len(words.types[name])
             self._sums[name], self._counts[name] = np.zeros((*shape, self.width)), np.zeros(shape)
-            self._arrays.create(name, (len(self.layers), self.size, self.width))
+            self.arrays.create(name, (len(self.layers), self.size, self.width))
 
     def put(self, language: str, layers: list[int], chunk: Vectors, corpus: Corpus) -> None:
         """Keep the next sentences' vectors at these layers, and add their words to the sums of their types."""
@@ -186,7 +175,7 @@ class SampleStore:
         inside = np.flatnonzero(types >= 0)
         known, number_of, uses = np.unique(types[inside], return_inverse=True, return_counts=True)
         adding = csr_array((np.ones(len(inside)), (number_of, inside)), shape=(len(known), len(types)))
-        states = self._arrays.open(language, writable=True)
+        states = self.arrays.open(language, writable=True)
         for number, layer in enumerate(layers):
             index, start = self.layers.index(layer), self._filled[language, layer]
             states[index, start : start + len(chunk.rows)] = chunk.values["sentence"][number].cpu().numpy()
@@ -200,31 +189,23 @@ class SampleStore:
         for language, sums in self._sums.items():
             with np.errstate(invalid="ignore"):  # a type lost to cutting has no vector: nan, left out later
                 means = sums / self._counts[language][:, :, None]
-            self._arrays.write(f"{language}.types", means.astype(np.float32))
+            self.arrays.write(f"{language}.types", means.astype(np.float32))
         pairs = [[*pair, [list(both) for both in found]] for pair, found in self._words.pairs.items()]
-        self._arrays.finish({"types": self._words.types, "surface": self._words.surface, "pairs": pairs})
+        self.arrays.finish({"types": self._words.types, "surface": self._words.surface, "pairs": pairs})
 
     def words(self) -> Vocabulary:
         """The vocabulary the store was finished with."""
-        facts = self._arrays.facts()
+        facts = self.arrays.facts()
         pairs = {(source, target): [(i, j) for i, j in found] for source, target, found in facts["pairs"]}
         return Vocabulary(facts["types"], facts["surface"], pairs)
 
     def sentences(self, language: str, layer: int) -> Tensor:
         """Sentence vectors of the sample at one layer, (sample, width)."""
-        return self._arrays.read(language, self.layers.index(layer))
+        return self.arrays.read(language, self.layers.index(layer))
 
     def types(self, language: str, layer: int | None = None) -> Tensor:
         """Mean vectors of the word types at one layer, (types, width), or at all, (layers, types, width)."""
-        return self._arrays.read(f"{language}.types", None if layer is None else self.layers.index(layer))
-
-    def put_hits(self, method: str, layer: int, hits: Tensor) -> None:
-        """Keep each sentence's share of directions in which its translation was found first, (sample,)."""
-        self._arrays.write(f"hits.{method}.{layer}", hits.numpy())
-
-    def hits(self, method: str, layer: int) -> Tensor:
-        """What `put_hits` kept, (sample,)."""
-        return self._arrays.read(f"hits.{method}.{layer}")
+        return self.arrays.read(f"{language}.types", None if layer is None else self.layers.index(layer))
 
 
 @dataclass(frozen=True)
@@ -254,8 +235,7 @@ def _rows_of_text(reading: MapReading, run: Run, progress: Progress) -> Iterator
     bitext, store, base = reading.bitext, reading.store, reading.base
     order = np.random.default_rng(base["seed"]).permutation(bitext.rows).tolist()
     sample = order[: store.size]
-    if not store.complete:
-        store.folder.mkdir(parents=True, exist_ok=True)
+    if not store.arrays.complete:
         rows = list(_rows_of_pass(reading, order, progress))
         for entry in rows:
             if entry["measure"] == "truncated" and entry["value"]:
@@ -272,8 +252,14 @@ def _rows_of_text(reading: MapReading, run: Run, progress: Progress) -> Iterator
         if not run.has(last):
             yield list(_rows_of_sample(reading, layer, vocabulary, keys))
         progress("comparing sentences and words", done + 1, len(store.layers))
+    mine = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", base["data"])]
     for method in METHODS:
-        means = _mean_hits(run, store, method, str(base["data"]))
+        means = {}
+        for layer in store.layers:
+            hits = store.arrays.read(f"hits.{method}.{layer}")
+            floors = [entry["floor"] for entry in mine if (entry["layer"], entry["method"]) == (layer, method)]
+            without = (hits.sum() - hits) / (len(hits) - 1)
+            means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
         yield list(layer_rows("p@1", method, means, n=len(sample), base=base))
 
 
@@ -317,6 +303,7 @@ def _one_pass(
     block, shuffles = block_size(len(order))
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     errors: dict[tuple[Pair, int], AER] = {}
+    device = measuring_device(reading.stack)
     sample, rest = order[: store.size], order[store.size :]
     parts: list[tuple[list[int], tuple[Unit, ...]]] = [(sample, ("sentence", "word")), (rest, ("sentence",))]
     for part, units in parts:
@@ -327,7 +314,9 @@ def _one_pass(
 
         for chunks in _chunks(reading, part, layers, units, show):
             for number, layer in enumerate(layers):
-                sums[layer].update({language: _sentences(chunk, number) for language, chunk in chunks.items()})
+                sums[layer].update(
+                    {name: chunk.values["sentence"][number].to(device) for name, chunk in chunks.items()}
+                )
             for language, chunk in chunks.items():
                 shortened[language].update(chunk.shortened)
                 if "word" in units:
@@ -365,12 +354,6 @@ def _chunks(
         yield {language: next(chunks) for language, chunks in zip(bitext.languages, streams, strict=True)}
 
 
-def _sentences(chunk: Vectors, number: int) -> Tensor:
-    """Sentence vectors of one layer where double precision can be computed: not on an Apple GPU."""
-    values = chunk.values["sentence"][number]
-    return values if values.device.type == "cuda" else values.cpu()
-
-
 def _judge_links(
     chunks: Mapping[str, Vectors],
     layers: list[int],
@@ -402,9 +385,7 @@ def _vocabulary(bitext: Bitext, sample: list[int], limit: int, progress: Progres
     least: dict[Pair, int] = {}
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
-    for other in bitext.languages:
-        if other == first:
-            continue
+    for other in (language for language in bitext.languages if language != first):
         links[first, other], given = links_of(bitext, (first, other), sample, progress=progress)
         least[first, other] = 1 if given or len(sample) < 500 else 2
         if given:
@@ -418,8 +399,7 @@ def _vocabulary(bitext: Bitext, sample: list[int], limit: int, progress: Progres
 def _rows_of_sample(reading: MapReading, layer: int, words: Vocabulary, keys: Mapping[str, list[str]]) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
     store, base = reading.store, reading.base
-    # Measures run on an NVIDIA GPU where the model is on one, else on the CPU, which has double precision.
-    device = reading.stack.device if reading.stack.device.type == "cuda" else torch.device("cpu")
+    device = measuring_device(reading.stack)
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in reading.pairs:
         x, y = (store.sentences(language, layer).to(device) for language in (source, target))
@@ -430,31 +410,18 @@ def _rows_of_sample(reading: MapReading, layer: int, words: Vocabulary, keys: Ma
                 coordinates = {**base, "unit": "sentence", "source": asked, "target": answer}
                 if method == METHODS[0] and layer == store.layers[0]:
                     yield row("duplicates", direction.duplicates, n=direction.m, **coordinates)
-                coordinates |= {"layer": layer, "method": method, "n": direction.n}
-                for k in KS:
-                    low, high = direction.p_interval[k]
-                    yield row(f"p@{k}", direction.p[k], low=low, high=high, floor=direction.floor[k], **coordinates)
+                coordinates |= {"layer": layer, "method": method}
+                yield from precision_rows(direction, coordinates)
                 low, high = direction.mrr_interval
-                yield row("mrr", direction.mrr, low=low, high=high, floor=direction.mrr_floor, **coordinates)
+                coordinates |= {"floor": direction.mrr_floor, "n": direction.n}
+                yield row("mrr", direction.mrr, low=low, high=high, **coordinates)
     for method, each in hits.items():
-        store.put_hits(method, layer, torch.stack(each).mean(dim=0))
+        store.arrays.write(f"hits.{method}.{layer}", torch.stack(each).mean(dim=0).numpy())
     for pair, translations in words.pairs.items():
         yield from _word_rows(store, layer, pair, translations, base)
     for language in store.languages:
         x = store.sentences(language, layer)
         yield row("anisotropy", anisotropy(x), n=len(x), layer=layer, unit="sentence", source=language, **base)
-
-
-def _mean_hits(run: Run, store: SampleStore, method: str, data: str) -> dict[int, LayerMean]:
-    """P@1 of each layer averaged over all directions, with the mean of the floors its rows carry."""
-    mine = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", data)]
-    means = {}
-    for layer in store.layers:
-        hits = store.hits(method, layer)
-        floors = [entry["floor"] for entry in mine if (entry["layer"], entry["method"]) == (layer, method)]
-        without = (hits.sum() - hits) / (len(hits) - 1)
-        means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
-    return means
 
 
 def _word_rows(
@@ -470,19 +437,11 @@ def _word_rows(
     for direction, (source, target) in zip(both, (pair, pair[::-1]), strict=True):
         low, high = direction.p_interval[1]
         coordinates = {**base, "layer": layer, "unit": "word", "method": "centred", "source": source, "target": target}
-        answer = {"low": low, "high": high, "floor": direction.floor[1], "n": direction.n}
-        yield row("word_agreement", direction.p[1], **answer, **coordinates)
+        floor, n = direction.floor[1], direction.n
+        yield row("word_agreement", direction.p[1], low=low, high=high, floor=floor, n=n, **coordinates)
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------
-
-
-def _refuse_unfit(text: Bitext) -> None:
-    name = text.name or "the text"
-    if len(text.languages) < 2:
-        raise InputError(f"{name} has one language only ({text.languages[0]}); a map needs two")
-    if text.rows < 4:
-        raise InputError(f"{name} has {text.rows} parallel sentences; debiased CKA needs at least 4")
 
 
 def _without_repeats(bitext: Bitext) -> Bitext:
@@ -496,8 +455,7 @@ def _sample_size(sample: int | str) -> int | None:
     if sample == "all":
         return None
     try:
-        return at_least("sample", int(sample), 4)
+        size = int(sample)
     except ValueError as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"--sample takes a number of sentences or 'all', not {sample!r}") from error
+    return at_least("sample", size, 4)

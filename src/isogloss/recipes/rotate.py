@@ -23,9 +23,18 @@ from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import normalisation, save
 from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
-from isogloss.measures import cka_forms, correlation, retrieve
+from isogloss.measures import cka_forms, retrieve
+from isogloss.measures import statistics as correlation
 from isogloss.progress import Progress, silent
-from isogloss.recipes.layer_comparison import Hits, behind_rows, check_widths, shared_layers
+from isogloss.recipes.layer_comparison import (
+    Judged,
+    behind_rows,
+    bitext_with,
+    check_widths,
+    measuring_device,
+    precision_rows,
+    shared_layers,
+)
 from isogloss.recipes.recipe import (
     RARE,
     Device,
@@ -97,13 +106,21 @@ def rotate(
     >>> table = rotate("mini", tatoeba, train_bitext=europarl)  # doctest: +SKIP
     """
     specs = [] if mappings == "none" else parse_mappings(mappings)
-    texts = _asked(bitext)
+    texts = bitexts_of(bitext)
+    if not texts:
+        raise InputError("--bitext is missing: it names the parallel sentences that are looked up")
+    for text in texts:
+        if len(text.languages) < 2 or text.rows < 2:
+            raise InputError(
+                f"{text.name or 'the text'} has {text.rows} parallel sentences in {len(text.languages)} languages; "
+                "two of each are the least"
+            )
     at_least("train_sample", train_sample, 2), at_least("sample", sample, 2), at_least("refine", refine, 0)
     at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
-    if train_bitext is None and any(spec.learns for spec in specs):
-        name = next(spec.name for spec in specs if spec.learns)
+    learned = [spec.name for spec in specs if spec.learns]
+    if train_bitext is None and learned:
         raise InputError(
-            f"{name} is learned from parallel text; give it with --train-bitext, or choose --mappings raw,centred"
+            f"{learned[0]} is learned from parallel text; give it with --train-bitext, or choose --mappings raw,centred"
         )
     trials = [
         trial
@@ -116,8 +133,7 @@ def rotate(
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
     check_widths((first.name, second.name), (first.width, second.width), specs)
-    cuts = shared_layers((first, second), layer_list(layers, first))
-    layer_list(cuts, second)
+    cuts = shared_layers(first, second, layers)
     if save_mappings is not None and out is None:
         raise InputError("save_mappings leaves maps in the run's folder; give it as out")
     saved = [] if save_mappings is None else _saved_layers(save_mappings, first, cuts, specs, trials)
@@ -178,12 +194,6 @@ class RotateReading:
     fit: Mapping[str, Any]
     base: Mapping[str, Any]
 
-    @property
-    def device(self) -> torch.device:
-        """Where mappings are fitted and sentences looked up."""
-        device = self.stacks[0].device
-        return device if device.type == "cuda" else torch.device("cpu")
-
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -201,35 +211,39 @@ def _rows_of_trial(
         return
     if trial.left_out:
         run.note(f"{trial.left_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
+    device = measuring_device(reading.stacks[0])
     texts = {"test": trial.test} | ({} if trial.train is None else {"train": trial.train})
     # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
-    distinct = {part: torch.tensor(text.distinct_rows) for part, text in texts.items()}
+    distinct = {part: text.distinct_rows for part, text in texts.items()}
+    compared = {part: torch.tensor(rows, device=device) for part, rows in distinct.items() if len(rows) >= CKA_LEAST}
     store = VectorStore(folder)
     for part, text in texts.items():
         for corpus, stack in zip(text, reading.stacks, strict=True):
             _read_sentences(store, f"{part}.{corpus.language}", stack, corpus, reading, run, progress)
-    by_layer: dict[Direction, dict[int, Hits]] = {(source, target): {}, (target, source): {}}
-    cka: list[Row] = []
+    by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
+    alike: list[Row] = []
     for number, layer in enumerate(reading.layers):
-        hits = {direction: Hits() for direction in by_layer}
+        answers = {direction: layers.setdefault(layer, {}) for direction, layers in by_layer.items()}
         sides: dict[str, Sides] = {}
         for part in texts:
-            x, y = (store.read(f"{part}.{name}", number).to(reading.device) for name in (source, target))
+            x, y = (store.read(f"{part}.{name}", number).to(device) for name in (source, target))
             sides[part] = x, y
         saved = run.folder / MAPPINGS / f"{source}-{target}" / f"layer-{layer}" if layer in reading.saved else None
-        yield list(_retrieval_rows(reading, trial, sides, {**base, "layer": layer}, hits, saved))
-        of_layer = list(_cka_rows(sides, distinct, seed=base["seed"], coordinates={**pair, "layer": layer}))
-        cka += of_layer
+        yield list(_retrieval_rows(reading, trial, sides, {**base, "layer": layer}, answers, saved, run))
+        # How alike the two spaces are before any map; `condition` says on which text, `train` or `test`. `cka` is
+        # debiased, `cka_biased` the printed formula with centring and `cka_uncentred` without.
+        of_layer = []
+        for part, rows in compared.items():
+            for form, cka in cka_forms(*(side[rows] for side in sides[part]), seed=base["seed"]).items():
+                answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
+                of_layer.append(row(form, cka.value, condition=part, **answer, **pair, layer=layer))
+        alike += of_layer
         yield of_layer
-        for direction, mine in hits.items():
-            by_layer[direction][layer] = mine
-            for note in mine.notes:
-                run.note(note)
         progress(f"looking up {source} and {target}", number + 1, len(reading.layers))
     for direction, layers in by_layer.items():
         where = {**base, "source": direction[0], "target": direction[1]}
         yield list(behind_rows(layers, base=where, unit="sentence"))
-    yield list(_correlation_rows(cka, by_layer, coordinates=pair))
+    yield list(_correlation_rows(alike, by_layer, coordinates=pair))
     yield [last]
 
 
@@ -238,71 +252,47 @@ def _retrieval_rows(
     trial: Trial,
     sides: Mapping[str, Sides],
     coordinates: Mapping[str, Any],
-    hits: Mapping[Direction, Hits],
+    answers: Mapping[Direction, Judged],
     saved: Path | None,
+    run: Run,
 ) -> Iterator[Row]:
-    """P@k of every mapping, both directions; `hits` takes what each direction found, `saved` the fitted mappings."""
+    """P@k of every mapping, both directions; `answers` takes what each direction found, `saved` the fitted mappings."""
     x, y = sides["test"]
     keys_x, keys_y = (list(corpus.sentences) for corpus in trial.test)
-    directions = list(hits)
     for spec in reading.specs:
-        for number, (name, mapping) in enumerate(_fitted(reading, spec, sides)):
+        for number, (name, mapping) in enumerate(_fitted(spec, sides, reading.fit)):
             if saved is not None and spec.learns and number == 0:  # with the means of the text it was learned from
                 save(mapping, saved / f"{spec.name}.safetensors")
             if mapping.underdetermined:
-                note = underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text")
-                hits[directions[0]].notes.append(note)
+                run.note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text"))
             mapped, goal = mapping(x), mapping.target(y)
             for method in METHODS:
                 both = retrieve(mapped, goal, method=method, ks=KS, keys_x=keys_x, keys_y=keys_y)
-                for direction, judged in zip(directions, both, strict=True):
-                    hits[direction].found[name, method] = (judged.ranks == 1).double()
-                    hits[direction].floors[name, method] = judged.floor[1]
-                    how = {"source": direction[0], "target": direction[1], "condition": name, "method": method}
-                    for k in KS:
-                        low, high = judged.p_interval[k]
-                        answer = {"low": low, "high": high, "floor": judged.floor[k], "n": judged.n}
-                        yield row(f"p@{k}", judged.p[k], **answer, **how, **coordinates)
+                for (source, target), judged in zip(answers, both, strict=True):
+                    answers[source, target][name, method] = judged
+                    how = {"source": source, "target": target, "condition": name, "method": method}
+                    yield from precision_rows(judged, {**how, **coordinates})
 
 
 def _fitted(
-    reading: RotateReading, spec: MappingSpec, sides: Mapping[str, Sides]
+    spec: MappingSpec, sides: Mapping[str, Sides], fit: Mapping[str, Any]
 ) -> Iterator[tuple[str, SpaceMapping]]:
-    """The mappings of a spec, each with a name that says where its means come from."""
-
-    def named(kind: str) -> str:
-        return spec.name if spec.normalise in ("none", "length") else f"{spec.name} {kind}"
-
+    """The mappings of a spec, each with a name that says where its means come from, if it has any."""
+    means = spec.normalise not in ("none", "length")
+    inductive, transductive = (f"{spec.name} {kind}" if means else spec.name for kind in ("inductive", "transductive"))
     test = sides["test"]
     if "train" not in sides:
-        yield named("transductive"), spec.fit(*test, spaces=test, ridge_strength=reading.fit["ridge_strength"])
+        yield transductive, spec.fit(*test, spaces=test, ridge_strength=fit["ridge_strength"])
         return
-    train = sides["train"]
-    mapping = spec.fit(*train, spaces=train, **reading.fit)
-    yield named("inductive"), mapping
-    if spec.normalise not in ("none", "length"):
+    mapping = spec.fit(*sides["train"], spaces=sides["train"], **fit)
+    yield inductive, mapping
+    if means:
         source, target = (normalisation(side, spec.normalise) for side in test)
-        yield named("transductive"), replace(mapping, source=source, target=target)
-
-
-def _cka_rows(
-    sides: Mapping[str, Sides], distinct: Mapping[str, Tensor], *, seed: int, coordinates: Mapping[str, Any]
-) -> Iterator[Row]:
-    """How alike the two spaces are before any map; `condition` says on which text, `train` or `test`.
-
-    `cka` is debiased, `cka_biased` the printed formula with centring and `cka_uncentred` without.
-    """
-    for part, rows in distinct.items():
-        if len(rows) < CKA_LEAST:
-            continue
-        x, y = (side[rows.to(side.device)] for side in sides[part])
-        for form, cka in cka_forms(x, y, seed=seed).items():
-            answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
-            yield row(form, cka.value, condition=part, **answer, **coordinates)
+        yield transductive, replace(mapping, source=source, target=target)
 
 
 def _correlation_rows(
-    cka: Sequence[Row], by_layer: Mapping[Direction, Mapping[int, Hits]], *, coordinates: Mapping[str, Any]
+    cka: Sequence[Row], by_layer: Mapping[Direction, Mapping[int, Judged]], *, coordinates: Mapping[str, Any]
 ) -> Iterator[Row]:
     """`cka_retrieval`: do layers whose spaces are more alike let more translations be found.
 
@@ -319,11 +309,8 @@ def _correlation_rows(
     }
     if len(alike) < 3:  # a line goes through any two points
         return
-    for mapping, method in next(iter(next(iter(by_layer.values())).values())).found:
-        found = []
-        for layer in alike:
-            both = [float(layers[layer].found[mapping, method].mean()) for layers in by_layer.values()]
-            found.append(sum(both) / len(both))
+    for mapping, method in next(iter(next(iter(by_layer.values())).values())):
+        found = [sum(layers[layer][mapping, method].p[1] for layers in by_layer.values()) / 2 for layer in alike]
         related = correlation(list(alike.values()), found, kind="pearson")
         if isfinite(related.value):
             answer = {"low": related.low, "high": related.high, "n": related.n}
@@ -356,21 +343,9 @@ def _read_sentences(
 # --- what is given ---------------------------------------------------------------------------------------------------
 
 
-def _asked(given: Sequence[Bitext | Corpus]) -> list[Bitext]:
-    texts = bitexts_of(given)
-    if not texts:
-        raise InputError("--bitext is missing: it names the parallel sentences that are looked up")
-    for text in texts:
-        if len(text.languages) < 2 or text.rows < 2:
-            raise InputError(
-                f"{text.name or 'the text'} has {text.rows} parallel sentences in {len(text.languages)} languages; "
-                "two of each are the least"
-            )
-    return texts
-
-
 def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: int, seed: int) -> Iterator[Trial]:
-    """The first language of a text with each other one."""
+    """The first language of a text with each other one; train: bitexts, or what --train-bitext names."""
+    given: Any = [train] if isinstance(train, Bitext) else train
     name = text.name or "-".join(text.languages)
     first, *others = text.languages
     for other in others:
@@ -378,7 +353,10 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
         if train is None:
             yield Trial(name, None, test, 0)
             continue
-        parallel = _two(_train_text(train, first, other, data=data), first, other)
+        texts = given
+        if not all(isinstance(each, Bitext) for each in given):
+            texts = read_bitexts(*(resolve(path, data) for path in given), languages=(first, other))
+        parallel = _two(bitext_with(texts, (first, other), "train-bitext"), first, other)
         known = [set(corpus.sentences) for corpus in test]
         sides = zip(*(corpus.sentences for corpus in parallel), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
@@ -388,21 +366,6 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
                 "give more"
             )
         yield Trial(name, _drawn(parallel.take(apart), most, seed, "learned"), test, parallel.rows - len(apart))
-
-
-def _train_text(train: Any, first: str, other: str, *, data: str | None) -> Bitext:
-    """The text to learn from that has both languages."""
-    if isinstance(train, Bitext):
-        texts = [train]
-    elif all(isinstance(text, Bitext) for text in train):
-        texts = list(train)
-    else:
-        texts = read_bitexts(*(resolve(path, data) for path in train), languages=(first, other))
-    for text in texts:
-        if {first, other} <= set(text.languages):
-            return text
-    pairs = ", ".join("-".join(text.languages) for text in texts)
-    raise InputError(f"--train-bitext has no parallel text of {first} and {other}; it has {pairs}")
 
 
 def _two(text: Bitext, first: str, other: str) -> Bitext:
@@ -422,10 +385,10 @@ def _saved_layers(
 ) -> list[int]:
     """The cuts whose mappings stay in the run folder."""
     layers = list(layer_list(given, stack) or ())
-    missing = [layer for layer in layers if layer not in cuts]
-    if missing:
-        there = ", ".join(str(cut) for cut in cuts)
-        raise InputError(f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {there}")
+    if missing := [layer for layer in layers if layer not in cuts]:
+        raise InputError(
+            f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
+        )
     if not any(spec.learns for spec in specs):
         raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
     pairs = [trial.test.languages for trial in trials]

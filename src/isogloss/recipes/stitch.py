@@ -27,10 +27,10 @@ from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
-from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.specs import parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
-from isogloss.recipes.layer_comparison import shared_layers
+from isogloss.recipes.layer_comparison import bitext_with, shared_layers
 from isogloss.recipes.recipe import (
     Batch,
     CheckpointEvery,
@@ -50,7 +50,6 @@ from isogloss.recipes.recipe import (
     Work,
     at_least,
     half_precision,
-    layer_list,
     model_name,
     one_of,
     one_process,
@@ -85,7 +84,7 @@ from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable
 from isogloss.training.stopping import Selection
-from isogloss.vectors.extract import Pool, Vectors, stream
+from isogloss.vectors.extract import Pool, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
@@ -135,7 +134,9 @@ def stitch(
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
     one_process("stitch")
-    processor, mapper = choose_device(device), _mapping(mapping)
+    processor, (mapper, *others) = choose_device(device), parse_mappings(mapping)
+    if others or not mapper.learns:
+        raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = half_precision(dtype, processor)
     one_of("denormalise", denormalise, RESTORES), one_of("pooling", pooling, ("first", "mean"))
     at_least("fresh_layers", fresh_layers, 1), at_least("word_pairs", word_pairs, 2), at_least("max_uses", max_uses, 1)
@@ -146,12 +147,23 @@ def stitch(
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     target = _target_language(sets)
     sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
-    parallel = _parallel_text(bitext, sets.source, target)
+    texts = bitexts_of(bitext)
+    if not texts:
+        raise InputError(
+            f"--bitext is missing: parallel text of {sets.source} and {target}, from whose words the map is learned"
+        )
+    parallel = bitext_with(texts, (sets.source, target), "bitext")
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
-    _check_models(source, second)
-    cuts = shared_layers((source, second), layer_list(layers, source))
-    layer_list(cuts, second)
+    for stack in (source, second):
+        if stack.family.kind != "encoder":
+            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
+    if source.width != second.width:
+        raise InputError(
+            f"{source.name} is {source.width} wide and {second.name} {second.width}; layers of one cannot stand on "
+            "layers of the other: take models of one width"
+        )
+    cuts = shared_layers(source, second, layers)
     tokens = at_least("length", min(source.max_length, second.max_length, length or sets.task.length), 8)
     base = {"model": model_name(model), "other_model": None if other is None else model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
@@ -161,17 +173,23 @@ def stitch(
         pairs = choose_word_pairs(parallel, languages, most=word_pairs, max_uses=max_uses, seed=seed, progress=progress)
         reading = WordReading(cuts, space_rows(parallel.rows, most=sample, seed=seed), pooling, mapper.normalise)
         store = VectorStore(run.scratch)
-        sides = [(pair.row, pair.first) for pair in pairs], [(pair.row, pair.other) for pair in pairs]
+        sides = [(number, first) for number, first, _ in pairs], [(number, other) for number, _, other in pairs]
         spaces = [
             read_words(stack, parallel[language], words, reading, store=store, progress=progress)
             for stack, language, words in zip((second, source), languages, sides, strict=True)
         ]
-        own, foreign = _tokenised(run, sets, (source, second), tokens, progress)
+        own, foreign = list[Items](), list[Items]()  # sets of the source and of the target, each in its model's tokens
+        for task_set in sets.all:
+            stack, part = (source, own) if task_set.language == sets.source else (second, foreign)
+            part.append(tokenise_set(sets, task_set, tokenizer=stack.tokenizer, length=tokens, progress=progress))
+        for sentence in lost_notes(sets.all, [*own, *foreign]):
+            run.note(sentence)
         epoch = steps_in_epoch(own[0], batch)
         optimiser = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
-        setup = StitchSetup(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers)
+        autocast = torch.bfloat16 if half else None
+        setup = StitchSetup(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers, autocast)
         yield skipped_rows(sets, base)
         for number, cut in enumerate(cuts):
             coordinates = {**base, "layer": cut}
@@ -205,13 +223,6 @@ def stitch(
 # --- what is given ---------------------------------------------------------------------------------------------------
 
 
-def _mapping(text: str) -> MappingSpec:
-    mappings = parse_mappings(text)
-    if len(mappings) > 1 or not mappings[0].learns:
-        raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {text!r}")
-    return mappings[0]
-
-
 def _target_language(sets: TaskSets) -> str:
     """The one language besides the source that is tested."""
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
@@ -225,41 +236,11 @@ def _target_language(sets: TaskSets) -> str:
     return others[0]
 
 
-def _parallel_text(given: Sequence[Bitext | Corpus], source: str, target: str) -> Bitext:
-    """The text that has both languages."""
-    texts = bitexts_of(given)
-    if not texts:
-        raise InputError(
-            f"--bitext is missing: parallel text of {source} and {target}, from whose words the map is learned"
-        )
-    for text in texts:
-        if {source, target} <= set(text.languages):
-            return text
-    languages = ", ".join("-".join(text.languages) for text in texts)
-    raise InputError(f"--bitext has no parallel text of {source} and {target}; it has {languages}")
-
-
-def _check_models(source: Stack, target: Stack) -> None:
-    for stack in (source, target):
-        if stack.family.kind != "encoder":
-            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
-    if source.width != target.width:
-        raise InputError(
-            f"{source.name} is {source.width} wide and {target.name} {target.width}; layers of one cannot stand on "
-            "layers of the other: take models of one width"
-        )
-
-
 # --- words in context that translate each other ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class WordPair:
-    """Word `first` of one side and word `other` of the other, in one row of a bitext."""
-
-    row: int
-    first: int
-    other: int
+WordPair = tuple[int, int, int]
+"""A row of a bitext, and the numbers of a word of its first side and of one of its other side."""
 
 
 def choose_word_pairs(
@@ -293,13 +274,13 @@ def choose_word_pairs(
             if len(pairs) < most and uses[0][first] < max_uses and uses[1][other] < max_uses:
                 uses[0][first] += 1
                 uses[1][other] += 1
-                pairs.append(WordPair(number, i, j))
+                pairs.append((number, i, j))
     if not pairs:
         raise InputError(
             f"{bitext.name or 'the parallel text'} has no pair of words to learn a map from: no link joins one word of "
             f"{languages[0]} to one differently written word of {languages[1]}; give more text, or its --links"
         )
-    return sorted(pairs, key=lambda pair: (pair.row, pair.first, pair.other))
+    return sorted(pairs)
 
 
 def space_rows(count: int, *, most: int, seed: int) -> list[int]:
@@ -366,10 +347,16 @@ def read_words(
 
             def read() -> Iterator[Tensor]:
                 for chunk in stream(stack, corpus, rows=every, chunk=chunk_size, progress=progress, **how):
-                    _fill(vectors, positions, chunk)
                     states = chunk.values["word"].float()  # (layers, words, width)
+                    items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
+                    asked = [
+                        (item, position) for item, word in enumerate(items) for position in positions.get(word, ())
+                    ]
+                    if asked:
+                        taken, put = (list(side) for side in zip(*asked, strict=True))
+                        vectors[:, put] = states.cpu()[:, taken].numpy()
                     if len(every) > len(inside):
-                        states = states[:, [number in inside for number in chunk.items["word"][:, 0].tolist()]]
+                        states = states[:, [number in inside for number, _ in items]]
                     if states.shape[1]:
                         yield states
 
@@ -383,15 +370,6 @@ def read_words(
     means, mean = (store.read(f"{part}.{corpus.language}") for part in ("means", "mean"))
     lengths = kind in ("length", "iterative")
     return [Normalisation(kind, subtracted, lengths, centre) for subtracted, centre in zip(means, mean, strict=True)]
-
-
-def _fill(vectors: Any, positions: Mapping[tuple[int, int], Sequence[int]], chunk: Vectors) -> None:
-    """Write those words of a chunk that have positions among the vectors (layers, words, width)."""
-    items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
-    both = [(item, position) for item, word in enumerate(items) for position in positions.get(word, ())]
-    if both:
-        taken, put = (list(side) for side in zip(*both, strict=True))
-        vectors[:, put] = chunk.values["word"].cpu()[:, taken].float().numpy()
 
 
 def pair_vectors(store: VectorStore, languages: tuple[str, str], layer: int) -> tuple[Tensor, Tensor]:
@@ -415,7 +393,7 @@ class StitchSetup:
     source, target: the models. sets: with the source's tests before the target's. own: the source's sets as items of
     its model: training, development, tests. foreign: the target's tests as items of its model. settings: those of the
     first seed. batch: items of an update. checkpoint: updates between checkpoints. fresh_layers: layers between the cut
-    and the head.
+    and the head. dtype: what forward passes compute in, None for that of the weights.
     """
 
     source: Stack
@@ -427,11 +405,7 @@ class StitchSetup:
     batch: int
     checkpoint: int
     fresh_layers: int
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The data type that forward passes compute in, None for that of the weights."""
-        return torch.bfloat16 if self.settings.half else None
+    dtype: torch.dtype | None
 
 
 @dataclass(frozen=True)
@@ -444,28 +418,16 @@ class LayerTraining:
     conditions: Conditions
 
 
-def _tokenised(
-    run: Run, sets: TaskSets, stacks: tuple[Stack, Stack], length: int, progress: Progress
-) -> tuple[list[Items], list[Items]]:
-    """Sets of the source as items of the source model's tokenizer, and of the target as items of the target model's."""
-    own, foreign = list[Items](), list[Items]()
-    for each in sets.all:
-        stack, part = (stacks[0], own) if each.language == sets.source else (stacks[1], foreign)
-        part.append(tokenise_set(sets, each, tokenizer=stack.tokenizer, length=length, progress=progress))
-    for sentence in lost_notes(sets.all, [*own, *foreign]):
-        run.note(sentence)
-    return own, foreign
-
-
 def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
     """What is done to the target model's states in each condition, by its name; None: nothing."""
     width = mapping.weight.shape[1]
     means_alone = replace(mapping, weight=torch.eye(width, dtype=torch.float64))
-    conditions: dict[str, SpaceMapping | None] = {STITCHED: mapping}
-    if mapping.restore == "recentred":
-        conditions[SHIFTED] = means_alone
-    conditions[UNMAPPED] = means_alone if mapping.restore == "normalised" else None
-    return {**conditions, RANDOM: replace(mapping, weight=random_rotation(width, seed=seed))}
+    return {
+        STITCHED: mapping,
+        **({SHIFTED: means_alone} if mapping.restore == "recentred" else {}),
+        UNMAPPED: means_alone if mapping.restore == "normalised" else None,
+        RANDOM: replace(mapping, weight=random_rotation(width, seed=seed)),
+    }
 
 
 def random_rotation(width: int, *, seed: int) -> Tensor:

@@ -154,7 +154,7 @@ class _BootstrappedScore:
 
 def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
     """Scores of the model chosen for each test set, where there is one, and what they lose against the source."""
-    main: dict[int, _BootstrappedScore] = {}
+    main: dict[int, tuple[_BootstrappedScore, dict[str, Any]]] = {}
     for number, (test, model) in enumerate(zip(sets.tests, chosen, strict=True)):
         if model is None:
             continue
@@ -165,17 +165,15 @@ def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates
             )
             yield _score_row(name, drawn, where)
             if name == sets.task.main:
-                main[number] = drawn
+                main[number] = drawn, {**where, "unit": name}
         yield row("chosen_step", model.step, **where)
         yield row("chosen_rate", model.rate, **where)
-    source = main[sets.source_test]
-    others = {number: drawn for number, drawn in main.items() if sets.tests[number].language != sets.source}
-    for number, target in others.items():
-        test = sets.tests[number]
-        where = {**coordinates, "target": test.language, "data": test.name, "unit": sets.task.main}
+    source, _ = main[[test.language for test in sets.tests].index(sets.source)]  # its first test set
+    others = [drawn for number, drawn in main.items() if sets.tests[number].language != sets.source]
+    for target, where in others:
         yield from _gap_rows(source, target, where)
     if others:
-        scores = list(others.values())
+        scores = [target for target, _ in others]
         mean = _BootstrappedScore(
             float(np.mean([score.value for score in scores])),
             np.mean([score.draws for score in scores], axis=0),

@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.recipes.recipe import language_entries, language_files, one_of
+from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
 from isogloss.tasks.task import Example, FileRow, Items, Labels, Segments, Task, chain_items, join_items
 from isogloss.text import read_lexicon
@@ -85,11 +85,6 @@ class TaskSets:
         return self.train.language
 
     @property
-    def source_test(self) -> int:
-        """The number of the source's first test set, with which the others are compared."""
-        return [test.language for test in self.tests].index(self.source)
-
-    @property
     def trained(self) -> list[TaskSet]:
         """The sets that are trained on: the source's, then its translations."""
         return [self.train, *self.translated]
@@ -151,31 +146,28 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
         raise InputError(f"--train is one language, LANG=FILE[,FILE], not {len(trained)} ({languages})")
     source, files = trained[0]
     developed, tested = list(language_entries(dev, "dev")), list(language_entries(test, "test"))
-    _refuse_unclear(source, [language for language, _ in developed], [language for language, _ in tested])
+    dev_languages, test_languages = ([language for language, _ in entries] for entries in (developed, tested))
+    if source not in dev_languages:
+        raise InputError(f"--dev has no set of {source}, the language of --train, which chooses the model; give one")
+    if twice := [language for language in dev_languages if dev_languages.count(language) > 1]:
+        raise InputError(f"--dev has {twice[0]} twice; give its files together, {twice[0]}=A,B")
+    if source not in test_languages:
+        raise InputError(
+            f"--test has no set of {source}, the language of --train, to which the others are compared; give one"
+        )
+    if untested := [language for language in dev_languages if language not in test_languages]:
+        raise InputError(f"--dev has a set of {untested[0]}, which --test has not; give its test set or leave it out")
     first = _read_set(task, source, files, labels=None, skip_bad=skip_bad)
     labels = task.labels(first.examples)
     scored = [_read_set(task, *entry, labels=labels, skip_bad=skip_bad) for entry in [*developed, *tested]]
     names = [(each.language, each.name) for each in scored]
-    for language, name in names:
-        if names.count((language, name)) > 1:
-            raise InputError(
-                f"two sets of {language} are called {name}; their scores could not be told apart: rename a file"
-            )
+    if repeated := [entry for entry in names if names.count(entry) > 1]:
+        language, name = repeated[0]
+        raise InputError(
+            f"two sets of {language} are called {name}; their scores could not be told apart: rename a file"
+        )
     count = len(developed)
     return TaskSets(task, first, {each.language: each for each in scored[:count]}, scored[count:], labels)
-
-
-def _refuse_unclear(source: str, dev: Sequence[str], tests: Sequence[str]) -> None:
-    if source not in dev:
-        raise InputError(f"--dev has no set of {source}, the language of --train, which chooses the model; give one")
-    if twice := [language for language in dev if dev.count(language) > 1]:
-        raise InputError(f"--dev has {twice[0]} twice; give its files together, {twice[0]}=A,B")
-    if source not in tests:
-        raise InputError(
-            f"--test has no set of {source}, the language of --train, to which the others are compared; give one"
-        )
-    if untested := [language for language in dev if language not in tests]:
-        raise InputError(f"--dev has a set of {untested[0]}, which --test has not; give its test set or leave it out")
 
 
 def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Labels | None, skip_bad: bool) -> TaskSet:
@@ -192,8 +184,7 @@ def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Label
 
 
 def _set_name(paths: Sequence[Path]) -> str:
-    names = [plain_name(path) for path in paths]
-    return "+".join(name.rpartition(".")[0] or name for name in names)
+    return "+".join(name.rpartition(".")[0] or name for name in map(plain_name, paths))
 
 
 def _listed(paths: Sequence[Path]) -> str:
@@ -263,7 +254,16 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
     files = [sets.train.files, *others.values()]
     rows = [_file_rows(segments, paths, problem) for paths in files]
     _refuse_unequal(rows, files)
-    keys, bad = _corresponding(segments, rows, files, problem)
+    keys, bad = list[RowKey](), 0  # rows that can be used in every language, in the order of the source, and the others
+    for key in dict.fromkeys(key for side in rows for key in side):
+        versions = [side.get(key) for side in rows]
+        if any(version is not None and version.bad for version in versions):
+            bad += 1
+        elif mismatch := _mismatch(segments, versions, files):
+            problem(mismatch)
+            bad += 1
+        elif all(version is not None and version.example is not None for version in versions):
+            keys.append(key)
     if not keys:
         raise InputError(f"{_listed(files[1])} has no row that is a translation of one of {_listed(files[0])}")
     first = problems[0] if problems else ""
@@ -308,27 +308,6 @@ def _refuse_unequal(rows: Sequence[Mapping[RowKey, FileRow]], files: Sequence[Se
             )
 
 
-def _corresponding(
-    segments: Segments,
-    rows: Sequence[Mapping[RowKey, FileRow]],
-    files: Sequence[Sequence[Path]],
-    problem: Problem,
-) -> tuple[list[RowKey], int]:
-    """The rows that can be used in every language, in the order of the source, and how many cannot."""
-    keys: list[RowKey] = []
-    bad = 0
-    for key in dict.fromkeys(key for side in rows for key in side):
-        versions = [side.get(key) for side in rows]
-        if any(version is not None and version.bad for version in versions):
-            bad += 1
-        elif mismatch := _mismatch(segments, versions, files):
-            problem(mismatch)
-            bad += 1
-        elif all(version is not None and version.example is not None for version in versions):
-            keys.append(key)
-    return keys, bad
-
-
 def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Sequence[Sequence[Path]]) -> str:
     """What keeps a row and its translations from being used together, "" where nothing does."""
     first, *others = [version for version in versions if version is not None]
@@ -339,8 +318,7 @@ def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Seq
         if (first.example is None) != (other.example is None):
             without, rest = (other, first) if other.example is None else (first, other)
             return f"{without.where}: this row has no gold label, and {rest.where} has one; translations have one label"
-        why = "" if first.example is None else segments.differ(first.example, other.example)
-        if why:
+        if why := "" if first.example is None else segments.differ(first.example, other.example):
             return f"{other.where}: {why} in {first.where}, whose translation it should be"
     return ""
 
@@ -353,7 +331,6 @@ def read_switching(sets: TaskSets, *, share: float, to: str, words: float, lexic
     for name, value in (("switch", share), ("switch-words", words)):
         if not 0 <= value <= 1:
             raise InputError(f"--{name} is a probability, from 0 to 1, not {value}")
-    one_of("switch_to", to, ("source", "any"))
     files = language_files(lexicon or [], option="lexicon")
     for name, given in (("switch", share), ("switch-words", words), ("lexicon", files)):
         if given:

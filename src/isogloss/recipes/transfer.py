@@ -98,8 +98,10 @@ from isogloss.training.resumable import Resumable, export_nothing
 from isogloss.training.stopping import Selection
 from isogloss.vectors.pool import mean_by_group
 
+OF_LOSS = {"data": "train", "unit": "answer"}  # the coordinates of a loss
+
 # How the code behind Muller et al. (2021) compares languages otherwise than the paper says: a sentence on each defect,
-# and what it changes in `GaussianCka`.
+# and the arguments of `cka_rbf_of_pairs` that it changes. What `specials` changes is how sentences are read.
 LEGACY: dict[str, tuple[str, dict[str, Any]]] = {
     "windows": (
         "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
@@ -109,7 +111,7 @@ LEGACY: dict[str, tuple[str, dict[str, Any]]] = {
     "batch-200": ("a batch has 200 sentences", {"size": 200}),
     "specials": (
         "special tokens are written into the text and added again, and one on each side stays in the mean",
-        {"special_tokens": True},
+        {},
     ),
 }
 
@@ -177,6 +179,7 @@ def transfer(
     one_process("transfer")
     processor, chosen_plans, rates = choose_device(device), plan_list(plans), _rate_list(rate)
     half = half_precision(dtype, processor)
+    autocast = torch.bfloat16 if half else None
     at_least("batch", batch, 1), at_least("epochs", epochs, 1), at_least("checkpoint", checkpoint, 1)
     one_of("switch_to", switch_to, ("source", "any"))
     if probe is not None:
@@ -209,16 +212,17 @@ def transfer(
             )
     comparison = None
     if bitext or legacy:
-        comparison = compare_languages(bitext, legacy, source=sets.source, dtype=torch.bfloat16 if half else None)
+        comparison = compare_languages(bitext, legacy, source=sets.source, dtype=autocast)
     base = {"model": model_name(model), "task": sets.task.name, "source": sets.source}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
             run.note(dictionary_note(sets, switching))
-        items = []
-        for each in sets.all:
-            tokenizer = own_models.get(each.language, stack).tokenizer
-            items.append(tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress))
+        readers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
+        items = [
+            tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress)
+            for each, tokenizer in zip(sets.all, readers, strict=True)
+        ]
         for sentence in [*sets.notes, *lost_notes(sets.all, items)]:
             run.note(sentence)
         count = len(sets.trained)
@@ -228,11 +232,20 @@ def transfer(
             text.longest = tokens
             text.changing = switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
         steps = epochs * steps_in_epoch(trained, batch)
-        settings = Settings(steps, seed, scheduled(steps=steps), report=max(1, steps // 50), half=half)
-        folder = None if frozen_cache is None else Path(frozen_cache)
-        frozen = FrozenLayers(frozen_dropout, cache, folder, stack.fingerprint, own_models)
-        reload = partial(load, model, revision, dtype=torch.float32, device=processor)
-        setup = TransferSetup(reload, sets, settings, batch, probe, checkpoint, save_models, frozen)
+        setup = TransferSetup(
+            reload=partial(load, model, revision, dtype=torch.float32, device=processor),
+            sets=sets,
+            dtype=autocast,
+            batch=batch,
+            probe=probe,
+            checkpoint=checkpoint,
+            save_models=save_models,
+            frozen_dropout=frozen_dropout,
+            cache=cache,
+            frozen_cache=None if frozen_cache is None else Path(frozen_cache),
+            weights=stack.fingerprint,
+            own_models=own_models,
+        )
         if comparison is not None:
             start = replace(stack, pack=half) if processor.type == "cuda" else stack
             yield comparison.start(start, base, progress)
@@ -246,13 +259,13 @@ def transfer(
                 for each_rate in rates:
                     done += 1
                     coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
-                    name = training_name(coordinates)
-                    training = PlanTraining(
-                        plan, each_rate, coordinates, run.folder / "checkpoints" / training_folder(coordinates)
-                    )
-                    shown = named(progress, f"training {name}, seed {number} ({done} of {total})")
-                    yield from train_plan(setup, text, training, comparison=comparison, progress=shown)
-                    models += scored_models(training.folder, each_rate)
+                    optimiser = scheduled(steps=steps, rate=each_rate)
+                    settings = Settings(steps, number, optimiser, report=max(1, steps // 50), half=half)
+                    folder = run.folder / "checkpoints" / training_folder(coordinates)
+                    training = PlanTraining(plan, settings, coordinates, folder)
+                    name = f"training {training_name(coordinates)}, seed {number} ({done} of {total})"
+                    yield from train_plan(setup, text, training, comparison=comparison, progress=named(progress, name))
+                    models += scored_models(folder, each_rate)
                 chosen = result_rows(models, sets, about)
                 results += chosen
                 yield chosen
@@ -283,44 +296,30 @@ def _rate_list(text: str | float) -> list[float]:
 # --- one training ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class FrozenLayers:
-    """How frozen layers are computed.
-
-    dropout: whether they keep their dropout while the rest trains. cache: whether they are computed once. folder: where
-    runs share their states. weights: a hash of the model as it begins. own_models: models of target languages, whose
-    frozen layers take the place of this one's.
-    """
-
-    dropout: bool
-    cache: bool
-    folder: Path | None
-    weights: str
-    own_models: Mapping[str, Stack]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TransferSetup:
     """What all trainings of the run have in common.
 
-    reload: gives the model as it begins. settings: those of the first seed and rate. batch: items of an update. probe:
-    updates between scores, None for an epoch. checkpoint: updates between checkpoints. save_models: whether the best
-    model of each training is written.
+    reload: gives the model as it begins. dtype: what forward passes compute in, None for that of the weights. batch:
+    items of an update. probe: updates between scores, None for an epoch. checkpoint: updates between checkpoints.
+    save_models: whether the best model of each training is written. frozen_dropout: whether frozen layers keep their
+    dropout while the rest trains. cache: whether they are computed once. frozen_cache: where runs share their states.
+    weights: a hash of the model as it begins. own_models: models of target languages, whose frozen layers take the
+    place of this one's.
     """
 
     reload: Callable[[], Stack]
     sets: TaskSets
-    settings: Settings
+    dtype: torch.dtype | None
     batch: int
     probe: int | None
     checkpoint: int
     save_models: bool
-    frozen: FrozenLayers
-
-    @property
-    def dtype(self) -> torch.dtype | None:
-        """The data type that forward passes compute in, None for that of the weights."""
-        return torch.bfloat16 if self.settings.half else None
+    frozen_dropout: bool
+    cache: bool
+    frozen_cache: Path | None
+    weights: str
+    own_models: Mapping[str, Stack]
 
 
 @dataclass
@@ -329,7 +328,7 @@ class TrainingText:
 
     train: the items to train on. scored: those of `TaskSets.scored`. scratch: a folder for states that memory has no
     room for. changing(seed, epoch): the items to train on in an epoch, where epochs differ, and longest: the most
-    tokens of such an item. prefix_key: which frozen layers `prefixes` are of, one of each set, the training's first.
+    tokens of such an item. prefix_name: which frozen layers `prefixes` are of, one of each set, the training's first.
     """
 
     train: Items
@@ -337,23 +336,18 @@ class TrainingText:
     scratch: Path
     changing: Callable[[int, int], Items] | None = None
     longest: int | None = None
-    prefix_key: tuple[Any, ...] | None = None
+    prefix_name: str | None = None
     prefixes: list[Prefix | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class PlanTraining:
-    """One training: its plan, learning rate, coordinates in the rows (the seed among them), and folder."""
+    """One training: its plan, settings (seed and learning rate among them), coordinates in the rows, and folder."""
 
     plan: Plan
-    rate: float
+    settings: Settings
     coordinates: Mapping[str, Any]
     folder: Path
-
-    @property
-    def seed(self) -> int:
-        """The seed of the training."""
-        return int(self.coordinates["seed"])
 
 
 def train_plan(
@@ -368,13 +362,11 @@ def train_plan(
     cycle = Resumable(training.folder, setup.checkpoint)
     if cycle.finished():
         return
-    seed, epoch, sets = training.seed, steps_in_epoch(text.train, setup.batch), setup.sets
-    optimiser = replace(setup.settings.optimisation, rate=training.rate)
-    settings = replace(setup.settings, seed=seed, optimisation=optimiser)
-    stack, dropout = setup.reload(), setup.frozen.dropout
+    plan, settings, stack, sets = training.plan, training.settings, setup.reload(), setup.sets
+    seed, epoch, dropout = settings.seed, steps_in_epoch(text.train, setup.batch), setup.frozen_dropout
     model = task_model(stack, sets.task, sets.labels, seed=seed, dropout=dropout, half=settings.half)
-    planned = apply_plan(stack, training.plan, epoch=epoch, seed=seed)
-    lowest = frozen_at(training.plan, settings.steps - 1, depth=stack.last, epoch=epoch)
+    planned = apply_plan(stack, plan, epoch=epoch, seed=seed)
+    lowest = frozen_at(plan, settings.steps - 1, depth=stack.last, epoch=epoch)
     first, *prefixes = _prefixes(setup, text, training, stack=model.still, cut=lowest, progress=progress)
     objective = task_objective(
         model,
@@ -386,6 +378,16 @@ def train_plan(
         changing=None if text.changing is None else partial(text.changing, seed),
     )
     loop = Training(model, objective, settings, join(stack.device))
+    held: int | None = None
+
+    def before_step(step: int) -> None:
+        """The plan, which also tells the model which layers are frozen: their dropout is off."""
+        nonlocal held
+        planned(step)
+        frozen = frozen_at(plan, step, depth=stack.last, epoch=epoch)
+        if held != frozen:
+            held = frozen
+            model.hold(frozen, until=plan.until)
 
     def score() -> Iterator[Reading]:
         if loop.step == 0:  # a head that was not trained says nothing
@@ -403,29 +405,17 @@ def train_plan(
         loop,
         export=partial(_export, model) if setup.save_models else export_nothing,
         probes=[Probe(setup.probe or epoch, score)],
-        plan=_holding(model, planned, training.plan, epoch),
+        plan=before_step,
         selection=choice if setup.save_models else None,
         progress=progress,
     ):
-        yield [_reading_row(reading, training.coordinates) for reading in readings]
+        yield [
+            row(**{**reading, **training.coordinates, **(OF_LOSS if reading["measure"] == "loss" else {})})
+            for reading in readings
+        ]
     if comparison is not None:
         yield comparison.compare(model.still, training.coordinates, progress)
     cycle.finish()
-
-
-def _holding(model: TaskModel, planned: Callable[[int], None], plan: Plan, epoch: int) -> Callable[[int], None]:
-    """The plan as a function of the step that also tells the model which layers are frozen: their dropout is off."""
-    held: int | None = None
-
-    def before_step(step: int) -> None:
-        nonlocal held
-        planned(step)
-        frozen = frozen_at(plan, step, depth=model.stack.last, epoch=epoch)
-        if held != frozen:
-            held = frozen
-            model.hold(frozen, until=plan.until)
-
-    return before_step
 
 
 def _prefixes(
@@ -438,35 +428,33 @@ def _prefixes(
     room, and are run from their text otherwise. Where runs share a folder, all sets have states in files. A language
     with a model of its own has the states of that model, those of its embeddings too.
     """
-    frozen, plan = setup.frozen, training.plan
-    saves = cut >= 1 and frozen.cache
-    if not saves and not frozen.own_models:
+    plan, seed = training.plan, training.settings.seed
+    saves = cut >= 1 and setup.cache
+    if not saves and not setup.own_models:
         return [None] * (1 + len(text.scored))
-    fresh = tuple(block for block in plan.reinit if block <= cut)
-    key = (cut, fresh, (training.seed, plan.initialiser) if fresh else None)
-    if key == text.prefix_key:
-        return text.prefixes
-    text.prefix_key, text.prefixes = None, []  # before the next ones need their room
-    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{training.seed}" if fresh else ""
+    fresh = [block for block in plan.reinit if block <= cut]
+    drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
     name = f"cut-{cut}{drawn}"
+    if name == text.prefix_name:
+        return text.prefixes
+    text.prefix_name, text.prefixes = None, []  # before the next ones need their room
     how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
 
-    def compute(items: Items, language: str | None) -> Prefix | None:
-        training_text = language is None
-        if language is not None and language in frozen.own_models:
-            return read_prefix(frozen.own_models[language], items, cut, **how) if cut >= 0 else None
-        if not saves or (training_text and (frozen.dropout or text.changing is not None)):
+    def compute(items: Items, language: str | None) -> Prefix | None:  # None: the training text
+        if language is not None and language in setup.own_models:
+            return read_prefix(setup.own_models[language], items, cut, **how) if cut >= 0 else None
+        if not saves or (language is None and (setup.frozen_dropout or text.changing is not None)):
             return None
-        if frozen.folder is not None:
-            return shared_prefix(stack, items, cut, folder=frozen.folder, weights=f"{frozen.weights} {name}", **how)
-        if training_text:
+        if (folder := setup.frozen_cache) is not None:
+            return shared_prefix(stack, items, cut, folder=folder, weights=f"{setup.weights} {name}", **how)
+        if language is None:
             return read_prefix(stack, items, cut, file=text.scratch / f"{name}.states", **how)
         return read_prefix(stack, items, cut, **how) if has_room(stack, items, dtype=setup.dtype) else None
 
     languages = [None, *(task_set.language for task_set in setup.sets.scored)]
     for items, language in zip([text.train, *text.scored], languages, strict=True):
         text.prefixes.append(compute(items, language))
-    text.prefix_key = key
+    text.prefix_name = name
     return text.prefixes
 
 
@@ -478,11 +466,6 @@ def _export(model: TaskModel, folder: Path) -> None:
     head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
     save_file(head, folder / "head.safetensors")
     write_text(folder / "task.json", json.dumps({"task": model.task.name, "labels": model.labels}, indent=2) + "\n")
-
-
-def _reading_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
-    loss = {"data": "train", "unit": "answer"} if reading["measure"] == "loss" else {}
-    return row(**{**reading, **coordinates, **loss})
 
 
 # --- target languages with a model of their own ----------------------------------------------------------------------
@@ -514,52 +497,27 @@ def _read_target_models(
                 f"wide with {stack.last}; layers of one cannot stand on those of the other"
             )
         own_models[language] = replace(own, pack=half) if stack.device.type == "cuda" else own
+    # A part that is the target's own must stay as it was pretrained, and ids must mean what was trained.
     for plan in plans:
-        _refuse_plan(plan, stack, own_models)
-    return own_models
-
-
-def _refuse_plan(plan: Plan, stack: Stack, own_models: Mapping[str, Stack]) -> None:
-    """A part that is the target's own must stay as it was pretrained, and ids must mean what was trained."""
-    frozen = frozen_at(plan, 0, depth=stack.last, epoch=1)
-    if plan.unfreeze is not None or any(block <= frozen for block in plan.reinit):
-        raise InputError(
-            f"the plan {plan} changes frozen layers, which --target-models takes from the target's model; freeze:N "
-            "goes with it"
-        )
-    for language, own in own_models.items() if frozen < 0 else ():
-        pieces, source_pieces = (len(each.model.get_input_embeddings().weight) for each in (own, stack))
-        if pieces != source_pieces:
+        frozen = frozen_at(plan, 0, depth=stack.last, epoch=1)
+        if plan.unfreeze is not None or any(block <= frozen for block in plan.reinit):
             raise InputError(
-                f"--target-models {language} has {pieces:,} pieces and {stack.name} {source_pieces:,}; with embeddings "
-                f"of its own they must be frozen, as with --plans freeze:0, not {plan}"
+                f"the plan {plan} changes frozen layers, which --target-models takes from the target's model; freeze:N "
+                "goes with it"
             )
+        for language, own in own_models.items() if frozen < 0 else ():
+            pieces, source_pieces = (len(each.model.get_input_embeddings().weight) for each in (own, stack))
+            if pieces != source_pieces:
+                raise InputError(
+                    f"--target-models {language} has {pieces:,} pieces and {stack.name} {source_pieces:,}; with "
+                    f"embeddings of its own they must be frozen, as with --plans freeze:0, not {plan}"
+                )
+    return own_models
 
 
 # --- languages compared before a task is learned and after (Muller et al. 2021) --------------------------------------
 
 BATCHES = 4  # of sentences, over which Gaussian CKA is averaged
-FEWEST = 4 * BATCHES  # sentences that can be compared
-
-
-@dataclass(frozen=True)
-class GaussianCka:
-    """How CKA with Gaussian kernels is taken: as the paper says by default, or with defects of the released code.
-
-    size: sentences of a batch, a quarter of them where it is None. shifted: whether batch i begins with sentence i.
-    special_tokens: whether special tokens are written into the text, where one on each side stays in the mean.
-    """
-
-    size: int | None = None
-    shifted: bool = False
-    special_tokens: bool = False
-
-    @property
-    def fewest(self) -> int:
-        """The sentences it needs."""
-        if self.size is None:
-            return FEWEST
-        return max(FEWEST, self.size + BATCHES - 1 if self.shifted else BATCHES * self.size)
 
 
 @dataclass
@@ -577,35 +535,31 @@ class LanguageComparison:
     sentences come in a seeded random order. The vectors of the start are held in memory, and nothing but rows is
     written: `start` comes first, then `compare` after every training.
 
-    defects: names of `LEGACY`, in its order, and flawed: Gaussian CKA with them. batches: tokens by language; the keys
-    True have special tokens written into the text. start_vectors: those of the model before any training, likewise.
+    defects: names of `LEGACY`, in its order, and flawed: the arguments of Gaussian CKA with them. batches: tokens by
+    language; the keys True have special tokens written into the text. start_vectors: those of the model before any
+    training, likewise.
     """
 
     bitext: Bitext
     source: str
     dtype: torch.dtype | None
     defects: Sequence[str]
-    flawed: GaussianCka
+    flawed: Mapping[str, Any]
     batches: dict[bool, dict[str, TokenBatch]] = field(default_factory=dict)
     start_vectors: dict[bool, Tensor] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know."""
-        notes = [f"CKA as the original took it: {LEGACY[name][0]}" for name in self.defects]
-        if self.source in self.bitext.languages:
-            return notes
-        return [
-            f"the parallel text has no {self.source}, so no language is compared with the one that is trained in",
-            *notes,
-        ]
+        missing = f"the parallel text has no {self.source}, so no language is compared with the one that is trained in"
+        notes = [] if self.source in self.bitext.languages else [missing]
+        return notes + [f"CKA as the original took it: {LEGACY[name][0]}" for name in self.defects]
 
     def start(self, stack: Stack, coordinates: Mapping[str, Any], progress: Progress) -> list[Row]:
         """Tokenise the text, read the model before any training and hold its vectors; the rows' plan is `untuned`."""
         order = np.random.default_rng(seed_of(0, "parallel text")).permutation(self.bitext.rows).tolist()
-        for special in {False, self.flawed.special_tokens}:
+        for special in {False, "specials" in self.defects}:
             self.batches[special] = {corpus.language: _encode(stack, corpus, order, special) for corpus in self.bitext}
-        self.start_vectors = {}
         vectors = self._read(stack, progress)
         rows = list(self._rows(vectors, {**coordinates, "plan": UNTUNED}))
         self.start_vectors = vectors
@@ -624,16 +578,16 @@ class LanguageComparison:
     def _rows(self, now: Mapping[bool, Tensor], coordinates: Mapping[str, Any]) -> Iterator[Row]:
         """Rows of all comparisons, as they should be and then, where there are any, with the defects."""
         base = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
-        ways = [(GaussianCka(), base)]
+        ways: list[tuple[bool, Mapping[str, Any], dict[str, Any]]] = [(False, {}, base)]
         if self.defects:
-            ways.append((self.flawed, {**base, "condition": f"legacy:{','.join(self.defects)}"}))
-        for gaussian, about in ways:
-            special, size, shifted = gaussian.special_tokens, gaussian.size, gaussian.shifted
+            flawed = {**base, "condition": f"legacy:{','.join(self.defects)}"}
+            ways.append(("specials" in self.defects, self.flawed, flawed))
+        for special, how, about in ways:
             for layer, sides, pairs in self._pairs(now[special], self.start_vectors.get(special)):
                 estimates: dict[str, list[Estimate]] = {}
                 if about is base:
                     estimates["cka"] = cka_of_pairs(sides, list(pairs), seed=0)
-                estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, size=size, shifted=shifted)
+                estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
                 for measure, values in estimates.items():
                     for cka, where in zip(values, pairs.values(), strict=True):
                         answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
@@ -678,11 +632,13 @@ def compare_languages(
     if {"batch-25", "batch-200"} <= asked:
         raise InputError("--legacy takes batch-25 or batch-200, not both")
     defects = [name for name in LEGACY if name in asked]
-    flawed = GaussianCka(**{key: value for name in defects for key, value in LEGACY[name][1].items()})
-    if texts[0].rows < flawed.fewest:
+    flawed = {key: value for name in defects for key, value in LEGACY[name][1].items()}
+    size = flawed.get("size", 0)
+    fewest = max(4 * BATCHES, size + BATCHES - 1 if "shifted" in flawed else BATCHES * size)
+    if texts[0].rows < fewest:
         raise InputError(
             f"{texts[0].name or 'the parallel text'} has {texts[0].rows} sentences; comparing languages so takes at "
-            f"least {flawed.fewest}"
+            f"least {fewest}"
         )
     return LanguageComparison(texts[0], source, dtype, defects, flawed)
 

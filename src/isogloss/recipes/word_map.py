@@ -5,10 +5,11 @@ folder in half precision, and `isogloss report` draws the map later.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,9 +45,7 @@ def draw(
     *,
     layers: list[int],
     points: int,
-    centre: bool,
-    perplexity: float,
-    seed: int,
+    how: Mapping[str, Any],
     progress: Progress,
 ) -> None:
     """Choose the words of a run and draw them, or leave their vectors behind for later.
@@ -57,9 +56,7 @@ def draw(
         types: Gives the vectors of a language's types, (layers, types, width).
         layers: The layers of those vectors.
         points: Most words a language.
-        centre: Whether each language's mean is removed first.
-        perplexity: t-SNE's.
-        seed: Of the projection.
+        how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
         progress: Is told how far it is.
     """
     if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
@@ -68,10 +65,12 @@ def draw(
     if len(chosen.words) < 5:
         run.note(f"no word map: only {len(chosen.words)} words were found that translate each other")
     elif find_spec("openTSNE") is None:
-        _leave(chosen, run.folder / "words.safetensors", centre=centre, perplexity=perplexity, seed=seed)
+        metadata = {name: json.dumps(fact) for name, fact in {**vars(chosen), **how}.items() if name != "vectors"}
+        with whole(run.folder / "words.safetensors") as beside:
+            save_file({"vectors": chosen.vectors.astype(np.float16)}, beside, metadata)
         run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
     else:
-        _write(chosen, run.folder, centre=centre, perplexity=perplexity, seed=seed, progress=progress)
+        _write(chosen, run.folder, how, progress)
 
 
 def draw_later(folder: Path, *, progress: Progress = silent) -> None:
@@ -82,15 +81,8 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
     with safe_open(path, framework="numpy") as file:
         facts = {name: json.loads(text) for name, text in file.metadata().items()}
         vectors = file.get_tensor("vectors").astype(np.float32)
-    chosen = Chosen(facts["layers"], facts["languages"], facts["words"], facts["pairs"], vectors)
-    _write(
-        chosen,
-        folder,
-        centre=facts["centre"],
-        perplexity=facts["perplexity"],
-        seed=facts["seed"],
-        progress=progress,
-    )
+    how = {name: facts.pop(name) for name in ("centre", "perplexity", "seed")}
+    _write(Chosen(**facts, vectors=vectors), folder, how, progress)
     path.unlink()
 
 
@@ -106,42 +98,22 @@ def choose(words: Vocabulary, types: Callable[[str], Tensor], layers: list[int],
     picked = [(pair, first, i) for pair, i in enumerate(concepts)]
     picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
     vectors_of = {language: types(language).numpy() for language in words.types}
-    picked = [one for one in picked if not np.isnan(vectors_of[one[1]][:, one[2]]).any()]
-    vectors = (
-        np.stack([vectors_of[language][:, i] for _, language, i in picked], axis=1) if picked else np.zeros((0, 0, 0))
-    )
+    picked = [word for word in picked if not np.isnan(vectors_of[word[1]][:, word[2]]).any()]
+    columns = [vectors_of[language][:, i] for _, language, i in picked]
+    vectors = np.stack(columns, axis=1) if picked else np.zeros((0, 0, 0))
     names = [words.surface[language][words.types[language][i]] for _, language, i in picked]
-    return Chosen(layers, [one[1] for one in picked], names, [one[0] for one in picked], vectors.astype(np.float32))
+    languages, pairs = [language for _, language, _ in picked], [pair for pair, _, _ in picked]
+    return Chosen(layers, languages, names, pairs, vectors.astype(np.float32))
 
 
-def _write(chosen: Chosen, folder: Path, *, centre: bool, perplexity: float, seed: int, progress: Progress) -> None:
-    places = layers_on_a_plane(
-        chosen.vectors.astype(np.float64),
-        groups=chosen.languages,
-        centre=centre,
-        perplexity=perplexity,
-        seed=seed,
-        progress=progress,
-    )
+def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any], progress: Progress) -> None:
+    """Write the points of every layer; how: options of `layers_on_a_plane`."""
+    vectors = chosen.vectors.astype(np.float64)
+    positions = layers_on_a_plane(vectors, groups=chosen.languages, progress=progress, **how)
+    words = {"language": chosen.languages, "word": chosen.words, "pair": chosen.pairs}
     frames = [
-        pd.DataFrame(
-            {
-                "layer": layer,
-                "language": chosen.languages,
-                "word": chosen.words,
-                "pair": chosen.pairs,
-                "x": places[number, :, 0],
-                "y": places[number, :, 1],
-            }
-        )
-        for number, layer in enumerate(chosen.layers)
+        pd.DataFrame({"layer": layer, **words, "x": plane[:, 0], "y": plane[:, 1]})
+        for layer, plane in zip(chosen.layers, positions, strict=True)
     ]
     with whole(folder / "points.parquet") as beside:
         pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)
-
-
-def _leave(chosen: Chosen, path: Path, **options: float) -> None:
-    facts = {"layers": chosen.layers, "languages": chosen.languages, "words": chosen.words, "pairs": chosen.pairs}
-    metadata = {name: json.dumps(value) for name, value in {**facts, **options}.items()}
-    with whole(path) as beside:
-        save_file({"vectors": chosen.vectors.astype(np.float16)}, beside, metadata)
