@@ -579,7 +579,7 @@ def _tuning_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
 # --- what the curves say at the end ----------------------------------------------------------------------------------
 
 
-def curve_rows(run: Run, language: str, *, model: str) -> Iterator[list[Row]]:
+def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]]:
     """Where the target's curve crosses that of the others, and the best balance of both, over the seeds of each plan.
 
     Curves that do not cross have no row; a note of the run says so. language: the one that was tuned on.

@@ -308,14 +308,11 @@ def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
 
 def _label(value: Any, values: Sequence[Any]) -> str:
     """A value as a reader knows it: a file without its folders, unless another value has that name."""
-    for shorten in (
-        _short,
-        lambda each: model_name(each) if isinstance(each, str | Path) else _short(each, whole=True),
-    ):
-        label = shorten(value)
-        if [shorten(other) for other in values].count(label) == 1:
-            return label
-    return _short(value, whole=True)
+    if list(map(_short, values)).count(_short(value)) == 1:
+        return _short(value)
+    names = [model_name(other) for other in values if isinstance(other, str | Path)]
+    unique = isinstance(value, str | Path) and names.count(model_name(value)) == 1
+    return model_name(value) if unique else _short(value, whole=True)
 
 
 def _short(value: Any, *, whole: bool = False) -> str:

@@ -178,15 +178,15 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
             groups.setdefault(coordinates, []).append(entry)
     means = []
     for group in groups.values():
-        measure, values = str(group[0]["measure"]), [entry.get("value") for entry in group]
-        if len(group) == 1 or measure.startswith("chosen_") or not all(map(is_given, values)):
+        measure, values = str(group[0]["measure"]), [entry["value"] for entry in group if is_given(entry.get("value"))]
+        if len(group) == 1 or measure.startswith("chosen_") or len(values) < len(group):
             continue
         mean = mean_over_seeds(values)
         if measure in MEASURES:
             mean = mean.clipped(*MEASURES[measure].range)
         cells = {name: group[0][name] for name in COORDINATES if name != "seed" and is_given(group[0].get(name))}
-        floors = [entry.get("floor") for entry in group]
-        if all(map(is_given, floors)):
+        floors = [entry["floor"] for entry in group if is_given(entry.get("floor"))]
+        if len(floors) == len(group):
             cells["floor"] = sum(floors) / len(floors)
         means.append(row(measure, mean.value, low=mean.low, high=mean.high, n=mean.n, over="seeds", **cells))
     return means
