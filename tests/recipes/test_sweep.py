@@ -119,12 +119,9 @@ def test_files_are_called_by_their_names_unless_those_are_the_same(tmp_path):
     (tmp_path / "two.tsv").touch()
     same = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/b/one.tsv"]
     other = [f"en={tmp_path}/a/one.tsv", f"en={tmp_path}/two.tsv"]
-    assert coordinates_text({"train": other[0]}, ["train"], {"train": other}) == "train:en=one.tsv"
-    assert coordinates_text({"train": same[0]}, ["train"], {"train": same}) == f"train:{same[0]}"
-    assert (
-        coordinates_text({"plans": "unfreeze:4/500"}, ["plans"], {"plans": ["unfreeze:4/500"]})
-        == "plans:unfreeze:4/500"
-    )
+    assert coordinates_text({"train": other[0]}, {"train": other}) == "train:en=one.tsv"
+    assert coordinates_text({"train": same[0]}, {"train": same}) == f"train:{same[0]}"
+    assert coordinates_text({"plans": "unfreeze:4/500"}, {"plans": ["unfreeze:4/500"]}) == "plans:unfreeze:4/500"
 
 
 MISTAKES = [

@@ -44,7 +44,7 @@ def update(self):
     real(self)
 
 Training.update = update
-jobs.main(watched=True)
+jobs.main()
 """
 STUB = """
 import json, os, sys, time

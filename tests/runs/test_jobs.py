@@ -12,7 +12,7 @@ import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.runs import jobs as jobs_module
 from isogloss.runs import read_facts
-from isogloss.runs.jobs import _seeing, one_by_one, side_by_side
+from isogloss.runs.jobs import one_by_one, side_by_side
 
 STUB = """
 import json, pathlib, sys, time
@@ -117,11 +117,13 @@ def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path):
 def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", SEEING))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
-    jobs = [Job(str(number), "map", "m", {}, tmp_path / str(number), {}) for number in range(4)]
-    assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs, lambda *_: None) == []
-    assert [read_facts(job.folder)["seen"] for job in jobs] == ["4", "7", "4", "7"]
+    jobs = [Job(str(number), "map", "m", {}, tmp_path / str(number), {}) for number in range(6)]
+    assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs[:4], lambda *_: None) == []
+    assert [read_facts(job.folder)["seen"] for job in jobs[:4]] == ["4", "7", "4", "7"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert _seeing("cuda:1") == {"CUDA_VISIBLE_DEVICES": "1"} and _seeing(None) == {}
+    assert side_by_side(1, ["cuda:1"])(jobs[4:5], lambda *_: None) == []
+    assert side_by_side(1)(jobs[5:], lambda *_: None) == []
+    assert [read_facts(job.folder)["seen"] for job in jobs[4:]] == ["1", None]
 
 
 def test_a_job_reads_as_the_command_it_is(tmp_path):

@@ -15,7 +15,8 @@ import hashlib
 import heapq
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -81,7 +82,7 @@ from isogloss.training.alignment import (
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
-from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.probes import Reading, retrieval_probe
 from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable
 from isogloss.training.stopping import Choice, Selection
@@ -163,7 +164,7 @@ def align(
     source, stack = load_masked_lm(model, revision, device=hardware)
     head_of(source.config)
     how = Alignment(
-        layer=_layer(layer, stack),
+        layer=stack.cuts[-1] if layer is None else layer,
         tlm=at_least("tlm", tlm, 0),
         contrastive=at_least("contrastive", contrastive, 0),
         pull=at_least("pull", pull, 0),
@@ -178,8 +179,8 @@ def align(
         reset=reset_positions,
         share=share_of("mask_share", mask_share, zero=False),
     )
-    _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch)
-    longest = _longest(length, stack)
+    longest = stack.max_length if length is None else length
+    _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch, longest)
     at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
         steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
@@ -228,22 +229,37 @@ def align(
         )
         training = Training(aligner, objective, settings, join(hardware))
         probes = [loss_probe(aligner, every=report)]
-        probes += _retrieval_probes(run, stack, given or pairs.bitexts(), every=every, seed=seed, best=best)
-        probes += _perplexity_probes(
-            source, stack, texts or pairs.corpora(), every=every, seed=seed, half=settings.half
-        )
+        if parallel := given or pairs.bitexts():
+            probes.append(retrieval_probe(lambda language: stack, parallel, every=every, seed=seed))
+        elif best:
+            raise InputError(
+                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+                "--bitext, or leave --best out"
+            )
+        else:
+            run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
+        if corpora := texts or pairs.corpora():
+            tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+            masked: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "target": ""}
+            masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
+            probes.append(sentence_perplexity_probe(source, tokenised, **masked))
 
         def export(folder: Path) -> None:
             save_masked_lm(source, stack.tokenizer, folder)
 
         cycle = Resumable(run.folder / "checkpoints", every=checkpoint)
-        choice = BestRetrieval(how.layer)
-        selection = cast(Choice, choice) if best else None
+        selection = cast(Choice, BestRetrieval(how.layer)) if best else None
         for readings in cycle.train(training, export=export, probes=probes, selection=selection, progress=progress):
-            yield [_alignment_row(reading, coordinates) for reading in readings if not _is_joint_loss(reading)]
+            # The sum of the losses has no task; each of them has a row of its own.
+            own = [reading for reading in readings if reading["measure"] != "loss" or "task" in reading]
+            yield [_alignment_row(reading, coordinates) for reading in own]
         step = training.best_step if best and training.best_step is not None else training.step
         if step < training.step:
-            run.note(best_note(choice, step, training.step))
+            reading = f"mean P@1 at layer {how.layer}"
+            which = f"that of step {step:,} of {training.step:,}, where {reading} was highest"
+            if not step:
+                which = f"the one it began with, before any update: {reading} was never higher after it"
+            run.note(f"--best: the model is {which}")
         with whole_folder(run.folder / "model") as folder:
             if best and (cycle.folder / "best").is_dir():
                 shutil.copytree(cycle.folder / "best", folder, dirs_exist_ok=True)
@@ -259,20 +275,12 @@ def align(
     return Work(name, rows, hashes, depth=stack.cuts[-1])
 
 
-def _layer(layer: int | None, stack: Stack) -> int:
-    if layer is not None and layer not in stack.cuts:
-        raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
-    return stack.cuts[-1] if layer is None else layer
-
-
-def _longest(length: int | None, stack: Stack) -> int:
-    if length is not None and not SHORTEST <= length <= stack.max_length:
+def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | None, length: int) -> None:
+    """Refuse options that do not go together or with the model, before any text is read."""
+    if how.layer not in stack.cuts:
+        raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}")
+    if not min(SHORTEST, stack.max_length) <= length <= stack.max_length:
         raise InputError(f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {length}")
-    return length or stack.max_length
-
-
-def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | None) -> None:
-    """Refuse options that do not go together, before any text is read."""
     if not how.tlm and not how.contrastive:
         raise InputError("--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight")
     if how.queued and how.size < batch:
@@ -283,13 +291,13 @@ def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | N
             f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
             f"--queue {low} or {low + batch}"
         )
-    if how.contrastive and how.negatives == "batch":
-        if batch < 2:
-            raise InputError("--negatives batch takes them from the batch, so --batch must be at least 2")
-        if micro_batch is not None:
-            raise InputError(
-                "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"
-            )
+    in_batch = how.contrastive and how.negatives == "batch"
+    if in_batch and batch < 2:
+        raise InputError("--negatives batch takes them from the batch, so --batch must be at least 2")
+    if in_batch and micro_batch is not None:
+        raise InputError(
+            "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"
+        )
     if how.reset and not stack.family.packs:
         raise InputError(f"--reset-positions: {stack.name} works positions out by itself; leave it out")
 
@@ -375,7 +383,7 @@ def pack_text(
         sources: where the pairs come from.
         folder: for the packed pairs, with what was set aside in `pairs.json`.
         stack: whose tokenizer makes the ids.
-        longest: tokens of a pair.
+        longest: most tokens of a pair.
         share: of the pairs, set aside to measure on.
         measured: sentences of other text that is measured on.
         progress: told the pairs packed.
@@ -386,24 +394,42 @@ def pack_text(
     if not record.is_file():
         clear_leftovers(folder)
         by_title = _by_title(sources)
-        held_out = {title: _held_out(own, share) if share else [] for title, own in by_title.items()}
+        held_out = {}
+        for title, own in by_title.items():
+            # The pairs whose first sentence has the lowest hashes, below the share.
+            all_pairs = (pair for source in own for pair in source.open()) if share else ()
+            hashed = ((hash_fraction(pair[0]), pair) for pair in all_pairs if all(side.strip() for side in pair))
+            lowest = heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))
+            held_out[title] = [pair for _, pair in lowest]
         held_hashes = {hash_fraction(side) for pairs in held_out.values() for pair in pairs for side in pair}
         measured_hashes = {hash_fraction(sentence) for sentence in measured}
+        counts = Counter[tuple[str, str]]()  # of pairs that have a sentence that is held out or measured on
+
+        def trained_on(title: str) -> Iterator[Pair]:
+            for pair in (pair for source in by_title[title] for pair in source.open()):
+                hashes = {hash_fraction(side) for side in pair}
+                if not all(side.strip() for side in pair):
+                    yield "", ""  # packing counts what is empty
+                elif hashes & measured_hashes:
+                    counts[title, "measured"] += 1
+                elif hashes & held_hashes:
+                    counts[title, "held out"] += 1
+                else:
+                    yield pair
+
         facts = {}
         for title, own in by_title.items():
-            sieve = _Sieve(held_hashes, measured_hashes)
-            pairs = sieve.passing(pair for source in own for pair in source.open())
-            path, languages = folder / f"{title}.npy", own[0].languages
-            stream = pack_pairs(stack.tokenizer, pairs, path, languages=languages, longest=longest, progress=progress)
+            how: dict[str, Any] = {"languages": own[0].languages, "longest": longest, "progress": progress}
+            stream = pack_pairs(stack.tokenizer, trained_on(title), folder / f"{title}.npy", **how)
+            held, left_out = counts[title, "held out"], counts[title, "measured"]
             if not len(stream):
-                other = sieve.measured > sieve.held_out
+                other = left_out > held
                 raise InputError(
                     f"--train-bitext {title}: no pair is left to train on: {stream.left_out:,} have an empty side, "
-                    f"{sieve.held_out:,} a sentence that is held out, {sieve.measured:,} one of the text given to "
-                    "measure on; give "
+                    f"{held:,} a sentence that is held out, {left_out:,} one of the text given to measure on; give "
                     f"{'--bitext or --evaluate other text' if other else 'more text or a smaller --held-out'}"
                 )
-            facts[title] = {"held": held_out[title], "measured": sieve.measured}
+            facts[title] = {"held": held_out[title], "measured": left_out}
         write_text(record, json.dumps(facts, ensure_ascii=False))
     known = json.loads(record.read_text(encoding="utf-8"))
     return PackedPairs(
@@ -439,34 +465,6 @@ def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> di
     return {**describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
 
 
-class _Sieve:
-    """Lets pairs through that may be trained on, and counts those with a sentence that is held out or measured on."""
-
-    def __init__(self, held_hashes: set[float], measured_hashes: set[float]) -> None:
-        self.held_hashes, self.measured_hashes = held_hashes, measured_hashes
-        self.held_out = self.measured = 0
-
-    def passing(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs to train on."""
-        for pair in pairs:
-            hashes = {hash_fraction(side) for side in pair}
-            if not all(side.strip() for side in pair):
-                yield "", ""  # packing counts what is empty
-            elif hashes & self.measured_hashes:
-                self.measured += 1
-            elif hashes & self.held_hashes:
-                self.held_out += 1
-            else:
-                yield pair
-
-
-def _held_out(sources: Sequence[PairSource], share: float) -> list[Pair]:
-    """The pairs whose first sentence has the lowest hashes, below the share, at most MOST_HELD_OUT of them."""
-    pairs = (pair for source in sources for pair in source.open() if all(side.strip() for side in pair))
-    hashed = ((hash_fraction(pair[0]), pair) for pair in pairs)
-    return [pair for _, pair in heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))]
-
-
 def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:
     by_title: dict[str, list[PairSource]] = {}
     for source in sources:
@@ -485,38 +483,6 @@ def _first_sentences(sources: Sequence[PairSource]) -> Iterator[Corpus]:
 # --- what is measured ------------------------------------------------------------------------------------------------
 
 
-def _retrieval_probes(
-    run: Run, stack: Stack, parallel: Sequence[Bitext], *, every: int, seed: int, best: bool
-) -> list[Probe]:
-    """Retrieval at every layer; best: the best step is to be chosen by it."""
-    if parallel:
-        return [retrieval_probe(lambda language: stack, parallel, every=every, seed=seed)]
-    if best:
-        raise InputError(
-            "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
-            "--bitext, or leave --best out"
-        )
-    run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
-    return []
-
-
-def _perplexity_probes(
-    model: Any, stack: Stack, corpora: Sequence[Corpus], *, every: int, seed: int, half: bool
-) -> list[Probe]:
-    """Perplexity of every text."""
-    if not corpora:
-        return []
-    texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-    precision = torch.bfloat16 if half else None
-    how: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "dtype": precision}
-    return [sentence_perplexity_probe(model, texts, target="", **how, **masking_of(stack.tokenizer))]
-
-
-def _is_joint_loss(reading: Reading) -> bool:
-    """Whether a reading is the sum of the losses, each of which has a row of its own."""
-    return reading["measure"] == "loss" and "task" not in reading
-
-
 def _alignment_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
     data = {"data": "train"} if reading["measure"] == "loss" else {}
     # The perplexity probe has no target language here: what it pools as the others is all of them.
@@ -530,11 +496,6 @@ class BestRetrieval:
 
     layer: int
 
-    @property
-    def title(self) -> str:
-        """The reading in words."""
-        return f"mean P@1 at layer {self.layer}"
-
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The mean over texts, if retrieval was read at this step."""
         values = [
@@ -547,19 +508,6 @@ class BestRetrieval:
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
         """Whether a value beats the best so far, in the direction that P@1 declares."""
         return Selection("p@1").better(new, old, least=least)
-
-
-def best_note(choice: BestRetrieval, step: int, steps: int) -> str:
-    """Which model `--best` has left, where it is not the last one.
-
-    >>> best_note(BestRetrieval(12), 0, 400)
-    '--best: the model is the one it began with, before any update: mean P@1 at layer 12 was never higher after it'
-    >>> best_note(BestRetrieval(12), 100, 400)
-    '--best: the model is that of step 100 of 400, where mean P@1 at layer 12 was highest'
-    """
-    if step:
-        return f"--best: the model is that of step {step:,} of {steps:,}, where {choice.title} was highest"
-    return f"--best: the model is the one it began with, before any update: {choice.title} was never higher after it"
 
 
 # --- the model's card ------------------------------------------------------------------------------------------------
@@ -582,25 +530,21 @@ def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: in
     }
     counts = [(title, f"{len(stream):,}", f"{len(stream.ids):,}") for title, stream in pairs.streams.items()]
     until = [reading for reading in run.rows if int(reading["step"]) <= step]
+    curves: dict[str, list[tuple[int, float]]] = {}  # P@1 of each text, at the layer that sentences were compared at
+    for reading in until:
+        if reading["measure"] == "p@1_mean" and reading["layer"] == how.layer:
+            curves.setdefault(reading["data"], []).append((int(reading["step"]), float(reading["value"])))
+    held_out = perplexity_lines(until)
+    if curves:
+        table = [(data, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for data, curve in curves.items()]
+        lines = markdown_table(("text", "P@1 before", "P@1 after"), table)
+        held_out = [f"Retrieval at layer {how.layer}, centred, both directions.", "", *lines, "", *held_out]
     return training_card(
         run,
         title=f"{name}, aligned",
         summary=[f"{name}, trained further on parallel text of {names} with `isogloss align`."],
         facts=facts,
         text=markdown_table(("languages", "pairs", "tokens"), counts),
-        held_out=[*_retrieval_lines(until, how.layer), *perplexity_lines(until)],
+        held_out=held_out,
         languages=languages,
     )
-
-
-def _retrieval_lines(rows: Sequence[Row], layer: int) -> list[str]:
-    """P@1 of each text before and after, at the layer that sentences were compared at."""
-    curves: dict[str, list[tuple[int, float]]] = {}
-    for reading in rows:
-        if reading["measure"] == "p@1_mean" and reading["layer"] == layer:
-            curves.setdefault(reading["data"], []).append((int(reading["step"]), float(reading["value"])))
-    if not curves:
-        return []
-    table = [(name, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for name, curve in curves.items()]
-    head = ("text", "P@1 before", "P@1 after")
-    return [f"Retrieval at layer {layer}, centred, both directions.", "", *markdown_table(head, table), ""]

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures.perplexity import StepOverSeeds, balance_interval, crossing_interval
+from isogloss.measures.perplexity import balance_interval, crossing_interval
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.kept_models import FOLDER
 from isogloss.recipes.legacy import (
@@ -68,7 +68,7 @@ from isogloss.recipes.recipe import (
     share_of,
 )
 from isogloss.runs.run import Run
-from isogloss.runs.table import START, UNTUNED, Row, row, training_folder, training_name
+from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
@@ -150,7 +150,10 @@ def drift(
     steps, half = at_least("epochs", epochs, 1) * epoch, half_precision(dtype, hardware)
     schedule = optimisation(steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
     report = interval_of("probe", probe, steps)
-    stopping = _stopping(stop, corpora.language, patience)
+    validation = Selection("perplexity", {"target": corpora.language, "data": "validation", "unit": "token"})
+    stopping = Stopping(validation, patience=patience) if stop == "early" else None
+    if stop == "balance":
+        stopping = at_balance(validation.where, {"target": "others", "unit": "token"}, patience=patience)
     tuning = Tuning(
         model=model,
         revision=revision,
@@ -160,7 +163,7 @@ def drift(
         epoch=epoch,
         dropout=dropout,
         checkpoint=at_least("checkpoint", checkpoint, 1),
-        selection=_validation(corpora.language) if stopping is None else stopping.selection,
+        selection=validation if stopping is None else stopping.selection,
         stopping=stopping,
         save_every=None if save_every is None else at_least("save_every", save_every, 1),
     )
@@ -200,23 +203,13 @@ def drift(
         yield from curve_rows(run, corpora.language, model=name)
         yield from effect_rows(run.rows)
 
-    hashes: dict[str, Any] = {"model": fingerprint(source, stack), "data": corpora.fingerprints}
+    texts = (corpora.train, corpora.validation, corpora.test, *corpora.others)
+    named_texts = zip(("train", "validation", "test", *corpora.languages[1:]), texts, strict=True)
+    hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
+    hashes["data"] = {part: text.fingerprint for part, text in named_texts}
     hashes |= {} if own is None else {"native": fingerprint(own.model, own.stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return Work(name, rows, hashes, legacy_notes(sets), depth)
-
-
-def _validation(language: str) -> Selection:
-    """What decides which model is the best: the target's validation perplexity per token."""
-    return Selection("perplexity", {"target": language, "data": "validation", "unit": "token"})
-
-
-def _stopping(stop: str, language: str, patience: int) -> Stopping | None:
-    if stop == "early":
-        return Stopping(_validation(language), patience=patience)
-    if stop == "balance":
-        return at_balance(_validation(language).where, {"target": "others", "unit": "token"}, patience=patience)
-    return None
 
 
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:
@@ -250,13 +243,6 @@ class Corpora:
     def languages(self) -> list[str]:
         """That language first, then the others in the order given."""
         return [self.language, *(corpus.language for corpus in self.others)]
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """A hash of every corpus."""
-        named_corpora = {"train": self.train, "validation": self.validation, "test": self.test}
-        named_corpora |= {corpus.language: corpus for corpus in self.others}
-        return {name: corpus.fingerprint for name, corpus in named_corpora.items()}
 
 
 def read_corpora(
@@ -418,44 +404,25 @@ def _load_native(path: str, name: str, stack: Stack, device: torch.device) -> Na
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """All that is read of a model in training, and how.
-
-    Args:
-        corpora: the text; text: the same as ids of the model's tokenizer.
-        parallel: text that retrieval is measured on.
-        native: the model that distances are measured to, besides the start.
-        perplexity: updates between readings of perplexity; distance: of distances and retrieval.
-        words: of the larger sample that distances are measured on.
-        attention: distances of what attention adds in each layer, too.
-        seed: of masks and samples.
-        dtype: in which perplexity is computed; None for float32.
-        protocol: the paper's, or one with defects of the original code.
-
-    """
+    """All that is read of a model in training, and how."""
 
     corpora: Corpora
-    text: Tokenised
-    perplexity: int
-    distance: int
-    words: int
-    parallel: Sequence[Bitext] = ()
-    native: Native | None = None
-    attention: bool = False
-    seed: int = 0
-    dtype: torch.dtype | None = None
-    protocol: Protocol = field(default_factory=Protocol)
+    text: Tokenised  # the same as ids of the model's tokenizer
+    perplexity: int  # updates between readings of perplexity
+    distance: int  # updates between readings of distances and retrieval
+    words: int  # of the larger sample that distances are measured on
+    parallel: Sequence[Bitext] = ()  # text that retrieval is measured on
+    native: Native | None = None  # the model that distances are measured to, besides the start
+    attention: bool = False  # distances of what attention adds in each layer, too
+    seed: int = 0  # of masks and samples
+    dtype: torch.dtype | None = None  # in which perplexity is computed; None for float32
+    protocol: Protocol = field(default_factory=Protocol)  # the paper's, or one with defects of the original code
 
 
 def make_probes(watch: Watch, model: Any, stack: Stack, *, seed: int, step: Callable[[], int]) -> list[Probe]:
     """The probes of one training, of a model as it begins: made before a checkpoint is restored.
 
-    Args:
-        watch: what is read.
-        model: the model that trains, with its head.
-        stack: its encoder.
-        seed: of the training, by which redrawn masks differ from those of other seeds.
-        step: gives the update the training is at.
-
+    seed: of the training, by which redrawn masks differ from those of other seeds; step: the update it is at.
     """
     protocol = watch.protocol
     perplexity = sentence_perplexity_probe(
@@ -466,20 +433,12 @@ def make_probes(watch: Watch, model: Any, stack: Stack, *, seed: int, step: Call
         redraw=(lambda: seed_of(seed, "redrawn", step())) if protocol.redraw_masks else False,
         **_evaluation(watch, stack, watch.text),
     )
-    probes = [perplexity, *_distance_probes(watch, stack)]
-    if watch.parallel:
-        probes.append(retrieval_probe(lambda _: stack, watch.parallel, every=watch.distance, seed=watch.seed))
-    return probes
-
-
-def _distance_probes(watch: Watch, stack: Stack) -> Iterator[Probe]:
-    """Distances to the native model, if there is one, and to the stack as it is now, on two samples of words.
-
-    The samples are `words` words of the validation text, by every measure, and its first sentences as in the paper.
-    """
-    validation, protocol = watch.corpora.validation, watch.protocol
-    first = list(range(min(FIRST_BATCH, len(validation))))
-    batch = Corpus(validation.language, validation.take(first).sentences, name=f"validation, first {len(first)}")
+    probes = [perplexity]
+    # Distances to the stack as it is now, and to the native model, on two samples of words: `words` words of the
+    # validation text, by every measure, and its first sentences as in the paper.
+    validation, every = watch.corpora.validation, watch.distance
+    first = validation.sentences[:FIRST_BATCH]
+    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
     drawn = {
         "seed": watch.seed,
         "by_position": protocol.by_position,
@@ -493,9 +452,11 @@ def _distance_probes(watch: Watch, stack: Stack) -> Iterator[Probe]:
             if watch.native is not None:
                 references[watch.native.name] = watch.native.vectors(corpus, **sampling)
             for other, vectors in references.items():
-                yield distance_probe(
-                    stack, vectors, corpus, every=watch.distance, other=other, measures=measures, **sampling
-                )
+                how = {"other": other, "measures": measures, **sampling}
+                probes.append(distance_probe(stack, vectors, corpus, every=every, **how))
+    if watch.parallel:
+        probes.append(retrieval_probe(lambda _: stack, watch.parallel, every=every, seed=watch.seed))
+    return probes
 
 
 def _evaluation(watch: Watch, stack: Stack, text: Tokenised) -> dict[str, Any]:
@@ -529,33 +490,19 @@ def evaluate_untuned(watch: Watch, model: Any, stack: Stack) -> Iterator[dict[st
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept.
+    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept."""
 
-    Args:
-        model: the model to begin with; revision: of it on the hub.
-        device: where it trains.
-        settings: those of the first seed.
-        batch: sentences in a batch.
-        epoch: updates in an epoch.
-        dropout: whether the model's own dropout is on.
-        checkpoint: updates between checkpoints.
-        selection: the reading by which the best model is kept.
-        stopping: the rule that may end the training early.
-        save_every: updates between models that are kept for good.
-
-    """
-
-    model: str | Path
-    revision: str | None
+    model: str | Path  # to begin with
+    revision: str | None  # of the model on the hub
     device: torch.device
-    settings: Settings
-    batch: int
-    epoch: int
-    dropout: bool
-    checkpoint: int
-    selection: Choice
-    stopping: Stopping | None
-    save_every: int | None
+    settings: Settings  # those of the first seed
+    batch: int  # sentences in a batch
+    epoch: int  # updates in an epoch
+    dropout: bool  # whether the model's own dropout is on
+    checkpoint: int  # updates between checkpoints
+    selection: Choice  # the reading by which the best model is kept
+    stopping: Stopping | None  # the rule that may end the training early
+    save_every: int | None  # updates between models that are kept for good
 
 
 def tune(
@@ -632,56 +579,35 @@ def _tuning_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
 # --- what the curves say at the end ----------------------------------------------------------------------------------
 
 
-def curve_rows(run: Run, language: str, *, model: str) -> Iterator[list[Row]]:
+def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]]:
     """Where the target's curve crosses that of the others, and the best balance of both, over the seeds of each plan.
 
-    Curves that do not cross have no row; a note of the run says so.
-
-    Args:
-        run: whose rows are read.
-        language: the language that was tuned on.
-        model: what the rows call the model.
-
+    Curves that do not cross have no row; a note of the run says so. language: the one that was tuned on.
     """
-    readings = [reading for reading in run.rows if reading["measure"] == "perplexity" and "step" in reading]
-    for plan, condition in dict.fromkeys((reading["plan"], reading.get("condition", "")) for reading in readings):
-        name = training_name({"plan": plan, "condition": condition})
-        for unit in ("token", "character"):
-            own = [
-                reading
-                for reading in readings
-                if (reading["plan"], reading.get("condition", ""), reading["unit"]) == (plan, condition, unit)
-            ]
-            target = [reading for reading in own if (reading["target"], reading["data"]) == (language, "validation")]
-            others = [reading for reading in own if reading["target"] == "others"]
-            if not others:
-                continue
-            curves = _curves_by_seed(target, others)
-            crossing, balance = crossing_interval(*curves), balance_interval(*curves)
-            if crossing is None or crossing.share < 1:
-                which = "" if crossing is None else f" in {_missing(crossing)} of {crossing.seeds} seeds"
-                run.note(f"{name}: the curves of {language} and the others per {unit} do not cross{which}")
-            coordinates = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": language}
-            steps = {"crossing_step": crossing, "balance_step": balance}
-            yield [_step_row(measure, step) | coordinates for measure, step in steps.items() if step is not None]
-
-
-def _step_row(measure: str, step: StepOverSeeds) -> dict[str, Any]:
-    ends = {} if math.isnan(step.low) else {"low": step.low, "high": step.high}
-    return row(measure, step.value, n=step.seeds - _missing(step), over="seeds", **ends)
-
-
-def _missing(step: StepOverSeeds) -> int:
-    """How many seeds have no such step."""
-    return step.seeds - round(step.share * step.seeds)
-
-
-def _curves_by_seed(target: Sequence[Row], others: Sequence[Row]) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Steps (n,), and both curves (seeds, n), NaN where a seed was not read."""
-    steps = sorted({int(reading["step"]) for reading in target})
-    seeds = list(dict.fromkeys(int(reading["seed"]) for reading in target))
-    curves = np.full((2, len(seeds), len(steps)), np.nan)
-    for curve, readings in zip(curves, (target, others), strict=True):
-        for reading in readings:
-            curve[seeds.index(int(reading["seed"])), steps.index(int(reading["step"]))] = reading["value"]
-    return steps, curves[0], curves[1]
+    table = frame(run.rows)
+    is_curve = (table["measure"] == "perplexity") & table["step"].notna() & table["unit"].isin(("token", "character"))
+    for (plan, condition, unit), readings in table[is_curve].groupby(["plan", "condition", "unit"], sort=False):
+        is_target = (readings["target"] == language) & (readings["data"] == "validation")
+        target, others = (
+            readings[chosen].groupby(["seed", "step"])["value"].last().unstack()  # NaN where a seed was not read
+            for chosen in (is_target, readings["target"] == "others")
+        )
+        if others.empty:
+            continue
+        others = others.reindex(index=target.index, columns=target.columns)
+        curves = target.columns.to_numpy(float), target.to_numpy(), others.to_numpy()
+        crossing, balance = crossing_interval(*curves), balance_interval(*curves)
+        if crossing is None or crossing.share < 1:
+            which = ""
+            if crossing is not None:
+                which = f" in {crossing.seeds - round(crossing.share * crossing.seeds)} of {crossing.seeds} seeds"
+            name = training_name({"plan": plan, "condition": condition})
+            run.note(f"{name}: the curves of {language} and the others per {unit} do not cross{which}")
+        coordinates = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": language}
+        rows = []
+        for measure, step in (("crossing_step", crossing), ("balance_step", balance)):
+            if step is not None:
+                ends = {} if math.isnan(step.low) else {"low": step.low, "high": step.high}
+                count = round(step.share * step.seeds)  # seeds that have such a step
+                rows.append(row(measure, step.value, n=count, over="seeds", **ends, **coordinates))
+        yield rows

@@ -51,15 +51,9 @@ def run_jobs(
     progress: Progress = silent,
     executor: Executor | None = None,
 ) -> None:
-    """Run every job that is not finished; a job that fails stops none of the others.
+    """Run every job that is not finished, `parallel` at a time; a job that fails stops none of the others.
 
-    Args:
-        jobs: The jobs.
-        parallel: How many run at a time.
-        devices: GPUs that take turns, as in `cuda:0`.
-        progress: Is told of the stage `jobs`.
-        executor: Where jobs run instead of this machine.
-
+    devices: GPUs that take turns, as in `cuda:0`. executor: where jobs run instead of this machine.
     """
     if executor is None:
         alone = parallel == 1 and len(devices) < 2
@@ -70,32 +64,27 @@ def run_jobs(
 
 
 def refuse_others(jobs: Sequence[Job]) -> None:
-    """Refuse runs, finished or begun, that were made with other options than their jobs have."""
+    """Refuse runs, finished or begun, that were made with other options than their jobs have; files may have moved."""
     for job in jobs:
-        if difference := _difference(job):
-            raise InputError(f"{difference}; remove it, give the options it was made with, or another --out")
-
-
-def _difference(job: Job) -> str | None:
-    """How the run of a job was made with other options than the job has; files and folders may have moved."""
-    made = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
-    if not made:
-        return None
-    signature = inspect.signature(find_recipe(job.recipe).check)
-    given = {name: value for name, value in job.options.items() if name in signature.parameters}
-    asked = recorded_arguments(signature, given)
-    for name, parameter in signature.parameters.items():
-        # A run records the defaults, too, and a job does not give them; a default that is text may be a file's name.
-        if isinstance(made.get(name), int | float) and parameter.default is not parameter.empty:
-            asked.setdefault(name, parameter.default)
-    for name in sorted(asked.keys() - MACHINE_OPTIONS):
-        before, now = made.get(name), asked[name]
-        if before is None and isinstance(now, str):  # a run does not record what only says how text is read
+        made = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
+        if not made:
             continue
-        if before != now and _comparable(before) and _comparable(now):
-            change = " then, ".join("without" if value is None else str(value) for value in (before, now))
-            return f"{job.folder} was made with another --{name.replace('_', '-')} than is asked for ({change} now)"
-    return None
+        signature = inspect.signature(find_recipe(job.recipe).check)
+        given = {name: value for name, value in job.options.items() if name in signature.parameters}
+        asked = recorded_arguments(signature, given)
+        for name, parameter in signature.parameters.items():
+            # A run records the defaults, too, which a job does not give; a default that is text may be a file's name.
+            if isinstance(made.get(name), int | float) and parameter.default is not parameter.empty:
+                asked.setdefault(name, parameter.default)
+        for name in sorted(asked.keys() - MACHINE_OPTIONS):
+            before, now = made.get(name), asked[name]
+            only_reading = before is None and isinstance(now, str)  # how text is read, which a run does not record
+            if before != now and not only_reading and _comparable(before) and _comparable(now):
+                change = " then, ".join("without" if value is None else str(value) for value in (before, now))
+                raise InputError(
+                    f"{job.folder} was made with another --{name.replace('_', '-')} than is asked for ({change} now); "
+                    "remove it, give the options it was made with, or another --out"
+                )
 
 
 def _comparable(value: Any) -> bool:
@@ -103,13 +92,8 @@ def _comparable(value: Any) -> bool:
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
-def main(*, watched: bool = False) -> None:
-    """Run the job that standard input names; a mistake is one sentence on standard error.
-
-    Args:
-        watched: Whether the worker ends when standard input is closed.
-
-    """
+def main() -> None:
+    """Run the job that standard input names, and end when that is closed; a mistake is a sentence on standard error."""
     given = json.loads(sys.stdin.readline())
     seconds = given.pop("lease", None)
     job = Job(**{**given, "folder": Path(given["folder"]), "place": {}})
@@ -119,8 +103,7 @@ def main(*, watched: bool = False) -> None:
         if lease is not None and lease.is_locked:
             lease.release(force=True)
 
-    if watched:
-        end_with_starter(give_back)
+    end_with_starter(give_back)
     try:
         with nullcontext() if lease is None else holding(lease, tell=lambda text: sys.stderr.write(f"{text}\n")):
             run_job(job)
@@ -142,4 +125,4 @@ def end_with_starter(before: Callable[[], None] = lambda: None) -> None:
 
 
 if __name__ == "__main__":
-    main(watched=True)
+    main()

@@ -7,7 +7,7 @@ recipe on each of them and on the one they came from, and puts the step of the t
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,8 @@ def with_kept(models: Sequence[Any]) -> list[str]:
     names: list[str] = []
     for model in models:
         run = Path(str(model))
-        if not _is_tuning(run):
+        is_run = (run / "run.json").is_file()
+        if not is_run or not (read_facts(run).get("command") == "drift" or (run / "jobs").is_dir()):
             names.append(str(model))
             continue
         kept = kept_models(run)
@@ -67,14 +68,9 @@ def over_steps(rows: Sequence[Row], models: Sequence[str]) -> list[dict[str, Any
     """Rows of a sweep over models, with those of kept models as curves over the steps of the tuning they come from.
 
     A row of a kept model gets the name of the model that was tuned, the tuning's step and seed, and its plan (as the
-    condition where a task was trained on top). The model that was tuned is step 0 of every such curve. Of several seeds
-    of one job their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the
-    jobs' tables.
-
-    Args:
-        rows: the rows of all jobs.
-        models: the models of the grid.
-
+    condition where a task was trained on top), with the name of its run before that where another run has trained the
+    same plan with the same seed. The model that was tuned is step 0 of every such curve. Of several seeds of one job
+    their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
     """
     kept = [_read(Path(model)) for model in models if _is_kept(model)]
     if not kept:
@@ -82,17 +78,25 @@ def over_steps(rows: Sequence[Row], models: Sequence[str]) -> list[dict[str, Any
     coordinates: dict[str, list[dict[str, Any]]] = {}
     for model in kept:
         tuned = model_name(model.model)
-        after = {"model": tuned, "plan": _plan(model, kept), "seed": model.seed, "step": model.step}
+        runs = {each.run for each in kept if (each.plan, each.seed) == (model.plan, model.seed)}
+        plan = model.plan if len(runs) == 1 else f"{model.run.name} {model.plan}"
+        after = {"model": tuned, "plan": plan, "seed": model.seed, "step": model.step}
         coordinates[model_name(model.path)] = [after]
         before = {**after, "step": 0}
         coordinates.setdefault(tuned, [])
         coordinates[tuned] += [before] if before not in coordinates[tuned] else []
-    results = [
-        entry
-        for entry in rows
-        if entry.get("model") in coordinates and "step" not in entry and entry["measure"] not in COUNTED
-    ]
-    curves = [_moved(entry, each) for entry in _one_a_model(results) for each in coordinates[entry["model"]]]
+    measured = [entry for entry in rows if "step" not in entry and entry["measure"] not in COUNTED]
+    means = {key(entry) for entry in measured if "seed" not in entry}  # over the seeds of a job, where it has several
+    curves: list[dict[str, Any]] = []
+    for entry in measured:
+        if "seed" in entry and key({**entry, "seed": None}) in means:
+            continue
+        for tuning in coordinates.get(entry.get("model", ""), []):
+            own = {**entry, **tuning}
+            if entry.get("plan"):  # of a training on top of the model that was kept
+                condition = " ".join(filter(None, (tuning["plan"], entry.get("condition"))))
+                own |= {"plan": entry["plan"], "condition": condition}
+            curves.append(own)
     return [*curves, *(dict(entry) for entry in rows if entry.get("model") not in coordinates)]
 
 
@@ -110,32 +114,3 @@ def _is_kept(model: str) -> bool:
 def _read(path: Path) -> KeptModel:
     record = json.loads((path / RECORD).read_text(encoding="utf-8"))
     return KeptModel(path, path.parent.parent.parent, *(record[name] for name in ("model", "plan", "seed", "step")))
-
-
-def _is_tuning(path: Path) -> bool:
-    """Whether a folder is a run of drift, or a sweep or reproduction made of such."""
-    if not (path / "run.json").is_file():
-        return False
-    return read_facts(path).get("command") == "drift" or (path / "jobs").is_dir()
-
-
-def _plan(model: KeptModel, kept: Sequence[KeptModel]) -> str:
-    """The plan, with the run before it where another run has trained the same plan with the same seed."""
-    runs = {each.run for each in kept if (each.plan, each.seed) == (model.plan, model.seed)}
-    return model.plan if len(runs) == 1 else f"{model.run.name} {model.plan}"
-
-
-def _one_a_model(rows: Sequence[Row]) -> Iterator[Row]:
-    """Means over the seeds of a job where there are any, else the rows of its only seed."""
-    means = {key(entry) for entry in rows if "seed" not in entry}
-    for entry in rows:
-        if "seed" not in entry or key({name: value for name, value in entry.items() if name != "seed"}) not in means:
-            yield entry
-
-
-def _moved(entry: Row, coordinates: Mapping[str, Any]) -> dict[str, Any]:
-    """A row at the coordinates of the tuning."""
-    own = {"plan": coordinates["plan"]}
-    if entry.get("plan"):  # of a training on top of the model that was kept
-        own = {"condition": " ".join(filter(None, (coordinates["plan"], entry.get("condition"))))}
-    return {**entry, **own, **{name: coordinates[name] for name in ("model", "seed", "step")}}

@@ -13,39 +13,30 @@ and makes it stray by the standard deviation of e(s) around that mean. Both are 
 shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, frame, row
 from isogloss.training.probes import Reading
 from isogloss.training.stopping import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a drift training runs and is measured, in the points where the original code differs.
+    """How a drift training runs and is measured, in the points where the original code differs."""
 
-    Args:
-        attend_padding: no attention mask is given.
-        limit: sentences of each text that perplexity is read on; None for all of them.
-        redraw_masks: the masks of perplexity are drawn anew at each reading.
-        keep_worst: the model with the worst reading is kept, not the best.
-        by_position: distances compare position with position, not word with word.
-        dropout: the model's own dropout is on while it trains.
-
-    """
-
-    attend_padding: bool = False
-    limit: int | None = None
-    redraw_masks: bool = False
-    keep_worst: bool = False
-    by_position: bool = False
-    dropout: bool = True
+    attend_padding: bool = False  # no attention mask is given
+    limit: int | None = None  # sentences of each text that perplexity is read on; None for all of them
+    redraw_masks: bool = False  # the masks of perplexity are drawn anew at each reading
+    keep_worst: bool = False  # the model with the worst reading is kept, not the best
+    by_position: bool = False  # distances compare position with position, not word with word
+    dropout: bool = True  # the model's own dropout is on while it trains
 
 
 DEFECTS = {
@@ -65,6 +56,7 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "no-dropout": {"dropout": False},
 }
 EACH, LEGACY = "each", "legacy:"
+MARK = f"+{LEGACY}"  # between a plan and its defects, where one text has both
 
 
 def parse_legacy(text: str | None) -> list[frozenset[str]]:
@@ -78,8 +70,7 @@ def parse_legacy(text: str | None) -> list[frozenset[str]]:
     names = [name.strip() for name in text.split(",")] if text else []
     if names == [EACH]:
         return [frozenset(), *(frozenset({name}) for name in DEFECTS), frozenset(DEFECTS)]
-    unknown = [name for name in names if name not in (*DEFECTS, "all")]
-    if unknown:
+    if unknown := [name for name in names if name not in (*DEFECTS, "all")]:
         raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)}, all, or each by itself")
     return [frozenset(DEFECTS) if "all" in names else frozenset(names)]
 
@@ -115,11 +106,6 @@ class Worst:
 
     of: Choice
 
-    @property
-    def title(self) -> str:
-        """The reading in words."""
-        return f"the worst of {self.of.title}"
-
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The reading that the choice is about, if it is among these."""
         return self.of.value(readings)
@@ -133,9 +119,6 @@ class Worst:
 
 SHIFT, STRAY = "legacy_shift", "legacy_stray"
 COMPARED = ("perplexity", "l2_drift")
-Curves = dict[
-    tuple[Any, ...], dict[int, dict[int, float]]
-]  # (target, data, other model, layer) -> seed -> step -> value
 
 
 def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -144,83 +127,34 @@ def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
     Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
     distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
     """
-    readings = [
-        reading
-        for reading in rows
-        if reading["measure"] in COMPARED
-        and "step" in reading
-        and (reading["measure"] != "perplexity" or reading.get("unit") == "token")
-    ]
-    trainings: dict[tuple[str, str], list[Row]] = {}
-    for reading in readings:
-        trainings.setdefault((str(reading["plan"]), str(reading.get("condition", ""))), []).append(reading)
-    for (plan, condition), spoilt in trainings.items():
-        if condition and (plan, "") in trainings:
-            coordinates = {"plan": plan, "condition": condition, "model": spoilt[0]["model"]}
-            effects = [effect for measure in COMPARED for effect in _compare(measure, trainings[plan, ""], spoilt)]
-            yield [{**effect, **coordinates} for effect in effects]
+    table = frame(rows)
+    counts = table["measure"].isin(COMPARED) & ((table["measure"] != "perplexity") | (table["unit"] == "token"))
+    table = table[counts & table["step"].notna()]
+    step = table["step"].where(table["data"] != "test", 0)  # a test is one reading, of whichever step was kept
+    table = table.assign(step=step)
+    for (plan, condition), spoilt in table[table["condition"] != ""].groupby(["plan", "condition"], sort=False):
+        honest = table[(table["plan"] == plan) & (table["condition"] == "")]
+        if len(honest):
+            coordinates = {"plan": plan, "condition": condition, "model": spoilt["model"].iloc[0]}
+            yield [{**effect, **coordinates} for effect in _effects(honest, spoilt)]
 
 
-def _compare(measure: str, honest: Sequence[Row], spoilt: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Rows on one measure, one text or language at a time."""
-    without, with_defects = _curves(honest, measure), _curves(spoilt, measure)
-    for target, data, other_model in dict.fromkeys(coordinates[:3] for coordinates in with_defects):
-        layers_by_seed: dict[int, list[list[float]]] = {}
-        for coordinates, seeds in with_defects.items():
-            if coordinates[:3] == (target, data, other_model):
-                for seed, curve in seeds.items():
-                    effects = _effects(without.get(coordinates, {}).get(seed, {}), curve, tested=data == "test")
-                    layers_by_seed.setdefault(seed, []).extend([effects] if effects else [])
-        curves = [np.mean(_longest(layers), axis=0) for layers in layers_by_seed.values() if layers]
-        about = {"task": measure, "target": target, "data": data, "other_model": other_model}
-        yield from _means(curves, {name: value for name, value in about.items() if value})
-
-
-def _curves(rows: Sequence[Row], measure: str) -> Curves:
-    curves: Curves = {}
-    for reading in rows:
-        if reading["measure"] == measure:
-            coordinates = tuple(reading.get(name, "") for name in ("target", "data", "other_model", "layer"))
-            curve = curves.setdefault(coordinates, {}).setdefault(int(reading["seed"]), {})
-            curve[int(reading["step"])] = float(reading["value"])
-    return curves
-
-
-def _effects(honest: Mapping[int, float], spoilt: Mapping[int, float], *, tested: bool) -> list[float]:
-    """Log x/y at the steps both were read at; a test is one reading, of whichever step was kept."""
-    if tested:
-        pairs = list(zip(spoilt.values(), honest.values(), strict=False))
-    else:
-        pairs = [(value, honest[step]) for step, value in spoilt.items() if step in honest]
-    return [float(np.log(x / y)) for x, y in pairs if x > 0 and y > 0]
-
-
-def _longest(curves: Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    """The longest curves: a layer that begins to move late has none before, and would count for other steps."""
-    most = max(len(curve) for curve in curves)
-    return [curve for curve in curves if len(curve) == most]
-
-
-def _means(curves: Sequence[np.ndarray], about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Shift and stray over seeds; curves: e(s), one a seed."""
-    strays = any(len(curve) > 1 for curve in curves)
-    for measure in (SHIFT, STRAY) if strays else (SHIFT,) if curves else ():
-        mean = mean_over_seeds([float(curve.mean() if measure == SHIFT else curve.std()) for curve in curves])
-        ends = {"low": mean.low, "high": mean.high} if mean.n > 1 else {}
-        yield row(measure, mean.value, n=mean.n, over="seeds", **ends, **about)
-
-
-# --- a training's plan and defects in one text, as a report shows them -----------------------------------------------
-
-MARK = f"+{LEGACY}"
-
-
-def variant_of(plan: object, defects: frozenset[str]) -> str:
-    """The plan and its defects in one text."""
-    return f"{plan}+{legacy_condition(defects)}" if defects else str(plan)
-
-
-def plan_and_defects(variant: str) -> tuple[str, str]:
-    """What `variant_of` made, taken apart: the plan, and the defects as they are written."""
-    plan, _, defects = variant.partition(MARK)
-    return plan, defects
+def _effects(honest: pd.DataFrame, spoilt: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows on each measure, one text or language at a time, of readings that both trainings have."""
+    text = ["target", "data", "other_model"]
+    pairs = spoilt.merge(honest, on=["measure", *text, "layer", "seed", "step"], suffixes=("", "_honest"))
+    pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
+    pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
+    for measure in COMPARED:
+        for coordinates, readings in pairs[pairs["measure"] == measure].groupby(text, sort=False):
+            about = {name: value for name, value in zip(text, coordinates, strict=True) if value}
+            curves = []
+            for _, own in readings.groupby("seed", sort=False):
+                layers = [layer.to_numpy() for _, layer in own.groupby("layer", sort=False, dropna=False)["effect"]]
+                # A layer that begins to move late has no readings before, and would count for other steps.
+                most = max(map(len, layers))
+                curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
+            for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
+                mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
+                ends = {"low": mean.low, "high": mean.high} if mean.n > 1 else {}
+                yield row(kind, mean.value, n=mean.n, over="seeds", task=measure, **ends, **about)

@@ -5,7 +5,6 @@ written and read by `huggingface_hub`, so that any language, licence or name is 
 Norwegian, not false).
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,9 @@ UNITS = ("token", "word", "character")
 
 
 def model_card(title: str, body: Sequence[str], **metadata: Any) -> str:
-    """README.md of a model.
+    """README.md of a model: the metadata, the title as a heading, and the lines of its body.
 
-    Args:
-        title: the heading.
-        body: the lines below it.
-        metadata: fields of `huggingface_hub.ModelCardData`, such as language, license and library_name; empty ones are
-            left out.
-
+    metadata: fields of `huggingface_hub.ModelCardData`, such as language, license and library_name, if not empty.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -47,22 +41,15 @@ def training_card(
 ) -> str:
     """The card of a masked LM that a run has trained: from what it was made, how, and how far it came.
 
-    Args:
-        run: its facts name versions and hardware.
-        title: the heading.
-        summary: paragraphs that say what the model is.
-        facts: how it was trained, shown as a table.
-        text: the lines about the text it was trained on.
-        held_out: the lines about what was measured on held-out text.
-        languages: their codes, for the metadata.
-        licence: of the model, for the metadata.
-
+    summary: paragraphs that say what the model is. facts: how it was trained, shown as a table. text, held_out: lines
+    about the text it was trained on, and about what was measured on other text.
     """
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     machine = run.facts["hardware"].items()
     hardware = ", ".join(f"{value} CPUs" if name == "cpus" else str(value) for name, value in machine)
+    table = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in facts.items()}
     sections = {
-        "Training": markdown_table(("", ""), [(name, _shown(value)) for name, value in facts.items()]),
+        "Training": markdown_table(("", ""), list(table.items())),
         "Text": text,
         "Held-out text": held_out,
         "Made with": [f"{versions}; {hardware}."],
@@ -124,9 +111,3 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return dict(metadata_load(path) or {}) if path.is_file() else {}
     except Exception:  # a damaged card is no card; the parser of its YAML has errors of its own
         return {}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    return value if isinstance(value, str) else json.dumps(value)

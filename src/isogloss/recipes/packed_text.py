@@ -6,7 +6,7 @@ are all that training needs. So text can be packed on one machine and trained on
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -54,26 +54,15 @@ class PackedText:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Where the text of a pretraining comes from: files that are packed, or a folder of packed text.
+    """Where the text of a pretraining comes from: files that are packed, or a folder of packed text."""
 
-    Args:
-        texts: the files of each language; empty where packed text is read.
-        evaluate: files of held-out text by language.
-        streams: the folder of packed text; None for one that goes with the run.
-        share: of the paragraphs, by their hash, held out where `evaluate` names no files.
-        tokenizer: arguments of `train_tokenizers`, or {"folder": ...} for one that exists.
-        dictionaries: by which words are replaced, for extra anchors.
-        seed: of those replacements.
-
-    """
-
-    texts: Texts
-    evaluate: Texts
-    streams: Path | None
-    share: float
-    tokenizer: Mapping[str, Any]
-    dictionaries: Mapping[str, Dictionary]
-    seed: int
+    texts: Texts  # the files of each language; empty where packed text is read
+    evaluate: Texts  # files of held-out text by language
+    streams: Path | None  # the folder of packed text; None for one that goes with the run
+    share: float  # of the paragraphs, by their hash, held out where `evaluate` names no files
+    tokenizer: Mapping[str, Any]  # arguments of `train_tokenizers`, or {"folder": ...} for one that exists
+    dictionaries: Mapping[str, Dictionary]  # by which words are replaced, for extra anchors
+    seed: int  # of those replacements
 
     @property
     def languages(self) -> list[str]:
@@ -88,36 +77,29 @@ class TextSource:
             raise InputError(f"--streams {self.streams} is a file; name a folder for packed text")
         if not self.texts and self.evaluate:
             raise InputError("--evaluate goes with --text; packed text brings its own held-out part")
-        missing = [language for language in self.evaluate if language not in self.texts]
-        if missing:
+        if missing := [language for language in self.evaluate if language not in self.texts]:
             raise InputError(f"--evaluate has text of {', '.join(missing)}, which --text has not")
         languages = self.languages
         if len(languages) < 2 and (anchors != "default" or separate != "nothing"):
             raise InputError("--anchors and --separate are about what languages share; the text has one language only")
-        if not self.texts:
-            self._check_packed(spaces, anchors)
-        elif anchors == "extra" and not self.dictionaries:
+        if self.texts and anchors == "extra" and not self.dictionaries:
             raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
-        foreign = sorted(set(self.dictionaries) - set(languages))
-        if foreign:
-            raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
-
-    def _check_packed(self, spaces: str, anchors: str) -> None:
-        """Refuse options that packed text does not follow: its pieces are decided, and how languages share them."""
-        facts = read_packed_facts(cast(Path, self.streams))
-        packed = facts["tokenizer"]
-        shared_otherwise = packed.get("spaces", "joint") != spaces or ("extra anchors" in facts) != (anchors == "extra")
-        if len(facts["text"]) > 1 and shared_otherwise:
-            raise InputError(
-                "--streams was packed with other --vocabularies, --anchors or --separate; give the ones it was packed "
-                "with"
-            )
-        for name, (option, usual) in PIECES.items():
-            if self.tokenizer.get(name, usual) not in (usual, packed.get(name, usual)):
+        if not self.texts:  # of packed text the pieces are decided, and how languages share them
+            facts = read_packed_facts(cast(Path, self.streams))
+            packed, extra = facts["tokenizer"], "extra anchors" in facts
+            if len(languages) > 1 and (packed.get("spaces", "joint"), extra) != (spaces, anchors == "extra"):
                 raise InputError(
-                    f"--{option} cannot change text that is packed already, in {self.streams}; leave it out, "
-                    "or give --text and another --streams"
+                    "--streams was packed with other --vocabularies, --anchors or --separate; give the ones it was "
+                    "packed with"
                 )
+            for name, (option, usual) in PIECES.items():
+                if self.tokenizer.get(name, usual) not in (usual, packed.get(name, usual)):
+                    raise InputError(
+                        f"--{option} cannot change text that is packed already, in {self.streams}; leave it out, "
+                        "or give --text and another --streams"
+                    )
+        if foreign := sorted(set(self.dictionaries) - set(languages)):
+            raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
 
     def facts(self, progress: Progress = silent) -> dict[str, Any]:
         """What tells this text from any other: hashes of every file, and the options it is packed with.
@@ -152,21 +134,42 @@ class TextSource:
             files = list(dict.fromkeys(self.texts[language]))
             return paragraphs(files, keep=lambda paragraph: held_out(paragraph, share))
 
-        tokenizers = _make_tokenizers(
-            folder / "tokenizers", list(self.texts), trained_on, self.tokenizer, facts, progress
-        )
+        record = json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n"
+        made = folder / "tokenizers"
+        if made.is_dir():
+            # Packing was begun here and not finished: what there is may be of other text.
+            _refuse_other(folder, json.loads((made / "made.json").read_text(encoding="utf-8")), facts)
+        else:
+            if "folder" in self.tokenizer:
+                tokenizers = dict.fromkeys(self.texts, _read_tokenizer(Path(self.tokenizer["folder"])))
+            else:
+                lines = {language: partial(trained_on, language) for language in self.texts}
+                tokenizers = train_tokenizers(lines, progress=progress, **self.tokenizer)
+            joint = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
+            with whole_folder(made) as beside:
+                for language, tokenizer in tokenizers.items():
+                    tokenizer.save_pretrained(beside if joint else beside / language)
+                write_text(beside / "made.json", record)
+        tokenizers = _read_tokenizers(made, list(self.texts))
+
+        def aside(stage: str, done: int, total: int) -> None:
+            progress(stage if done == total else f"{stage}: held out", done, total)
+
         for language, files in self.texts.items():
             size = sum(path.stat().st_size for path in files)
             train = trained_on(language)
             if self.dictionaries:
                 train = iter(add_anchors(language, train, dictionaries=self.dictionaries, seed=self.seed))
-            _pack(tokenizers[language], train, folder / f"train.{language}.npy", language, size, progress)
+            parts = [("train", train, size, progress)]
             if share or language in self.evaluate:
                 measured = self.evaluate.get(language, ())
                 size = sum(path.stat().st_size for path in measured) if self.evaluate else round(share * size)
-                aside = _held_out_stage(progress)
-                _pack(tokenizers[language], held(language), folder / f"held.{language}.npy", language, size, aside)
-        write_text(folder / RECORD, json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
+                parts.append(("held", held(language), size, aside))
+            for part, text, total, told in parts:
+                path = folder / f"{part}.{language}.npy"
+                if not (path.is_file() and path.with_suffix(".json").is_file()):  # unless an earlier attempt made it
+                    pack(tokenizers[language], text, path, language=language, total=total, progress=told)
+        write_text(folder / RECORD, record)
         return open_packed(folder)
 
 
@@ -186,8 +189,7 @@ def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
             raise InputError(f"--repeat {entry}: no file of --text is named so")
         times |= dict.fromkeys(fitting, int(number))
     repeated = {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
-    without = [language for language, files in repeated.items() if not files]
-    if without:
+    if without := [language for language, files in repeated.items() if not files]:
         raise InputError(f"--repeat leaves no text of {', '.join(without)}")
     return repeated
 
@@ -261,47 +263,10 @@ def word_starts(tokenizer: Any) -> torch.Tensor:
     if not spaced and not any(piece.startswith("##") for piece in pieces):
         raise InputError("--whole-words needs a tokenizer whose pieces show where words begin, by ▁ or ##")
 
-    def continues(character: str) -> bool:
-        """Whether a letter, or a mark on one, belongs to the word before it."""
-        return not character.isdigit() and spans(f"a{character}", "en") == [(0, 2)]
-
-    return ~torch.tensor([piece.startswith("##") or (spaced and continues(piece[:1])) for piece in pieces])
-
-
-def _pack(tokenizer: Any, text: Iterator[str], path: Path, language: str, size: int, progress: Progress) -> None:
-    """Pack text into a file, unless an earlier attempt has finished it; size: bytes of text, for the progress."""
-    if not (path.is_file() and path.with_suffix(".json").is_file()):
-        pack(tokenizer, text, path, language=language, total=size, progress=progress)
-
-
-def _held_out_stage(progress: Progress) -> Progress:
-    return lambda stage, done, total: progress(stage if done == total else f"{stage}: held out", done, total)
-
-
-def _make_tokenizers(
-    folder: Path,
-    languages: list[str],
-    lines: Callable[[str], Iterator[str]],
-    options: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    progress: Progress,
-) -> dict[str, Any]:
-    """The tokenizers in `folder`, made now if they are not there; `made.json` there says of which text."""
-    if folder.is_dir():
-        # Packing was begun here and not finished: what there is may be of other text.
-        _refuse_other(folder.parent, json.loads((folder / "made.json").read_text(encoding="utf-8")), facts)
-    else:
-        if "folder" in options:
-            tokenizers = dict.fromkeys(languages, _read_tokenizer(Path(options["folder"])))
-        else:
-            texts = {language: partial(lines, language) for language in languages}
-            tokenizers = train_tokenizers(texts, progress=progress, **options)
-        joint = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
-        with whole_folder(folder) as beside:
-            for language, tokenizer in tokenizers.items():
-                tokenizer.save_pretrained(beside if joint else beside / language)
-            write_text(beside / "made.json", json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n")
-    return _read_tokenizers(folder, languages)
+    # After a piece with `▁`, one that begins with a letter, or a mark on one, belongs to the word before it.
+    letters = {piece[:1] for piece in pieces if spaced and not piece[:1].isdigit()}
+    continuing = {letter for letter in letters if spans(f"a{letter}", "en") == [(0, 2)]}
+    return ~torch.tensor([piece.startswith("##") or piece[:1] in continuing for piece in pieces])
 
 
 def _refuse_other(folder: Path, known: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

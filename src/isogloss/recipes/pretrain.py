@@ -5,7 +5,6 @@ and memory does not grow with the text. What languages share is an option: vocab
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,7 +59,7 @@ from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.sampling import Sampler
-from isogloss.text.switching import Dictionary, read_dictionaries
+from isogloss.text.switching import read_dictionaries
 from isogloss.training.loop import Settings, Training
 from isogloss.training.masked_lm import masked_lm
 from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
@@ -138,6 +137,8 @@ def pretrain(
     hardware = choose_device(device)
     sharing = parse(separate)
     spaces = piece_spaces(vocabularies, anchors, sharing)
+    if lexicon and anchors != "extra":
+        raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     source = TextSource(
         texts=repeat_files(language_files(text) if text else {}, _entries(repeat)),
         evaluate=language_files(evaluate, option="evaluate") if evaluate else {},
@@ -146,13 +147,21 @@ def pretrain(
         tokenizer=tokenizer_options(
             tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length
         ),
-        dictionaries=_dictionaries(_entries(lexicon), anchors),
+        dictionaries=read_dictionaries(_entries(lexicon)),
         seed=seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
-    model = _architecture(architecture, shape, sharing, _variant(spaces, anchors, separate), vocabulary=vocabulary)
+    planned = configure(architecture, vocabulary=vocabulary, **shape)
+    check_depth(sharing, planned.num_hidden_layers)
+    differences = {
+        "vocabularies:separate": spaces == "union",
+        f"anchors:{anchors}": anchors != "default",
+        f"separate:{separate}": separate != "nothing",
+    }
+    size = f"{planned.num_hidden_layers}x{planned.hidden_size}"  # which a --config file may have set
+    name = " ".join([f"{architecture}-{size}", *(part for part, differs in differences.items() if differs)])
     at_least("steps", steps, 0), at_least("seed", seed, 0)
     schedule = optimisation(
         steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
@@ -180,7 +189,11 @@ def pretrain(
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
         packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"], progress))
-        models = model.build(packed, seed).to(processes.device)
+        configs = {
+            language: configure(architecture, vocabulary=len(pieces), tokenizer=pieces, **shape)
+            for language, pieces in packed.tokenizers.items()
+        }
+        models = build(configs, packed.languages, sharing=sharing, seed=seed).to(processes.device)
         masking = masking_ids(packed)
         ids = {language: stream.ids for language, stream in packed.train.items()}
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
@@ -195,7 +208,7 @@ def pretrain(
 
         cycle = Resumable(run.folder / "checkpoints", every=checkpoint, keep=keep_checkpoints)
         for readings in cycle.train(training, export=export, probes=probes, progress=progress):
-            yield [row(**reading, model=model.name, seed=seed) for reading in readings]
+            yield [row(**reading, model=name, seed=seed) for reading in readings]
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
                 export(folder)
@@ -207,46 +220,7 @@ def pretrain(
         compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
         return {"data": source.facts(progress), **compared}
 
-    return Work(model.name, rows, hashes, depth=model.size[0])
-
-
-# --- the model and what its languages share --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """What is trained: a family and its shape, what its languages share, and in which words a table says so.
-
-    size: depth and width as they are, which a --config file may have set otherwise than the shape.
-    """
-
-    family: str
-    shape: Mapping[str, Any]
-    size: tuple[int, int]
-    sharing: Sharing
-    variant: str
-
-    @property
-    def name(self) -> str:
-        """Such as modernbert-12x384, or modernbert-12x384 separate:embeddings."""
-        return f"{self.family}-{self.size[0]}x{self.size[1]} {self.variant}".strip()
-
-    def build(self, packed: PackedText, seed: int) -> Languages:
-        """Fresh weights, with a vocabulary for each language's tokenizer."""
-        configs = {
-            language: configure(self.family, vocabulary=len(tokenizer), tokenizer=tokenizer, **self.shape)
-            for language, tokenizer in packed.tokenizers.items()
-        }
-        return build(configs, packed.languages, sharing=self.sharing, seed=seed)
-
-
-def _architecture(
-    family: str, shape: Mapping[str, Any], sharing: Sharing, variant: str, *, vocabulary: int
-) -> Architecture:
-    """The architecture, if its configuration can be made and has the blocks that are to be separate."""
-    config = configure(family, vocabulary=vocabulary, **shape)
-    check_depth(sharing, config.num_hidden_layers)
-    return Architecture(family, shape, (config.num_hidden_layers, config.hidden_size), sharing, variant)
+    return Work(name, rows, hashes, depth=planned.num_hidden_layers)
 
 
 def piece_spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
@@ -262,22 +236,6 @@ def piece_spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
     return "joint" if vocabularies == "joint" else "union"
 
 
-def _variant(spaces: str, anchors: str, separate: str) -> str:
-    """How this model differs from one that shares everything: empty, or such as separate:embeddings."""
-    differences = {
-        "vocabularies:separate": spaces == "union",
-        f"anchors:{anchors}": anchors != "default",
-        f"separate:{separate}": separate != "nothing",
-    }
-    return " ".join(name for name, differs in differences.items() if differs)
-
-
-def _dictionaries(lexicon: Sequence[str], anchors: str) -> dict[str, Dictionary]:
-    if lexicon and anchors != "extra":
-        raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
-    return read_dictionaries(lexicon)
-
-
 def _entries(given: list[str] | str | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or [])
 
@@ -290,8 +248,7 @@ def make_probes(
 ) -> list[Probe]:
     """Perplexity on what was held out, and retrieval on parallel text; a language without text for it is noted."""
     held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
-    without = [language for language in packed.languages if language not in held]
-    if without:
+    if without := [language for language in packed.languages if language not in held]:
         run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
     probes = []
     if held:
@@ -317,6 +274,14 @@ def write_cards(folder: Path, run: Run, packed: PackedText, *, facts: Mapping[st
     facts: what was trained and how, shown as a table: name -> value.
     """
     names = ", ".join(language_name(language) for language in packed.languages)
+    table = []
+    for language, train in packed.train.items():
+        files, held = packed.facts["text"][language], packed.held_out.get(language)
+        sources = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
+        megabytes = sum(file["bytes"] for file in files) / 1e6
+        counts = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
+        table.append((language, ", ".join(sources), *counts, f"{held.tokens:,}" if held else "none"))
+    text = markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), table)
     for config in sorted(folder.rglob("config.json")):
         summary = [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`."]
         languages = packed.languages
@@ -329,7 +294,7 @@ def write_cards(folder: Path, run: Run, packed: PackedText, *, facts: Mapping[st
             title=run.facts["model"],
             summary=summary,
             facts=facts,
-            text=_text_table(packed),
+            text=text,
             held_out=perplexity_lines(run.rows),
             languages=languages,
             licence=licence,
@@ -355,9 +320,15 @@ def training_facts(
     sampler = Sampler(sizes, length=length, exponent=exponent, seed=training.settings.seed)
     seen = sampler.epochs(training.step, batch)
     predicted = f"{share:.0%}, of them 80% masked, 10% random, 10% as they are"
+    options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
+    pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
+    vocabulary = f"{pieces}, {options.get('kind', 'tokenizer given')}"
+    vocabulary += ", lower case" if options.get("lowercase") else ""
+    vocabulary += SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
+    vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
     return {
         "weights": sum(weight.numel() for weight in models.parameters()),
-        "vocabulary": _vocabulary(packed),
+        "vocabulary": vocabulary,
         "separate parts": str(models.sharing),
         "steps": training.step,
         "tokens seen": training.step * batch * length,
@@ -368,26 +339,3 @@ def training_facts(
         "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
         "seed": training.settings.seed,
     }
-
-
-def _vocabulary(packed: PackedText) -> str:
-    """How many pieces, of which kind, and how languages share them."""
-    options = packed.facts["tokenizer"]
-    sizes = {len(tokenizer) for tokenizer in packed.tokenizers.values()}
-    size = f"{min(sizes):,} pieces" if len(sizes) == 1 else f"{min(sizes):,} to {max(sizes):,} pieces"
-    kind = options.get("kind", "tokenizer given")
-    shared = SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
-    anchors = ", extra anchors" if "extra anchors" in packed.facts else ""
-    return f"{size}, {kind}{', lower case' if options.get('lowercase') else ''}{shared}{anchors}"
-
-
-def _text_table(packed: PackedText) -> list[str]:
-    rows = []
-    for language in packed.languages:
-        files = packed.facts["text"][language]
-        names = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
-        megabytes = sum(file["bytes"] for file in files) / 1e6
-        train, held = packed.train[language], packed.held_out.get(language)
-        counts = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
-        rows.append((language, ", ".join(names), *counts, f"{held.tokens:,}" if held else "none"))
-    return markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), rows)

@@ -10,13 +10,12 @@ import difflib
 import inspect
 import re
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import pandas as pd
 import torch
@@ -103,7 +102,7 @@ def sweep(
     models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
     facts = {
         "command": "sweep",
-        "arguments": {"recipe": chosen.name, "grid": _plain(values), "options": _plain(options)},
+        "arguments": _plain({"recipe": chosen.name, "grid": values, "options": options}),
         "seed": options.get("seed", 0),
         "model": ", ".join(models),
         "hashes": {},
@@ -114,8 +113,7 @@ def sweep(
             run_jobs(shared, parallel=width, devices=turns, progress=progress, executor=executor)
         finally:
             shutil.rmtree(run.folder / "scratch", ignore_errors=True)
-            finished = [job for job in jobs if job.done]
-            if finished:
+            if finished := [job for job in jobs if job.done]:
                 collect(run, jobs, values)
         return run.finish() if len(finished) == len(jobs) else frame(run.rows)
 
@@ -151,14 +149,14 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         name = argument_name(written, recipe, "--grid")
         if name in grid:
             raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
-        values = _values(written, text, _types(recipe, name))
-        repeated = [value for number, value in enumerate(values) if value in values[:number]]
-        if repeated:
+        kind = command_type(recipe.parameters[name].annotation if name in recipe.parameters else TEXT_OPTIONS[name])
+        members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
+        values = _values(written, text, [get_origin(member) or member for member in members])
+        if repeated := [value for number, value in enumerate(values) if value in values[:number]]:
             raise InputError(f"--grid {written} has {repeated[0]} twice; the same job would run twice")
         if name == "model":
             values = with_kept(values)
-            alike = same_names(values)
-            if alike:
+            if alike := same_names(values):
                 raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
         grid[name] = values
     if not grid:
@@ -198,18 +196,16 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
     parts = [part.strip() for part in given.split(";" if ";" in given else ",")]
     if not all(parts):
         raise InputError(f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
-    return [_converted(name, text, types) for part in parts for text in _expanded(name, part)]
-
-
-def _expanded(name: str, part: str) -> list[str]:
-    """The values that `0..4` stands for; any other text is one value."""
-    match = RANGE.fullmatch(part)
-    if match is None:
-        return [part]
-    before, first, last = match[1], int(match[2]), int(match[3])
-    if last < first:
-        raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
-    return [f"{before}{number}" for number in range(first, last + 1)]
+    texts: list[str] = []
+    for part in parts:
+        if match := RANGE.fullmatch(part):
+            before, first, last = match[1], int(match[2]), int(match[3])
+            if last < first:
+                raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
+            texts += [f"{before}{number}" for number in range(first, last + 1)]
+        else:
+            texts.append(part)
+    return [_converted(name, text, types) for text in texts]
 
 
 def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
@@ -226,15 +222,6 @@ def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
     return text
 
 
-def _types(recipe: Recipe, name: str) -> list[Any]:
-    """The plain types an argument may have, as the command line reads it; one that is given several times is `list`."""
-    kind = command_type(recipe.parameters[name].annotation if name in recipe.parameters else TEXT_OPTIONS[name])
-    if get_origin(kind) is Annotated:
-        kind = kind.__origin__
-    members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
-    return [get_origin(member) or member for member in members]
-
-
 # --- the jobs --------------------------------------------------------------------------------------------------------
 
 
@@ -243,24 +230,27 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
 
     A job's folder is named by its coordinates, which are also its `place`.
     """
-    both = [name for name in grid if name in options]
-    if both:
+    if both := [name for name in grid if name in options]:
         raise InputError(f"--{_dashed(both[0])} is given, and is in --grid, too; leave one of them out")
-    _refuse_shared_seeds(grid, options)
+    # A job with several seeds runs those that follow its first, which may be another job's.
+    many, seeds = max(grid.get("seeds", [options.get("seeds") or 1])), sorted(grid.get("seed", []))
+    if many > 1 and any(after - before < many for before, after in pairwise(seeds)):
+        raise InputError(
+            f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it"
+        )
     required = [name for name, each in recipe.parameters.items() if each.default is inspect.Parameter.empty]
-    missing = [name for name in required if name not in options and name not in grid]
-    if missing:
+    if missing := [name for name in required if name not in options and name not in grid]:
         raise InputError(f"{recipe.name} needs --{_dashed(missing[0])}; give it, or its values in --grid")
-    jobs: list[Job] = []
-    names: set[str] = set()
+    jobs: dict[str, Job] = {}
     for values in product(*grid.values()):
         coordinates = dict(zip(grid, values, strict=True))
         given = {**options, **coordinates}
-        name = _folder_name(coordinates_text(coordinates, list(grid), grid), names)
-        names.add(name)
         first = given.pop(recipe.first, recipe.parameters[recipe.first].default)
-        jobs.append(Job(name, recipe.name, first, given, folder / name, coordinates))
-    return jobs
+        short = re.sub(r"[^\w.+-]+", "-", coordinates_text(coordinates, grid)).strip(".-")[:LONGEST_NAME]
+        numbered = (f"{short}-{number}" for number in range(2, len(jobs) + 2))
+        name = next(candidate for candidate in (short, *numbered) if candidate not in jobs)
+        jobs[name] = Job(name, recipe.name, first, given, folder / name, coordinates)
+    return list(jobs.values())
 
 
 def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
@@ -295,55 +285,34 @@ def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list
     if "frozen_cache" not in recipe.parameters:
         return list(jobs)
 
-    def frozen(job: Job) -> str:
-        given = sorted((str(k), str(v)) for k, v in job.options.items() if k not in NOT_OF_FROZEN_LAYERS)
-        return repr((job.first, given))
-
-    def with_cache(job: Job) -> Job:
+    frozen = []
+    for job in jobs:
+        given = {name: str(value) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS}
+        frozen.append(repr((job.first, sorted(given.items()))))
+    shared = []
+    for job, states in zip(jobs, frozen, strict=True):
         caches = job.options.get("cache", True) and not job.options.get("frozen_cache")
-        shared = {"frozen_cache": str(folder)} if caches and alike[frozen(job)] > 1 else {}
-        return replace(job, options={**job.options, **shared})
-
-    alike = Counter(map(frozen, jobs))
-    return [with_cache(job) for job in jobs]
+        cache = {"frozen_cache": str(folder)} if caches and frozen.count(states) > 1 else {}
+        shared.append(replace(job, options={**job.options, **cache}))
+    return shared
 
 
-def coordinates_text(coordinates: Mapping[str, Any], names: Sequence[str], grid: Grid) -> str:
-    """Coordinates as they stand in the names of folders: `epochs:3 batch:16`; a file by its name where that will do.
+def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
+    """Coordinates as they stand in the names of folders; a file by its name where that will do.
 
-    >>> coordinates_text({"epochs": 3, "seed": 1}, ["epochs"], {"epochs": [3, 5], "seed": [0, 1]})
-    'epochs:3'
+    >>> coordinates_text({"epochs": 3, "seed": 1}, {"epochs": [3, 5], "seed": [0, 1]})
+    'epochs:3 seed:1'
     """
-    return " ".join(f"{_dashed(name)}:{_label(coordinates[name], grid[name])}" for name in names)
-
-
-def _refuse_shared_seeds(grid: Grid, options: Mapping[str, Any]) -> None:
-    """A job with several seeds runs those that follow its first, which may be another job's."""
-    many = max(grid.get("seeds", [options.get("seeds") or 1]))
-    first = sorted(grid.get("seed", []))
-    if many > 1 and any(after - before < many for before, after in zip(first, first[1:], strict=False)):
-        raise InputError(
-            f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it"
-        )
-
-
-def _folder_name(text: str, taken: set[str]) -> str:
-    name = re.sub(r"[^\w.+-]+", "-", text).strip(".-")[:LONGEST_NAME]
-    numbered = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
-    return next(candidate for candidate in numbered if candidate not in taken)
+    return " ".join(f"{_dashed(name)}:{_label(coordinates[name], values)}" for name, values in grid.items())
 
 
 def _label(value: Any, values: Sequence[Any]) -> str:
     """A value as a reader knows it: a file without its folders, unless another value has that name."""
-    for shorten in (_short, _model_label):
-        label = shorten(value)
-        if [shorten(other) for other in values].count(label) == 1:
-            return label
-    return _short(value, whole=True)
-
-
-def _model_label(value: Any) -> str:
-    return model_name(value) if isinstance(value, str | Path) else _short(value, whole=True)
+    if list(map(_short, values)).count(_short(value)) == 1:
+        return _short(value)
+    names = [model_name(other) for other in values if isinstance(other, str | Path)]
+    unique = isinstance(value, str | Path) and names.count(model_name(value)) == 1
+    return model_name(value) if unique else _short(value, whole=True)
 
 
 def _short(value: Any, *, whole: bool = False) -> str:
@@ -359,17 +328,13 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as run.json keeps them: a path is a text, a range a list."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(name): plain(part) for name, part in value.items()}
-        if isinstance(value, list | tuple | range):
-            return [plain(part) for part in value]
-        return value if isinstance(value, int | float | bool) or value is None else str(value)
-
-    return {name: plain(value) for name, value in values.items()}
+def _plain(value: Any) -> Any:
+    """A value as run.json keeps it: a path is a text, a range a list."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, int | float | bool) or value is None else str(value)
 
 
 # --- where jobs run --------------------------------------------------------------------------------------------------
@@ -429,19 +394,26 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     """
     finished = [job for job in jobs if job.done]
     run.begin_anew()
-    notes = {job.name: list(read_facts(job.folder).get("notes", [])) for job in finished}
-    for job in finished:
-        for sentence in notes[job.name]:
-            shared = all(sentence in others for others in notes.values())
-            run.note(sentence if shared else f"{job.name}: {sentence}")
+    facts = {job.name: read_facts(job.folder) for job in finished}
+    for name, own in facts.items():
+        for sentence in own.get("notes", []):
+            shared = all(sentence in others.get("notes", []) for others in facts.values())
+            run.note(sentence if shared else f"{name}: {sentence}")
     rows = joined_rows(finished, grid)
     if "seed" in grid:
-        rows = _without_means(rows)
+        # A row without a seed, where the same is there with one, is the mean over the seeds of one job.
+        seeded = {key({**entry, "seed": None}) for entry in rows if is_given(entry.get("seed"))}
+        rows = [entry for entry in rows if is_given(entry.get("seed")) or key(entry) not in seeded]
         rows += mean_rows(rows)
     run.append(over_steps(rows, [str(model) for model in grid.get("model", ())]))
-    run.facts["jobs"] = _facts_of(finished)
-    left = [job.name for job in jobs if job not in finished]
-    if left:
+    times = [[datetime.fromisoformat(own[end]) for end in ("started", "finished")] for own in facts.values()]
+    run.facts["jobs"] = {  # by name: they may have run on another machine than this
+        "finished": list(facts),
+        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
+        "hardware": sorted({", ".join(str(part) for part in own["hardware"].values()) for own in facts.values()}),
+        "hashes": {name: own["hashes"] for name, own in facts.items()},
+    }
+    if left := [job.name for job in jobs if job not in finished]:
         run.note(f"{len(left)} of {len(jobs)} jobs are not finished and are missing here: {', '.join(left)}")
 
 
@@ -452,8 +424,10 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
     settings. A row that is the same in several jobs is there once; where they have different values under the same
     coordinates, all of the grid is put into its settings.
     """
-    in_settings = [name for name in grid if not _has_column(name, jobs)]
-    in_columns = [name for name in grid if name not in in_settings]
+    models = {str(job.place["model"]) for job in jobs} if "model" in grid else set()
+    called_alike = len(set(map(model_name, models))) < len(models)
+    in_columns = [name for name in grid if name in COLUMN_ARGUMENTS and not (name == "model" and called_alike)]
+    in_settings = [name for name in grid if name not in in_columns]
     groups: dict[tuple[str, ...], list[tuple[Job, dict[str, Any]]]] = {}
     for job in jobs:
         for entry in records(read_rows(job.folder)):
@@ -473,31 +447,3 @@ def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> di
         for name in names
     }
     return {**entry, "settings": settings_text({**settings_of(entry), **own})}
-
-
-def _has_column(name: str, jobs: Sequence[Job]) -> bool:
-    """Whether the rows have this argument in a column; two models may be called the same."""
-    if name == "model":
-        names = {str(job.place[name]): model_name(str(job.place[name])) for job in jobs}
-        return len(set(names.values())) == len(names)
-    return name in COLUMN_ARGUMENTS
-
-
-def _without_means(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without rows that have no seed where the same is there with one: means over the seeds of one job."""
-    seeded = {key({**entry, "seed": None}) for entry in rows if is_given(entry.get("seed"))}
-    return [entry for entry in rows if is_given(entry.get("seed")) or key(entry) not in seeded]
-
-
-def _facts_of(finished: Sequence[Job]) -> dict[str, Any]:
-    """What finished jobs say of themselves, by name: they may have run on another machine than this."""
-    facts = {job.name: read_facts(job.folder) for job in finished}
-    times = [
-        (datetime.fromisoformat(each["started"]), datetime.fromisoformat(each["finished"])) for each in facts.values()
-    ]
-    return {
-        "finished": list(facts),
-        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
-        "hardware": sorted({", ".join(str(part) for part in each["hardware"].values()) for each in facts.values()}),
-        "hashes": {name: each["hashes"] for name, each in facts.items()},
-    }

@@ -23,6 +23,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -59,14 +60,6 @@ class Share:
         """In words, as `1 GPU and 2 CPUs`."""
         each = ((self.gpus or 0, "GPU"), (self.cpus, "CPU"))
         return " and ".join(f"{number:g} {name}{'s' * (number > 1)}" for number, name in each if number)
-
-
-@dataclass(frozen=True)
-class _Attempt:
-    """A job under way, and how often its machine was lost so far."""
-
-    job: Job
-    lost: int = 0
 
 
 def on_cluster(
@@ -108,43 +101,51 @@ def on_cluster(
 def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: float, progress: Progress) -> list[Failure]:
     """Keep up to `width` jobs under way until none is left."""
     remote = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, max_retries=0)(run_worker)
-    waiting, failed, finished = [_Attempt(job) for job in jobs], list[Failure](), list[Job]()
-    running: dict[Any, _Attempt] = {}
+    waiting, failed, finished = list(jobs), list[Failure](), list[Job]()
+    running: dict[Any, Job] = {}
+    losses = Counter[Path]()  # of machines, by the folder of the job
+    hidden = {} if share.gpus else {"CUDA_VISIBLE_DEVICES": ""}  # what a job did not ask for it may not take
     news, seen = "jobs", time.monotonic()
     for job in jobs:
         job.log.unlink(missing_ok=True)  # what follows adds to it
     try:
         while waiting or running:
             while waiting and len(running) < width:
-                attempt = waiting.pop(0)
-                running[remote.remote(*_worker_arguments(attempt.job, share, lease))] = attempt
+                job = waiting.pop(0)
+                line = json.dumps({**json.loads(job.as_json()), "lease": lease})
+                # Links in paths stay: other machines have them, too.
+                log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
+                running[remote.remote(line, COMMAND, hidden, str(Path.cwd()), log, marker)] = job
             for ref in ray.wait(list(running), num_returns=len(running), timeout=PAUSE)[0]:
-                attempt = running.pop(ref)
+                job = running.pop(ref)
                 why, again = _outcome(ray, ref)
-                if again and attempt.lost < RETRIES:
-                    news = f"jobs: {attempt.job.name} lost its machine and goes on elsewhere"
-                    waiting.insert(0, _Attempt(attempt.job, attempt.lost + 1))
+                if again and losses[job.folder] < RETRIES:
+                    news = f"jobs: {job.name} lost its machine and goes on elsewhere"
+                    losses[job.folder] += 1
+                    waiting.insert(0, job)
                 elif why:
-                    failed.append(Failure(attempt.job, f"{why} ({RETRIES + 1} times)" if again else why))
+                    failed.append(Failure(job, f"{why} ({RETRIES + 1} times)" if again else why))
                 else:
-                    finished.append(attempt.job)
+                    finished.append(job)
             progress(news, len(failed) + len(finished), len(jobs))
             if any(share.fits(node) for node in ray.nodes()):
                 seen = time.monotonic()
             elif time.monotonic() - seen > ALONE:
-                left = [attempt.job for attempt in (*running.values(), *waiting)]
-                return failed + [Failure(job, f"no machine with {share} is left in the cluster") for job in left]
-        return failed + _unseen(finished)
+                why = f"no machine with {share} is left in the cluster"
+                return failed + [Failure(job, why) for job in (*running.values(), *waiting)]
+        deadline = time.monotonic() + APPEAR  # network storage may show late what other machines wrote
+        while (left := [job for job in finished if not job.done]) and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+        return failed + [
+            Failure(job, f"it finished, but {job.folder} does not show that on this machine") for job in left
+        ]
     finally:
-        _end(ray, running)
-
-
-def _worker_arguments(job: Job, share: Share, lease: float) -> tuple[Any, ...]:
-    """What `run_worker` is given for a job. Links in paths stay: other machines have them, too."""
-    line = json.dumps({**json.loads(job.as_json()), "lease": lease})
-    hidden = {} if share.gpus else {"CUDA_VISIBLE_DEVICES": ""}  # what a job did not ask for it may not take
-    log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
-    return line, COMMAND, hidden, str(Path.cwd()), log, marker
+        refs = list(running)
+        for force in (False, True):  # first asked to end, so that leases are given back, then killed
+            for ref in refs:
+                with suppress(Exception):
+                    ray.cancel(ref, force=force)
+            refs = ray.wait(refs, num_returns=len(refs), timeout=GOODBYE)[1] if refs else []
 
 
 def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
@@ -159,24 +160,6 @@ def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
         return "", False
     # A process that was killed did not end by itself: memory ran out, or its machine shuts down.
     return f"{said} (on {node})", code < 0 or code == LOST
-
-
-def _unseen(finished: Sequence[Job]) -> list[Failure]:
-    """Wait until what others finished is seen here; network storage may show it late."""
-    deadline, left = time.monotonic() + APPEAR, list(finished)
-    while (left := [job for job in left if not job.done]) and time.monotonic() < deadline:
-        time.sleep(PAUSE)
-    return [Failure(job, f"it finished, but {job.folder} does not show that on this machine") for job in left]
-
-
-def _end(ray: Any, running: Mapping[Any, _Attempt]) -> None:
-    """End what is under way: first asked to, so that leases are given back, then killed."""
-    left = list(running)
-    for force in (False, True):
-        for ref in left:
-            with suppress(Exception):
-                ray.cancel(ref, force=force)
-        left = ray.wait(left, num_returns=len(left), timeout=GOODBYE)[1] if left else []
 
 
 def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> Share:
@@ -212,23 +195,19 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
             ready, late = ray.wait(late, num_returns=len(late), timeout=PAUSE)
             progress("checking the cluster", len(asked) - len(late), len(asked))
             for ref in ready:
-                if wrong := _fault(ray, ref):
-                    raise InputError(f"--cluster: {asked[ref]} {wrong}; no job was started")
+                try:
+                    fault = str(ray.get(ref))
+                except ray.exceptions.RayTaskError as error:
+                    fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
+                except ray.exceptions.RayError:
+                    continue  # a machine that is gone takes no jobs
+                if fault:
+                    raise InputError(f"--cluster: {asked[ref]} {fault}; no job was started")
         if late:
             names = ", ".join(asked[ref] for ref in late)
             raise InputError(f"--cluster: {names} did not answer for {LOOK:.0f} seconds; no job was started")
     finally:
         mark.unlink(missing_ok=True)
-
-
-def _fault(ray: Any, ref: Any) -> str:
-    """What keeps a machine from running jobs; a machine that is gone says nothing, and takes no jobs."""
-    try:
-        return str(ray.get(ref))
-    except ray.exceptions.RayTaskError as error:
-        return f"cannot be used: {str(error).strip().splitlines()[-1]}"
-    except ray.exceptions.RayError:
-        return ""
 
 
 # --- what runs in Ray's own process on each machine, beside the worker ------------------------------------------------
@@ -241,11 +220,7 @@ def _fault(ray: Any, ref: Any) -> str:
 def machine_fault(mark: str, directory: str, version: str) -> str:
     """What keeps this machine from running jobs; empty, if all is well.
 
-    Args:
-        mark: A file in the folder of the jobs.
-        directory: The working directory of the jobs.
-        version: The version of isogloss elsewhere.
-
+    mark: a file in the folder of the jobs; directory: their working directory; version: of isogloss elsewhere.
     """
     if not Path(mark).is_file() or not Path(directory).is_dir():
         where = directory if Path(mark).is_file() else str(Path(mark).parent)
@@ -338,9 +313,8 @@ def reach(address: str) -> None:
     except subprocess.TimeoutExpired:
         healthy = False
     if not healthy:
-        if address == "auto":
-            raise InputError("--cluster auto: this machine is part of no running cluster; ray start --head begins one")
-        raise InputError(f"--cluster {address}: no Ray cluster answers there; ray start --head begins one")
+        fault = "this machine is part of no running cluster" if address == "auto" else "no Ray cluster answers there"
+        raise InputError(f"--cluster {address}: {fault}; ray start --head begins one")
 
 
 @contextmanager

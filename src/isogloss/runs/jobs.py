@@ -85,8 +85,12 @@ class Job:
             spelt = name.replace("_", "-")
             if isinstance(value, bool):
                 words.append(f"--{spelt}" if value else f"--no-{spelt}")
+            elif isinstance(value, Mapping):  # files by language
+                files = {key: each if isinstance(each, str | Path) else ",".join(each) for key, each in value.items()}
+                words += [f"--{spelt} {key}={each}" for key, each in files.items()]
             else:
-                words += [f"--{spelt} {part}" for part in _parts(value) if part is not None]
+                parts = value if isinstance(value, list | tuple) else [value]
+                words += [f"--{spelt} {part}" for part in parts if part is not None]
         return words
 
     def as_json(self) -> str:
@@ -113,13 +117,19 @@ progress is told of the stage `jobs`. A job's folder is filled by `isogloss.reci
 def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress = silent) -> None:
     """Run every job that is not finished, those that need others after them; those that fail are named at the end."""
     left = [job for job in jobs if not job.done]
-    held = still_held([job.lease for job in left])
-    if held:
+    if held := still_held([job.lease for job in left]):
         path, holder = next(iter(held.items()))
         raise InputError(
             f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end that first, or wait for it"
         )
-    failed = _in_order(left, executor, progress)
+    failed, waiting = list[Failure](), left
+    while ready := [job for job in waiting if not job.missing]:
+        failed += executor(ready, progress)
+        waiting = [job for job in waiting if job not in ready]
+    for job in waiting:  # for something that failed
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        job.log.write_text(f"it needs {job.missing[0]}, which is not finished\n", encoding="utf-8")
+        failed.append(Failure(job, _last_line(job.log)))
     if failed:
         first, others = failed[0], failed[1:]
         also = f"; also {', '.join(f'{other.job.name} ({other.job.log})' for other in others)}" if others else ""
@@ -127,18 +137,6 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
             f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
             f"{first.job.log}, and --resume goes on with what is left{also}"
         )
-
-
-def _in_order(jobs: Sequence[Job], executor: Executor, progress: Progress) -> list[Failure]:
-    """Run all that can be run, then what waited for that, and so on; what is left waits for something that failed."""
-    left, failed = list(jobs), list[Failure]()
-    while ready := [job for job in left if not job.missing]:
-        failed += executor(ready, progress)
-        left = [job for job in left if job not in ready]
-    for job in left:
-        job.log.parent.mkdir(parents=True, exist_ok=True)
-        job.log.write_text(f"it needs {job.missing[0]}, which is not finished\n", encoding="utf-8")
-    return failed + [Failure(job, _last_line(job.log)) for job in left]
 
 
 def one_by_one(call: Callable[[Job, Progress], None]) -> Executor:
@@ -175,7 +173,8 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
         try:
             while waiting or running:
                 while waiting and len(running) < parallel:
-                    job, device = waiting.pop(0), _least_used(devices, [taken for _, taken, _ in running])
+                    job, taken = waiting.pop(0), [device for _, device, _ in running]
+                    device = min(devices, key=taken.count) if devices else None
                     running.append((job, device, _start(job, parallel, device)))
                 time.sleep(PAUSE)
                 ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
@@ -206,13 +205,6 @@ def job_lines(jobs: Sequence[Job]) -> list[str]:
     return lines
 
 
-def _parts(value: Any) -> list[Any]:
-    """The values of an option that is given once or several times; files by language are `LANG=FILE[,FILE]`."""
-    if isinstance(value, Mapping):
-        return [f"{key}={file if isinstance(file, str | Path) else ','.join(file)}" for key, file in value.items()]
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
 def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
@@ -228,29 +220,20 @@ def ended_by(number: int) -> Any:
     return signal.signal(number, leave)
 
 
-def _least_used(devices: Sequence[str], taken: Sequence[str | None]) -> str | None:
-    return min(devices, key=taken.count) if devices else None
-
-
-def _start(job: Job, parallel: int, device: str | None = None) -> subprocess.Popen[bytes]:
+def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[bytes]:
     threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
+    environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    if device is not None:  # one of the GPUs that can be seen here, which the process sees as `cuda`
+        number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
+        environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
     job.log.parent.mkdir(parents=True, exist_ok=True)
     with job.log.open("wb") as log:
-        environment = {"OMP_NUM_THREADS": threads, **os.environ, **_seeing(device)}
         process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it died at once, and its log says why
         process.stdin.write(f"{job.as_json()}\n".encode())
         process.stdin.flush()  # and stays open: when this process dies, whatever the cause, the worker sees it closed
     return process
-
-
-def _seeing(device: str | None) -> dict[str, str]:
-    """The environment in which `cuda` is this one of the GPUs that can be seen here."""
-    if device is None:
-        return {}
-    number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
-    return {"CUDA_VISIBLE_DEVICES": seen.split(",")[number].strip() if seen else str(number)}
 
 
 def _last_line(log: Path) -> str:
@@ -264,14 +247,10 @@ def _last_line(log: Path) -> str:
 def job_lease(path: Path, *, seconds: float = LEASE) -> Any:
     """The lease of a job, not held yet; a process that loses it after it was held ends with the code `LOST`.
 
-    Args:
-        path: The file of the lease.
-        seconds: How long nobody may have renewed it before another takes it; the same for everyone who wants it.
-
+    seconds: how long nobody may have renewed it before another takes it; the same for everyone who wants it.
     """
-    from filelock import (
-        SoftFileLease,
-    )  # only clusters have leases, and a machine without one may have an older filelock
+    # Only clusters have leases, and a machine without one may have an older filelock.
+    from filelock import SoftFileLease
 
     return SoftFileLease(
         path,
@@ -284,19 +263,25 @@ def job_lease(path: Path, *, seconds: float = LEASE) -> Any:
 
 @contextmanager
 def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
-    """Hold a lease inside the block; waits until it is free.
-
-    Args:
-        lease: What `job_lease` returned.
-        tell: Is given a sentence where there is something to wait for.
+    """Hold what `job_lease` returned inside the block; `tell` is given a sentence where there is something to wait for.
 
     >>> with holding(job_lease(Path("runs/seed-1.lease"))):  # doctest: +SKIP
     ...     run_job(job)
     """
+    from filelock import Timeout
+
     path, seconds = Path(lease.lock_file), lease.lease_duration
     if path.exists():
         tell(f"waiting for {_holder(lease)}, which holds {path}")
-    _acquire(lease)
+    while True:
+        before = _renewal(path)
+        try:
+            lease.acquire(timeout=1.25 * seconds, poll_interval=seconds / RENEWALS)
+            break
+        except Timeout:
+            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
+            if before is not None and _renewal(path) == before:
+                lease.force_break()
     stop, renewed, claimed = threading.Event(), [time.monotonic()], _renewal(path)
 
     def look() -> None:  # apart from the guard, since it hangs for as long as storage does
@@ -339,21 +324,6 @@ def still_held(paths: Sequence[Path]) -> dict[Path, str]:
     for path in silent:
         path.unlink(missing_ok=True)
     return {path: _holder(lease) for path, lease in leases.items() if path.exists()}
-
-
-def _acquire(lease: Any) -> None:
-    from filelock import Timeout
-
-    path, seconds = Path(lease.lock_file), lease.lease_duration
-    while True:
-        before = _renewal(path)
-        try:
-            lease.acquire(timeout=1.25 * seconds, poll_interval=seconds / RENEWALS)
-            return
-        except Timeout:
-            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
-            if before is not None and _renewal(path) == before:
-                lease.force_break()
 
 
 def _freed(lease: Any) -> bool:

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
-from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, SCHEMA, Row, frame, key, records, typed, upgrade
+from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, SCHEMA, Row, frame, is_given, key, records, typed, upgrade
 
 LOCK = ".lock"
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
@@ -90,10 +90,11 @@ class Run:
     def append(self, rows: Iterable[Row]) -> None:
         """Add the rows that are not there yet, in one write that reaches the disk."""
         fresh = [dict(entry) for entry in rows if key(entry) not in self._keys]
-        if not fresh:
-            return
-        if self.writes:
-            self._write(fresh)
+        if fresh and self.writes:
+            with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(map(_cells, fresh))
+                file.flush()
+                os.fsync(file.fileno())
         self._remember(fresh)
 
     def note(self, sentence: str) -> None:
@@ -129,18 +130,9 @@ class Run:
         if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _write(self, rows: list[dict[str, Any]]) -> None:
-        with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            for entry in rows:
-                writer.writerow([_text(name, entry.get(name)) for name in COLUMNS])
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _remember(self, rows: Iterable[dict[str, Any]]) -> None:
-        for entry in rows:
-            self.rows.append(entry)
-            self._keys.add(key(entry))
+    def _remember(self, rows: list[dict[str, Any]]) -> None:
+        self.rows += rows
+        self._keys.update(map(key, rows))
 
     def _save(self) -> None:
         if self.writes:
@@ -207,14 +199,26 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     `rows.csv` is what the run wrote row by row; published results may have `rows.parquet` alone.
     """
     path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
-    if path.is_file():
-        return _read_csv(path)
-    if not packed.is_file():
-        raise InputError(f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
-    try:
-        return typed(upgrade(pd.read_parquet(packed)))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
+    if not path.is_file():
+        if not packed.is_file():
+            raise InputError(f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
+        try:
+            return typed(upgrade(pd.read_parquet(packed)))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
+    text = path.read_text(encoding="utf-8")
+    lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))  # a kill may leave an incomplete last line
+    columns = tuple(next(lines, ()))
+    if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
+        raise InputError(f"{path}:1: the columns are not those of a run")
+    kinds = dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int)
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        if len(cells) != len(columns):
+            raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
+        entry = zip(columns, cells, strict=True)
+        rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
+    return typed(upgrade(pd.DataFrame(rows, columns=list(columns))))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
@@ -250,9 +254,7 @@ def _go_on(run: Run) -> None:
     run._remember(rows)
     # A kill may have left half a line behind; what was read back is written again, whole.
     with whole(run.folder / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([_text(name, entry.get(name)) for name in COLUMNS] for entry in rows)
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(_cells, rows)])
 
 
 def _difference(before: Any, now: Any, name: str) -> str:
@@ -263,29 +265,11 @@ def _difference(before: Any, now: Any, name: str) -> str:
     return f"{name}: {before!r} then, {now!r} now"
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
-    """Rows of a file of ours; an incomplete last line, which a kill leaves, is left out."""
-    text = path.read_text(encoding="utf-8")
-    lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))
-    columns = tuple(next(lines, ()))
-    if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
-        raise InputError(f"{path}:1: the columns are not those of a run")
-    rows = []
-    for number, cells in enumerate(lines, 2):
-        if len(cells) != len(columns):
-            raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
-        rows.append({name: _value(name, cell) for name, cell in zip(columns, cells, strict=True) if cell != ""})
-    return typed(upgrade(pd.DataFrame(rows, columns=list(columns))))
-
-
-def _text(name: str, value: Any) -> str:
-    if value is None or value is pd.NA or value != value:
-        return ""
-    return repr(float(value)) if name in NUMBERS else str(value)
-
-
-def _value(name: str, cell: str) -> Any:
-    return float(cell) if name in NUMBERS else int(cell) if name in COUNTS else cell
+def _cells(entry: Row) -> list[str]:
+    """A row as it is written, numbers with full precision."""
+    filled = {name: value for name, value in entry.items() if is_given(value)}
+    filled |= {name: repr(float(filled[name])) for name in NUMBERS if name in filled}
+    return [str(filled.get(name, "")) for name in COLUMNS]
 
 
 def _surroundings() -> dict[str, Any]:

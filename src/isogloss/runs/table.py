@@ -66,8 +66,7 @@ def row(measure: str, value: float, **rest: Any) -> dict[str, Any]:
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
-    unknown = set(rest) - set(COLUMNS)
-    if unknown:
+    if unknown := set(rest) - set(COLUMNS):
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
     if isinstance(settings := rest.get("settings"), Mapping):
         rest["settings"] = settings_text(settings)
@@ -169,31 +168,28 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     >>> round(mean["value"], 3), round(mean["low"], 3), round(mean["high"], 3), mean["n"], mean["over"]
     (0.2, -0.048, 0.448, 3, 'seeds')
     """
+    from isogloss.measures.registry import MEASURES  # these load torch, which reading a table does not need
+    from isogloss.measures.statistics import mean_over_seeds
+
     shared, groups = [name for name in KEY if name not in ("seed", "step")], dict[tuple[Any, ...], list[Row]]()
     for entry in rows:
         if is_given(entry.get("seed")) and not is_given(entry.get("step")):
             coordinates = tuple(entry[name] if is_given(entry.get(name)) else None for name in shared)
             groups.setdefault(coordinates, []).append(entry)
-    return [_mean(group) for group in groups.values() if _has_mean(group)]
-
-
-def _has_mean(rows: Sequence[Row]) -> bool:
-    chosen = str(rows[0]["measure"]).startswith("chosen_")
-    return len(rows) > 1 and not chosen and all(is_given(entry.get("value")) for entry in rows)
-
-
-def _mean(rows: Sequence[Row]) -> dict[str, Any]:
-    from isogloss.measures.registry import MEASURES  # these load torch, which reading a table does not need
-    from isogloss.measures.statistics import mean_over_seeds
-
-    measure = str(rows[0]["measure"])
-    mean = mean_over_seeds([entry["value"] for entry in rows])
-    if measure in MEASURES:
-        mean = mean.clipped(*MEASURES[measure].range)
-    cells = {name: rows[0][name] for name in COORDINATES if name != "seed" and is_given(rows[0].get(name))}
-    if all(is_given(entry.get("floor")) for entry in rows):
-        cells["floor"] = sum(entry["floor"] for entry in rows) / len(rows)
-    return row(measure, mean.value, low=mean.low, high=mean.high, n=mean.n, over="seeds", **cells)
+    means = []
+    for group in groups.values():
+        measure, values = str(group[0]["measure"]), [entry["value"] for entry in group if is_given(entry.get("value"))]
+        if len(group) == 1 or measure.startswith("chosen_") or len(values) < len(group):
+            continue
+        mean = mean_over_seeds(values)
+        if measure in MEASURES:
+            mean = mean.clipped(*MEASURES[measure].range)
+        cells = {name: group[0][name] for name in COORDINATES if name != "seed" and is_given(group[0].get(name))}
+        floors = [entry["floor"] for entry in group if is_given(entry.get("floor"))]
+        if len(floors) == len(group):
+            cells["floor"] = sum(floors) / len(floors)
+        means.append(row(measure, mean.value, low=mean.low, high=mean.high, n=mean.n, over="seeds", **cells))
+    return means
 
 
 def upgrade(table: pd.DataFrame) -> pd.DataFrame:
