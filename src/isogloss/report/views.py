@@ -15,10 +15,10 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Table
+from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers import Paper, Results, find
 from isogloss.papers import names as paper_names
 from isogloss.report import drift_view, lookup_view, map_view, task_views, training_view
-from isogloss.report.curves import over_seeds
 from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.verdict import Fact, between, number
 from isogloss.runs.table import training_name
@@ -175,9 +175,8 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
 
 
 def _mean(values: Sequence[float]) -> str:
-    mean = over_seeds([[value] for value in values])
-    value, low, high = (float(numbers[0]) for numbers in (mean.mean, mean.low, mean.high))
-    return number(value) if np.isclose(low, high) else between(value, low, high)
+    mean = mean_over_seeds(values)
+    return number(mean.value) if np.isclose(mean.low, mean.high) else between(mean.value, mean.low, mean.high)
 
 
 def reproduced_paper(run: RunFolder) -> Paper | None:
