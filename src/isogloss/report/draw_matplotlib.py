@@ -123,13 +123,7 @@ def caption(sheet: "Drawing", text: str) -> None:
 
 
 def write_figure(figure: Figure, out: Path) -> list[Path]:
-    """Draw a figure into a folder, as its menus are chosen at first, and return the files.
-
-    Args:
-        figure: what to draw. Call it inside `drawing()`.
-        out: the folder.
-
-    """
+    """Draw a figure into a folder, as its menus are chosen at first, and return the files; inside `drawing()`."""
     sheet = _draw_curves(figure) if figure.kind == "curves" else _draw_grid(figure)
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""

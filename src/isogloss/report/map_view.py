@@ -62,11 +62,7 @@ def verdict(run: RunFolder) -> list[str]:
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives.
     """
-    models = [model for model in run.rows["model"].unique() if model]
-    if len(models) < 2:
-        return map_sentences(run.mapped)
-    tables = ((model, run.mapped[run.mapped["model"] == model]) for model in models)
-    return [f"{model}: {sentence}" for model, rows in tables for sentence in map_sentences(rows)]
+    return [head + sentence for head, own in run.by_model() for sentence in map_sentences(own.mapped)]
 
 
 def map_sentences(rows: pd.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 from importlib import metadata
 from importlib.util import find_spec
 from math import isfinite
@@ -44,62 +44,6 @@ Numbers = dict[tuple[int, ...], int]
 """Which curve of the page holds the numbers of a line, by the identity of its sequences."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of the page that a script fills: its id, its name in the menu, its title and its introduction."""
-
-    id: str
-    menu: str
-    title: str
-    lede: str
-    card: bool = False
-
-
-SECTIONS = (
-    Section(
-        "training",
-        "Over the steps",
-        "Over the steps",
-        "Every measure while the model trained. Bands are intervals, the dashed line is chance; move over a chart to "
-        "read it off.",
-    ),
-    Section(
-        "step-grid",
-        "Layer by step",
-        "Which layer, at which step",
-        "The same values as shades, the last layer on top: where in the model the languages come to meet, and when.",
-        card=True,
-    ),
-    Section(
-        "word-map",
-        "Word map",
-        "Words, layer by layer",
-        "Each point is a word; a thin line joins it to its translation. Move the slider (or press ← and →) and watch "
-        "the languages drift together and apart. Near means alike; the directions themselves mean nothing, and each "
-        "layer is turned and scaled, never bent, to lie as near as it can to the one before. Words far outside the "
-        "rest are drawn at the edge.",
-    ),
-    Section(
-        "curves",
-        "By layer",
-        "Every measure, by layer",
-        "Bands are intervals, the dashed line is chance, the ring marks the best layer.",
-    ),
-    Section(
-        "heat-map",
-        "By language",
-        "Which language, at which layer",
-        "The same values as shades: a language that joins late or leaves early shows at a glance.",
-        card=True,
-    ),
-    Section(
-        "matrix",
-        "Language to language",
-        "Language to language",
-        "All pairs at one layer; the menu starts at the best.",
-        card=True,
-    ),
-)
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 
 
@@ -137,13 +81,7 @@ def write_page(
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
-    """Draw every figure of a run as PNG and SVG, and its word map, into a folder; returns the files.
-
-    Args:
-        folder: the run folder.
-        out: where the files go.
-
-    """
+    """Draw every figure of the run in `folder` as PNG and SVG, and its word map, into `out`; returns the files."""
     run = read_run(Path(folder))
     return _write_files(run, view_of(run).figures(run), Path(out))
 
@@ -157,13 +95,7 @@ def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[P
 
 
 def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None = None) -> str:
-    """The page as text.
-
-    Args:
-        runs: the runs, each with a name of its own.
-        drawn: the figures of each, where they were made already.
-
-    """
+    """The page as text; of runs that each have a name of their own, `drawn` the figures of each where there are any."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
@@ -180,11 +112,8 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         "word-map" for run in runs if run.points is not None
     }
     mapped = any(view.has_map for view in views) or bool(filled & set(OF_A_MAP))
-    sections = [section for section in SECTIONS if section.id in filled or (mapped and section.id in OF_A_MAP)]
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
     used = set(rows.loc[rows["measure"] == "p@1", "method"])
-    methods = " ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used)
-    explained = {"curves" if mapped else "training": f" {methods}"}
     titles = list(dict.fromkeys(text["title"] for text in texts))
     more = f" and {len(titles) - 4} more" if len(titles) > 4 else ""
     marks = {view.mark for view in views}
@@ -197,7 +126,9 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         title=" · ".join(titles[:4]) + more,
         subject=_subject(runs, text="Parallel text" if all(view.parallel for view in views) and not mapped else "Text"),
         mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
-        sections=[replace(section, lede=section.lede + explained.get(section.id, "")) for section in sections],
+        shown=filled | set(OF_A_MAP if mapped else ()),
+        explained="curves" if mapped else "training",
+        methods=" ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used),
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         layers_sentence=LAYERS_SENTENCE,
         runs=texts,
@@ -228,11 +159,9 @@ def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     models, folders = [run.model for run in runs], [run.path.name for run in runs]
     named = []
     for index, run in enumerate(runs):
-        name = run.model
-        if models.count(name) > 1:
-            again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
-            name = f"{name} ({run.path.name}{again})"
-        named.append(replace(run, name=name))
+        again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
+        behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
+        named.append(replace(run, name=run.model + behind))
     return named
 
 

@@ -363,9 +363,11 @@ def _choice(panel: StepPanel) -> dict[str, str]:
 def _line(run: RunFolder, panel: StepPanel, line: StepLine) -> Line:
     curve = thin(line.curve, most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
     ink, dash = line_look(panel, line, run.languages)
+    pooled = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
+    pooled = "all languages pooled" if panel.lead and panel.lead.pooled else pooled
     drawn = line_of(
         curve,
-        line_name(line, run.names, pooled=pooled_name(panel)),
+        line_name(line, run.names, pooled=pooled),
         n=curve.n,
         colour=ink,
         dash=dash,
@@ -382,14 +384,6 @@ def line_name(line: StepLine, names: Mapping[str, str], *, pooled: str) -> str:
         return pooled
     spelt = " → ".join(names.get(code, code) for code in line.languages)
     return line.code.removesuffix(" → ".join(line.languages)) + spelt if line.languages else line.code
-
-
-def pooled_name(panel: StepPanel) -> str:
-    """What the leading line of a panel is."""
-    lead = panel.lead
-    if lead is not None and lead.pooled:
-        return "all languages pooled"
-    return describe(panel.measure).title if lead is None or len(panel.lines) == 1 else "average"
 
 
 def line_look(panel: StepPanel, line: StepLine, languages: Sequence[str]) -> tuple[str, int]:
@@ -431,17 +425,12 @@ def _note(panel: StepPanel) -> str:
 
 def verdict(run: RunFolder) -> list[str]:
     """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named."""
-    models = [model for model in run.rows["model"].unique() if model]
-    if len(models) < 2:
-        return _verdict_of_one(run.trained, run.mapped)
-    tables = ((name, *(rows[rows["model"] == name] for rows in (run.trained, run.mapped))) for name in models)
-    return [f"{name}: {sentence}" for name, *both in tables for sentence in _verdict_of_one(*both)]
-
-
-def _verdict_of_one(trained: pd.DataFrame, mapped: pd.DataFrame) -> list[str]:
-    if trained.empty:
-        return map_view.map_sentences(mapped)
-    return step_sentences(trained) + (map_view.map_sentences(mapped) if leading(mapped) else [])
+    sentences = []
+    for head, own in run.by_model():
+        said = [] if own.trained.empty else step_sentences(own.trained)
+        said += map_view.map_sentences(own.mapped) if not said or leading(own.mapped) else []
+        sentences += [head + sentence for sentence in said]
+    return sentences
 
 
 def step_sentences(rows: pd.DataFrame) -> list[str]:
@@ -489,13 +478,14 @@ def caution(run: RunFolder) -> bool:
     return curve is not None and above_floor(curve, best_layer(curve)) is False
 
 
-def _single(rows: pd.DataFrame) -> bool:
-    return len(rows[["plan", "condition", "settings"]].drop_duplicates()) == 1
+def _single_lead(rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The leading measure and method of one training; None of several."""
+    return leading(rows) if len(rows[["plan", "condition", "settings"]].drop_duplicates()) == 1 else None
 
 
 def last_layer_curve(rows: pd.DataFrame) -> Curve | None:
     """The leading measure over the layers at its last step; None where nothing is, or several trainings are read."""
-    lead = leading(rows) if _single(rows) else None
+    lead = _single_lead(rows)
     return None if lead is None else _layer_curve(_at_end(rows, lead, "max")[1], *lead)
 
 
@@ -516,7 +506,7 @@ def _layer_curve(rows: pd.DataFrame, measure: str, method: str) -> Curve:
 
 def _meeting(rows: pd.DataFrame) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    lead = leading(rows) if _single(rows) else None
+    lead = _single_lead(rows)
     if lead is None:
         return []
     (first, before), (last, after) = (_at_end(rows, lead, end) for end in ("min", "max"))

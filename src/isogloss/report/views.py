@@ -110,7 +110,12 @@ def view_of(run: RunFolder) -> View:
         return VIEWS.get(run.command, MAP)
     nothing = View("reproduction", lambda run: [], lambda run: [], lambda run: [])
     below = BENEATH.get(paper.name, nothing)
-    return replace(below, mark="reproduction", figures=lambda run: [*paper_figures(paper, run), *below.figures(run)])
+
+    def figures(run: RunFolder) -> list[Figure]:
+        own = [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
+        return own + below.figures(run)
+
+    return replace(below, mark="reproduction", figures=figures)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -184,11 +189,6 @@ def reproduced_paper(run: RunFolder) -> Paper | None:
     name = run.arguments.get("paper")
     reproduces = run.record.get("command") == "reproduce" and name in paper_names() and len(run.rows)
     return find(str(name)) if reproduces else None
-
-
-def paper_figures(paper: Paper, run: RunFolder) -> list[Figure]:
-    """The paper's own figures."""
-    return [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
 
 
 def paper_part(run: RunFolder) -> dict[str, Any] | None:
