@@ -122,7 +122,7 @@ def curves(
     found = []
     for values, group in groups.items():
         known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
-        about = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
+        about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
         if along == "step" and len(group.keys() - {None}) > 1:
             found.append(_curve_over_seeds(group, about))
             continue

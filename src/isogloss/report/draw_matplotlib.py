@@ -153,8 +153,8 @@ def _draw_curves(figure: Figure) -> "Drawing":
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
     if figure.shared:
-        for column in grid.T:
-            _share_axis([axes for axes in column if axes in places[:count]])
+        for column in range(columns):
+            _share_axis(places[column:count:columns])
     if shared:
         handles: dict[str, Any] = {}
         for index in sorted(range(count), key=lambda index: -len(labels[index])):

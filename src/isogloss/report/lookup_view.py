@@ -166,10 +166,16 @@ def _sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
     where = f"at layer {int(best['layer'])}" if lookup.layered else f"in {flat_name(best)}"
     mapping, floor = best["condition"], float(best["floor"])
     chance = number(floor) if floor >= 0.0005 or floor == 0 else f"{floor:.1g}"
+    # Which layers cannot be told from the best one of the same mapping:
+    key = ("p@1_behind", mapping, best["method"])
+    compared = [row for row in lookup.counted if (row["measure"], row["condition"], row["method"]) == key]
+    behind = [row for row in compared if not isnan(row["low"])]
+    same = sorted(int(row["layer"]) for row in behind if row["low"] <= 0)
+    ties = f"; {name_layers(same)} cannot be told apart" if len(same) > 1 else ""
     yield (
         f"{head}Most translations are found {where} with {mapping}: {value_of(best)} of {int(best['n']):,} "
         f"{UNITS[lookup.task]}s have theirs nearest of all by {METHOD_NAMES[METHODS[lookup.task]]}, where chance gives "
-        f"{chance}{_ties(lookup)}."
+        f"{chance}{ties}."
     )
     tops = {
         name: max(rows, key=lambda row: float(row["value"])) for name in lookup.mappings if (rows := lookup.curve(name))
@@ -191,22 +197,9 @@ def _sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
     tested = [row for row in lookup.counted if row["condition"] == "test" and not str(row["model"]).startswith(STATIC)]
     counts = {row["measure"]: row for row in reversed(tested)}  # the first of each
     if covered := counts.get("coverage"):
-        same = counts.get("identical")
-        written = f"; {same['value']:.0%} of these have a translation that is written alike" if same else ""
+        alike = counts.get("identical")
+        written = f"; {alike['value']:.0%} of these have a translation that is written alike" if alike else ""
         yield f"{head}{covered['value']:.0%} of the {int(covered['n']):,} words of the test are known{written}."
-
-
-def _ties(lookup: Lookup) -> str:
-    """Which layers cannot be told from the best one of the same mapping."""
-    best = lookup.best
-    behind = [
-        row
-        for row in lookup.counted
-        if (row["measure"], row["condition"], row["method"]) == ("p@1_behind", best["condition"], best["method"])
-        and not isnan(row["low"])
-    ]
-    same = sorted(int(row["layer"]) for row in behind if row["low"] <= 0)
-    return f"; {name_layers(same)} cannot be told apart" if len(behind) > 1 and len(same) > 1 else ""
 
 
 def _figure(lookup: Lookup) -> Figure:

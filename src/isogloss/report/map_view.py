@@ -196,9 +196,10 @@ def _panel(
     rows = run.mapped[run.mapped["layer"].isna() & run.mapped["value"].notna() & (run.mapped["measure"] == "aer")]
     if pair is not None:
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])]
-    beside = rows.groupby("method")["value"].mean() if parts[0].measure == "aer" else {}
-    references = {method_title(str(method)): float(value) for method, value in beside.items()}
-    return Panel("", lines, choice={"Show": choice}, note=_note(parts), references=references)
+    means = rows.groupby("method")["value"].mean()
+    references = {method_title(str(method)): float(value) for method, value in means.items()}
+    beside = references if parts[0].measure == "aer" else {}
+    return Panel("", lines, choice={"Show": choice}, note=_note(parts), references=beside)
 
 
 def _line(run: RunFolder, curve: Curve, methods: Sequence[str], *, single: bool) -> Line:
@@ -334,26 +335,22 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     if curve.members == 1:
         pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
         return f"This is one curve, {pair}, {items}." if pair else f"This is one curve, {items}."
-    if curve.tied is not None:
-        members = _members(curve, parts)
-        return f"The value is the average over {members}, {items}; layers are compared on the same sentences."
-    return (
-        f"The value is the average over {_members(curve, parts)}, {items}; its interval is the average of theirs, no "
-        "narrower one being safe for pairs that share their sentences."
-    )
-
-
-def _members(curve: Curve, parts: Sequence[Curve]) -> str:
-    """How many curves of which kind an average is made of."""
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     if _pairs_repeat(parts):
         kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
         texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})
         on = [f"{count} {name}" for count, name in ((texts, "data sets"), (seeds, "seeds")) if count > 1]
-        return f"{curve.members} curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
-    both = all((target, source) in pairs for source, target in pairs)
-    return f"{curve.members} {kind}" + (" (each pair of languages both ways)" if both else "")
+        members = f"curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
+    else:
+        both = all((target, source) in pairs for source, target in pairs)
+        members = f"{kind} (each pair of languages both ways)" if both else kind
+    averaged = (
+        "its interval is the average of theirs, no narrower one being safe for pairs that share their sentences"
+        if curve.tied is None
+        else "layers are compared on the same sentences"
+    )
+    return f"The value is the average over {curve.members} {members}, {items}; {averaged}."
 
 
 def _second(curve: Curve, lead: Curve) -> str:

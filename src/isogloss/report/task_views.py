@@ -75,7 +75,6 @@ def transfer_facts(run: RunFolder) -> list[Fact]:
     rows = results(run.rows)
     main = rows[rows["main"]]
     means = main[main["target"] == OTHERS]
-    languages: Fact = ("languages", str(len(run.languages)), "")
     if means.empty:
         return training_view.facts(run)
     best = means.iloc[int(means["value"].argmax())]
@@ -85,7 +84,7 @@ def transfer_facts(run: RunFolder) -> list[Fact]:
     numbers += [("in the language trained in", number(home["value"].iloc[0]), "")] if len(home) else []
     numbers.append(("in the others", number(best["value"]), ""))
     numbers += [] if isnan(best["floor"]) else [("by chance", number(best["floor"]), "")]
-    return [*numbers, languages] if not run.trained.empty else numbers
+    return numbers if run.trained.empty else [*numbers, ("languages", str(len(run.languages)), "")]
 
 
 def transfer_verdict(run: RunFolder) -> list[str]:
@@ -151,20 +150,17 @@ def task_curve_sentences(frame: pd.DataFrame) -> list[str]:
         same = rows["measure"].eq(measure) & rows["task"].eq(task) & rows["source"].eq(source)
         for name, value in zip(columns[3:], training, strict=True):
             same &= rows[name].eq(value)
+        parts: dict[str, list[Curve]] = {}
+        for (target, _), group in rows[same].groupby(["target", "data"], sort=False):
+            curve = curves(group, along="step")[0]
+            bounds = group.groupby("step")[["low", "high"]].mean().reindex(curve.at)
+            low, high = np.fmin(curve.low, bounds["low"]), np.fmax(curve.high, bounds["high"])
+            parts.setdefault(str(target), []).append(replace(curve, low=tuple(low.tolist()), high=tuple(high.tolist())))
+        courses = {target: average(group) for target, group in parts.items()}
         name = training_name(dict(zip(columns[3:], training, strict=True)))
-        sentences.append(_course_sentence(f"{name}: {task} {measure}", _by_target(rows[same]), source))
+        sentences.append(_course_sentence(f"{name}: {task} {measure}", courses, source))
     more = len(sentences) - MOST_CURVES
     return sentences[:MOST_CURVES] + ([f"{more} more plans are in the rows."] if more > 0 else [])
-
-
-def _by_target(rows: pd.DataFrame) -> dict[str, Curve]:
-    parts: dict[str, list[Curve]] = {}
-    for (target, _), group in rows.groupby(["target", "data"], sort=False):
-        curve = curves(group, along="step")[0]
-        bounds = group.groupby("step")[["low", "high"]].mean().reindex(curve.at)
-        low, high = np.fmin(curve.low, bounds["low"]), np.fmax(curve.high, bounds["high"])
-        parts.setdefault(str(target), []).append(replace(curve, low=tuple(low.tolist()), high=tuple(high.tolist())))
-    return {target: average(group) for target, group in parts.items()}
 
 
 def _course_sentence(subject: str, courses: Mapping[str, Curve], source: str) -> str:
@@ -258,7 +254,18 @@ def _plan_figures(run: RunFolder) -> list[Figure]:
         main = rows[rows["main"]]
         plans = list(dict.fromkeys(main["training"]))
         sets = list(dict.fromkeys(zip(main["target"], main["data"], strict=True)))
-        lines = [_plan_line(run, main, pair, sets, plans, source) for pair in sets]
+        targets = [code for code, _ in sets]
+        named = {OTHERS: "mean of the others", source: f"{run.names.get(source, source)}, trained in"}
+        lines = []
+        for target, data in sets:
+            own = main[(main["target"] == target) & (main["data"] == data)].drop_duplicates("training")
+            by_plan = own.set_index("training").reindex(plans)
+            value, low, high = (by_plan[name].to_numpy(float).tolist() for name in ("value", "low", "high"))
+            label = _set_name(target, data, targets, {**run.names, **named})
+            mean, home = target == OTHERS, target == source
+            ink = DARK if mean else QUIET if home else colour(list(dict.fromkeys(targets)).index(target))
+            look: dict[str, Any] = {"colour": ink, "dash": int(home), "thick": mean, "band": mean or home}
+            lines.append(Line(label, list(range(len(plans))), value, low, high, **look))
         floor = float(main["floor"].mean())
         bands = BANDS[bool(main["seed"].isna().any())]
         end = (f"-{source}" if len(groups) > 1 else "") + (f"-{file_name(model)}" if several_models else "")
@@ -275,26 +282,6 @@ def _plan_figures(run: RunFolder) -> list[Figure]:
             )
         )
     return drawings
-
-
-def _plan_line(
-    run: RunFolder,
-    rows: pd.DataFrame,
-    pair: tuple[str, str],
-    sets: Sequence[tuple[str, str]],
-    plans: Sequence[str],
-    source: str,
-) -> Line:
-    target, data = pair
-    own = rows[(rows["target"] == target) & (rows["data"] == data)].drop_duplicates("training").set_index("training")
-    value, low, high = (own[name].reindex(list(plans)).to_numpy(float).tolist() for name in ("value", "low", "high"))
-    targets = [code for code, _ in sets]
-    label = {OTHERS: "mean of the others", source: f"{run.names.get(source, source)}, trained in"}.get(target)
-    label = (label or run.names.get(target, target)) + (f" ({data})" if targets.count(target) > 1 else "")
-    mean, home = target == OTHERS, target == source
-    ink = DARK if mean else QUIET if home else colour(list(dict.fromkeys(targets)).index(target))
-    look: dict[str, Any] = {"colour": ink, "dash": int(home), "thick": mean, "band": mean or home}
-    return Line(label, list(range(len(plans))), value, low, high, **look)
 
 
 def similarity_figures(run: RunFolder) -> list[Figure]:
