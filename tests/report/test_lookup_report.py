@@ -100,8 +100,8 @@ def test_several_pairs_are_named():
 @pytest.fixture
 def run(tiny, tmp_path):
     files, (train, test) = write_texts(tmp_path / "text", sentences=40), write_lexicons(tmp_path)
-    how = {"min_count": 1, "static": "train", "levels": "word", "device": "cpu", "out": tmp_path / "run"}
-    ig.lexicon(tiny("bert"), text=files, train_lexicon=train, test_lexicon=test, **how)
+    lexicons = {"train_lexicon": train, "test_lexicon": test, "static": "train"}
+    ig.lexicon(tiny("bert"), text=files, **lexicons, min_count=1, levels="word", device="cpu", out=tmp_path / "run")
     return tmp_path / "run"
 
 

@@ -1,4 +1,4 @@
-/* Figures as charts: curves with bands over layers, steps or plans, and grids of shaded cells, from the one figure spec. */
+/* Figures as charts: curves with bands over layers, steps or plans, and grids of shaded cells, from one figure spec. */
 
 const SIZES = {
   curves: { width: 420, height: 270, left: 46, right: 12, top: 12, bottom: 40 },
@@ -33,10 +33,8 @@ const lastStep = (figures) => Math.max(1, ...figures.flatMap(linesOf).map((line)
    what belongs to one run alone (scores, and the figures of a paper) does not. */
 function chartSection(root, section) {
   const figures = figuresOf(section);
-  if (!figures.length) {
-    if (section === "curves") root.append(quiet("These runs hold no measure by layer.", "p"));
-    return;
-  }
+  if (!figures.length && section === "curves") root.append(quiet("These runs hold no measure by layer.", "p"));
+  if (!figures.length) return;
   const own = section === "scores" || section === "pictures";
   const several = new Set(figures.map((figure) => figure.place)).size > 1;
   const groups = new Map();
@@ -44,11 +42,10 @@ function chartSection(root, section) {
     const key = own ? `${figure.place} ${figure.name}` : figure.name;
     groups.set(key, [...(groups.get(key) || []), figure]);
   }
-  const page = { section, own, several, cursors: [], choice: {}, relative: false, last: lastStep(figures) };
+  const page = { section, own, several, cursors: [], choice: {}, last: lastStep(figures) };
   const cards = [...groups.values()].map((group) => card(group, page));
   const change = (name) => (value) => {
-    if (name === "relative") page.relative = value;
-    else page.choice[name] = value;
+    page.choice[name] = value;
     cards.forEach((one) => one.render());
   };
   const controls = [];
@@ -73,7 +70,6 @@ function card(group, page) {
   const several = page.several && !page.own;
   const choice = { Line: "" };
   const body = html("div", { class: "card-body" });
-  const cursors = [];
   const controls = cardMenus(group, several, choice).map(([label, name, options, chosen]) => {
     const change = (value) => {
       choice[name] = value;
@@ -89,7 +85,6 @@ function card(group, page) {
   const node = html("figure", about, html("h3", {}, title), menus, body);
 
   function render() {
-    cursors.splice(0).forEach((cursor) => page.cursors.splice(page.cursors.indexOf(cursor), 1));
     const chosen = { ...page.choice, ...choice };
     const own = (several ? group : [first]).flatMap((figure) => chosenPanels(figure, chosen));
     const panels = several ? mergedPanels(group, chosen) : own;
@@ -100,13 +95,14 @@ function card(group, page) {
     }
     const peers = (panel) => (several || first.shared ? panels : [panel]);
     const alone = panels.length === 1;
-    const charts = panels.map((panel) => chart(first, panel, { page, cursors, peers: peers(panel), alone }));
+    const charts = panels.map((panel) => chart(first, panel, { page, peers: peers(panel), alone }));
     if (several && !alone) node.classList.add("whole");
     const look = first.columns === 3 ? "sub-panels three" : "sub-panels";
     const notes = new Set(own.map((panel) => panel.note));
     const words = [first.explanation || first.caption, ...notes].filter(Boolean).join(" ");
     const drawn = alone ? charts[0] : html("div", { class: look }, ...charts);
     body.replaceChildren(legend(first, panels, several), drawn, html("figcaption", {}, words));
+    page.cursors = page.cursors.filter((cursor) => cursor.node.isConnected);
   }
   return { node, render };
 }
@@ -211,7 +207,7 @@ function rangeOf(figure, panel, peers, log) {
 function frameOf(figure, panel, { page, peers, size }) {
   const log = Boolean(figure.log || panel.log);
   const xlabel = panel.xlabel || figure.xlabel;
-  const relative = page.relative && xlabel === "layer";
+  const relative = page.choice.relative && xlabel === "layer";
   const [low, high] = rangeOf(figure, panel, peers, log);
   const steps = panel.lines.flatMap((line) => line.steps);
   let [from, to] = [Math.min(0, ...steps), Math.max(...steps)];
@@ -254,12 +250,12 @@ function axes(frame, figure) {
   ];
 }
 
-/* Powers of ten; or 1, 2, 5, 10; or closer: the coarsest that are four or more, as `draw_matplotlib.py` chooses them. */
+/* Powers of ten; or 1, 2, 5, 10; or closer: the coarsest that are four or more, as in `draw_matplotlib.py`. */
 function factorTicks(low, high) {
+  const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
+  const powers = Array.from({ length: last - first + 1 }, (_, place) => 10 ** (first + place));
   for (const series of AXIS_STEPS) {
-    const found = [];
-    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
-      for (const factor of series) found.push(factor * 10 ** power);
+    const found = powers.flatMap((power) => series.map((factor) => factor * power));
     const inside = found.filter((value) => value >= low && value <= high);
     if (inside.length >= 4) return inside.filter((_, place) => place % Math.ceil(inside.length / 9) === 0);
   }
@@ -294,13 +290,13 @@ function bandOf(line, frame) {
     const edge = [...known.map(spot(high)), ...[...known].reverse().map(spot(low))];
     parts.push(svg("path", { class: "band", d: `${pathThrough(edge)}Z`, fill: colour }));
   }
-  const chance = floor ? places.filter((at) => isNumber(floor[at])).map(spot(floor)) : [];
+  const chance = places.filter((at) => floor && isNumber(floor[at])).map(spot(floor));
   if (chance.length) parts.push(svg("path", { class: "floor", d: pathThrough(chance) }));
   return parts;
 }
 
 /* One panel as a picture that can be read off with the pointer. */
-function chart(figure, panel, { page, cursors, peers, alone }) {
+function chart(figure, panel, { page, peers, alone }) {
   const size = { ...(SIZES[page.section] || (alone ? SIZES.alone : SIZES.curves)) };
   if (page.own && figure.ylabel) size.top = 24;
   const words = (figure.ticks || []).map(([, text]) => text.length);
@@ -314,15 +310,15 @@ function chart(figure, panel, { page, cursors, peers, alone }) {
   const strong = panel.lines.filter((line) => !line.faint);
   const height = (line) => (line.thick ? 2 : line.faint ? 0 : 1);
   const upwards = [...panel.lines].sort((a, b) => height(a) - height(b));
-  const level = (value, kind) => svg("line", { class: kind, x1: left, x2: right, y1: frame.y(value), y2: frame.y(value) });
-  const mark = (step) => svg("line", { class: "rule", x1: frame.x(step), x2: frame.x(step), y1: top, y2: bottom });
+  const straight = (kind, x1, x2, y1, y2) => svg("line", { class: kind, x1, x2, y1, y2 });
+  const level = (value, kind) => straight(kind, left, right, frame.y(value), frame.y(value));
+  const mark = (step) => straight("rule", frame.x(step), frame.x(step), top, bottom);
   const ring = (line) => {
     const at = line.steps.indexOf(line.best);
     const where = { cx: frame.at(line, at), cy: frame.y(line.value[at]) };
     return svg("circle", { class: "best", ...where, r: 4.5, stroke: line.colour });
   };
   const cursor = { node: svg("line", { class: "cursor", y1: top, y2: bottom, visibility: "hidden" }), frame };
-  cursors.push(cursor);
   page.cursors.push(cursor);
   const about = { role: "img", "aria-label": `${figure.title} ${panel.title || ""}` };
   const picture = svg(
@@ -348,11 +344,10 @@ function chart(figure, panel, { page, cursors, peers, alone }) {
   return html("div", { class: "sub-panel" }, ...lines, picture);
 }
 
-function nearest(steps, wanted) {
-  return steps.reduce((best, step) => (Math.abs(step - wanted) < Math.abs(best - wanted) ? step : best), steps[0]);
-}
+const nearest = (steps, wanted) =>
+  steps.reduce((best, step) => (Math.abs(step - wanted) < Math.abs(best - wanted) ? step : best), steps[0]);
 
-/* The step nearest to the pointer, marked in every chart with that axis at once; the tooltip reads this one's values. */
+/* The step nearest to the pointer, marked in every chart with that axis; the tooltip reads the values of this one. */
 function pointAt(event, picture, { figure, panel, frame, page }) {
   const box = picture.getBoundingClientRect();
   const { width, left, right } = frame.size;
@@ -363,8 +358,7 @@ function pointAt(event, picture, { figure, panel, frame, page }) {
   for (const { node, frame: other } of page.cursors) {
     const inside = other.xlabel === frame.xlabel && step >= other.from && step <= other.to;
     node.setAttribute("visibility", inside ? "visible" : "hidden");
-    node.setAttribute("x1", other.x(step));
-    node.setAttribute("x2", other.x(step));
+    moveLine(node, other.x(step));
   }
   tooltip.show(readings(figure, panel, frame, step), event.clientX, event.clientY);
 }
@@ -406,9 +400,8 @@ function readings(figure, panel, frame, step) {
   ].filter(Boolean);
 }
 
-function shortest(found) {
-  return found.length <= 9 ? found : [...found.slice(0, 4), quiet(`${found.length - 8} more between`), ...found.slice(-4)];
-}
+const shortest = (found) =>
+  found.length <= 9 ? found : [...found.slice(0, 4), quiet(`${found.length - 8} more between`), ...found.slice(-4)];
 
 function swatch(colour, open = false) {
   const ring = { cx: 5, cy: 5, r: 3.6, fill: "#fff", stroke: colour, "stroke-width": 1.6 };
@@ -419,10 +412,7 @@ function swatch(colour, open = false) {
 /* One grid at a time, chosen by menus: the run, the measure, and for a matrix the layer. */
 function gridSection(root, section) {
   const figures = figuresOf(section);
-  if (!figures.length) {
-    root.append(quiet("These runs hold no measure by layer and language pair.", "p"));
-    return;
-  }
+  if (!figures.length) return root.append(quiet("These runs hold no measure by layer and language pair.", "p"));
   const runs = [...new Set(figures.map((figure) => figure.run))];
   const [stage, heading] = [html("div", { class: "grid-stage" }), html("h3")];
   let [own, shown] = [[], figures[0]];
@@ -451,7 +441,7 @@ function gridSection(root, section) {
   }
   const controls = [pick && pick.node, measures.node, section === "matrix" ? layers.node : null];
   root.append(heading, html("div", { class: "controls" }, ...controls), stage);
-  choose(shown);
+  return choose(shown);
 }
 
 const stepsOf = (figure) => [...new Set(linesOf(figure).flatMap((line) => line.steps))].sort((a, b) => a - b);
@@ -496,9 +486,11 @@ function gridFigure(figure, layer) {
   };
   const row = (text, at) => {
     const y = top + at * height;
-    const box = (column) => ({ x: left + column * width, y, width, height, share, title: title(text, columns[column]) });
+    const box = { y, width, height, share };
     const name = label({ x: left - 12, y: y + height / 2 + 5, "text-anchor": "end" }, text);
-    return [name, ...cells[at].flatMap((cell, column) => gridCell(cell, box(column)))];
+    const drawn = (cell, column) =>
+      gridCell(cell, { ...box, x: left + column * width, title: title(text, columns[column]) });
+    return [name, ...cells[at].flatMap(drawn)];
   };
   const full = { width: left + width * columns.length + 80, height: top + height * rows.length + 8 };
   const view = { viewBox: `0 0 ${full.width} ${full.height}`, width: full.width };
@@ -525,12 +517,12 @@ function gridCell(cell, { x, y, width, height, share, title }) {
   const box = { x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 2 };
   if (!isNumber(cell.value)) return [svg("rect", { ...box, class: cell.same ? "cell same" : "cell absent" })];
   const look = shade(share(cell.value));
-  const counted = cell.members > 1 ? `average of ${cell.members}, n = ${whole(cell.n)} or more` : `n = ${whole(cell.n)}`;
+  const counted = (n) => (cell.members > 1 ? `average of ${cell.members}, n = ${n} or more` : `n = ${n}`);
   const card = () => [
     html("div", { class: "card-rule" }, title),
     html("div", {}, html("strong", {}, number(cell.value)), quiet(interval(cell.low, cell.high), "span")),
     isNumber(cell.floor) ? quiet(`chance ${number(cell.floor)}`) : "",
-    cell.n ? quiet(counted) : "",
+    cell.n ? quiet(counted(whole(cell.n))) : "",
   ];
   const onpointermove = (event) => tooltip.show(card(), event.clientX, event.clientY);
   const acts = { onpointermove, onpointerleave: () => tooltip.hide() };

@@ -18,7 +18,7 @@ import pandas as pd
 
 from isogloss.figure import Line
 from isogloss.measures.registry import MEASURES, describe
-from isogloss.measures.statistics import Band, band
+from isogloss.measures.statistics import band
 
 LEADING = (
     ("p@1", "centred"),
@@ -88,12 +88,6 @@ class Curve:
         return (min(known), max(self.most, *known)) if known else (0, 0)
 
 
-def over_seeds(values: Any, measure: str = "") -> Band:
-    """The mean over seeds and its t interval: values (seeds, n); perplexities are averaged as logarithms."""
-    table = np.asarray(values, dtype="float64")
-    return band(table, scale="log" if describe(measure).logarithmic and not (table <= 0).any() else "linear")
-
-
 def curves(
     rows: pd.DataFrame,
     measure: str | None = None,
@@ -125,41 +119,39 @@ def curves(
     ):
         group = groups.setdefault(identity, {})
         group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = numbers
-    return [_curve(dict(zip(names, identity, strict=True)), group, along) for identity, group in groups.items()]
+    found = []
+    for values, group in groups.items():
+        known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
+        about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
+        if along == "step" and len(group.keys() - {None}) > 1:
+            found.append(_curve_over_seeds(group, about))
+            continue
+        readings = sorted((position, numbers) for steps in group.values() for position, numbers in steps.items())
+        lists: dict[str, Any] = dict(zip(NUMBERS, zip(*(numbers for _, numbers in readings), strict=True), strict=True))
+        counts = tuple(0 if isnan(count) else int(count) for count in lists.pop("n"))
+        found.append(Curve(at=tuple(at for at, _ in readings), n=counts, most=max(counts), **lists, **about))
+    return found
 
 
-def _curve(identity: dict[str, Any], group: Readings, along: str) -> Curve:
-    measure = str(identity["measure"])
-    names: dict[str, Any] = {name: str(identity[name]) for name in NAMES}
-    seeds = sorted(seed for seed in group if seed is not None)
-    if along == "step" and len(seeds) > 1:
-        return _mean_over_seeds(group, measure, seeds, names)
-    readings = sorted((position, numbers) for steps in group.values() for position, numbers in steps.items())
-    columns: dict[str, Any] = dict(zip(NUMBERS, zip(*(numbers for _, numbers in readings), strict=True), strict=True))
-    counts = tuple(0 if isnan(count) else int(count) for count in columns.pop("n"))
-    seed = identity.get("seed", pd.NA)
-    names["seed"] = "" if pd.isna(seed) else str(seed)
-    return Curve(measure, tuple(at for at, _ in readings), n=counts, most=max(counts), **columns, **names)
-
-
-def _mean_over_seeds(group: Readings, measure: str, seeds: Sequence[int], names: dict[str, Any]) -> Curve:
+def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     """The mean over seeds at each step that all were read at, and its interval; `n` the fewest items of a seed.
 
     Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
     """
+    seeds = sorted(seed for seed in group if seed is not None)
     every = [set(group[seed]) for seed in seeds]
     steps = sorted(set.intersection(*every) or set.union(*every))
     absent = [nan] * len(NUMBERS)
     table = np.array([[group[seed].get(step, absent) for step in steps] for seed in seeds])  # (seeds, steps, numbers)
     values, floors, counts = (table[:, :, NUMBERS.index(name)] for name in ("value", "floor", "n"))
-    mean = over_seeds(values, measure)
-    known = MEASURES.get(measure.removesuffix("_mean"))
+    logarithmic = describe(about["measure"]).logarithmic and not (values <= 0).any()
+    mean = band(values, scale="log" if logarithmic else "linear")
+    known = MEASURES.get(about["measure"].removesuffix("_mean"))
     least, most = known.range if known else (-inf, inf)  # an interval over few seeds would go beyond
     fewest = np.where(np.isnan(counts), np.inf, counts).min(axis=0)
     n = tuple(int(count) if count < np.inf else 0 for count in fewest)
     return Curve(
-        measure,
-        tuple(steps),
+        at=tuple(steps),
         value=tuple(mean.mean.tolist()),
         low=tuple(mean.low.clip(least).tolist()),
         high=tuple(mean.high.clip(max=most).tolist()),
@@ -167,7 +159,7 @@ def _mean_over_seeds(group: Readings, measure: str, seeds: Sequence[int], names:
         n=n,
         most=max(n, default=0),
         seeds=len(seeds),
-        **names,
+        **about,
     )
 
 
@@ -211,11 +203,6 @@ def overall(rows: pd.DataFrame, measure: str, method: str | None = None) -> Curv
         return mean
     tied = tuple(layer for layer, low in zip(behind[0].at, behind[0].low, strict=True) if not low > 0)
     return replace(mean, low=known[0].low, high=known[0].high, tied=tied)
-
-
-def pairs_repeat(parts: Sequence[Curve]) -> bool:
-    """Whether some language pair was measured on more than one data set (or seed)."""
-    return len({(part.source, part.target) for part in parts}) < len(parts)
 
 
 def best_layer(curve: Curve) -> int:

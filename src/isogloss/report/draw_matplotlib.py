@@ -9,7 +9,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil, floor, isnan, log10
+from math import ceil, floor, isnan, log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,13 +123,7 @@ def caption(sheet: "Drawing", text: str) -> None:
 
 
 def write_figure(figure: Figure, out: Path) -> list[Path]:
-    """Draw a figure into a folder, as its menus are chosen at first, and return the files.
-
-    Args:
-        figure: what to draw. Call it inside `drawing()`.
-        out: the folder.
-
-    """
+    """Draw a figure into a folder, as its menus are chosen at first, and return the files; inside `drawing()`."""
     sheet = _draw_curves(figure) if figure.kind == "curves" else _draw_grid(figure)
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
@@ -148,15 +142,19 @@ def _draw_curves(figure: Figure) -> "Drawing":
     small = columns > 2
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
     labels = [[line.label for line in panel.lines if not line.faint] for panel in panels]
-    shared = _shared_legend(labels, small=small) or figure.shared
+    # One legend beside the panels stands for all of them where curves are many, and the same in each or the first ones:
+    # colours go by the index of a curve in its panel, so one that is missing in the middle would change the others'.
+    most = max(labels, key=len, default=[])
+    alike = all(own == most[: len(own)] for own in labels)
+    shared = figure.shared or (len(most) > MOST_INSIDE[small] and alike)
     width += BESIDE if shared and count == 1 else 0
     sheet, grid = new_figure(width * columns, height * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
     places = list(grid.flat)
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
     if figure.shared:
-        for column in grid.T:
-            _share_axis([axes for axes in column if axes in places[:count]])
+        for column in range(columns):
+            _share_axis(places[column:count:columns])
     if shared:
         handles: dict[str, Any] = {}
         for index in sorted(range(count), key=lambda index: -len(labels[index])):
@@ -170,15 +168,6 @@ def _draw_curves(figure: Figure) -> "Drawing":
     for axes, panel in list(zip(places, panels, strict=False))[max(0, count - columns) :]:
         axes.set_xlabel(printable(panel.xlabel or figure.xlabel))
     return sheet
-
-
-def _shared_legend(labels: Sequence[Sequence[str]], *, small: bool) -> bool:
-    """Whether one legend beside the panels can stand for all of them: many curves, the same in each or the first ones.
-
-    Colours go by the index of a curve in its panel, so one that is missing in the middle would change the others'.
-    """
-    most = max(labels, key=len, default=[])
-    return len(most) > MOST_INSIDE[small] and all(own == most[: len(own)] for own in labels)
 
 
 def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, legend: bool) -> None:
@@ -197,18 +186,13 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
     for name, value in panel.references.items():
         axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
-    axes.set_title(printable_lines(panel.title), fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
-    _dress_steps(axes, panel, figure, small=small)
-    _dress_values(axes, panel, figure, small=small)
+    title = "\n".join(map(printable, panel.title.split("\n")))
+    axes.set_title(title, fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
+    _dress_axes(axes, panel, figure, small=small)
     handles, labels = axes.get_legend_handles_labels()
     if legend and len(labels) > 1:
         order = sorted(range(len(labels)), key=lambda index: labels[index] == "chance")
         axes.legend([handles[index] for index in order], [labels[index] for index in order], loc="best", fontsize=8.5)
-
-
-def printable_lines(text: str) -> str:
-    """Text without control characters but with its line breaks."""
-    return "\n".join(map(printable, text.split("\n")))
 
 
 def ink_of(line: Line, index: int) -> str:
@@ -234,8 +218,8 @@ def _draw_line(axes: "Axes", line: Line, index: int) -> None:
         axes.plot([line.best], [line.value[list(line.steps).index(line.best)]], "o", markeredgecolor=ink, **ring)
 
 
-def _dress_steps(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
-    """Ticks of the horizontal axis: whole numbers where there are only such, or the figure's own words."""
+def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
+    """Ticks below, whole numbers where there are only such or the figure's own words; range and ticks at the side."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     steps = [step for line in panel.lines for step in line.steps]
@@ -249,12 +233,6 @@ def _dress_steps(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> 
         turned = 90 if len(figure.ticks) >= TURNED and sum(map(len, figure.ticks.values())) > 40 else 0
         axes.set_xticks(list(figure.ticks), [printable(text) for text in figure.ticks.values()], rotation=turned)
     axes.tick_params(labelsize=8 if small else 9)
-
-
-def _dress_values(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
-    """Range and ticks of the vertical axis."""
-    from matplotlib.ticker import MaxNLocator
-
     if figure.log or panel.log:
         dress_factors(axes)
     else:
@@ -325,29 +303,21 @@ def dress_factors(axes: "Axes") -> None:
 
 
 def _draw_grid(figure: Figure) -> "Drawing":
-    """Shaded cells: a line a row and a step a column, or a line a cell at the chosen layer."""
+    """Shaded cells with their values where there is room: a line a row and a step a column, or a line a cell."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
+
     lines = figure.visible[0].lines
     if figure.kind == "matrix":
         rows = columns = list(figure.ticks.values())
         layer = float(figure.chosen["Layer"])
         values = {line.cell: _at(line, layer) for line in lines}
-        cells = [[values.get((row, column), float("nan")) for column in columns] for row in rows]
+        table = [[values.get((row, column), nan) for column in columns] for row in rows]
     else:
         steps = sorted({step for line in lines for step in line.steps})
         rows, columns = [line.label for line in lines], [f"{step:,.0f}" for step in steps]
-        cells = [[_at(line, step) for step in steps] for line in lines]
-    return _draw_cells(figure, np.array(cells, dtype="float64"), rows, columns)
-
-
-def _at(line: Line, step: float) -> float:
-    return float(line.value[list(line.steps).index(step)]) if step in line.steps else float("nan")
-
-
-def _draw_cells(figure: Figure, cells: Any, rows: Sequence[str], columns: Sequence[str]) -> "Drawing":
-    """Cells (rows, columns) as shades, with their values where there is room."""
-    from matplotlib.colors import LinearSegmentedColormap
-    from matplotlib.patches import Rectangle
-
+        table = [[_at(line, step) for step in steps] for line in lines]
+    cells = np.array(table, dtype="float64")  # (rows, columns)
     wide = max(0.24, min(0.62, 11 / len(columns)))
     wide = min(wide, 9 / len(columns)) if figure.xlabel == "step" else wide
     sheet, axes = new_figure(2.2 + wide * len(columns), 1.6 + 0.36 * len(rows))
@@ -366,8 +336,8 @@ def _draw_cells(figure: Figure, cells: Any, rows: Sequence[str], columns: Sequen
     for spine in axes.spines.values():
         spine.set_visible(False)
     for row, column in np.argwhere(~np.isnan(cells)) if wide >= CELL_WITH_TEXT else ():
-        light = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
-        light = light != (figure.better == "lower")
+        dark = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
+        light = dark != (figure.better == "lower")
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
         axes.text(column, row, f"{cells[row, column]:.2f}", **text)
     if figure.kind == "matrix":
@@ -377,6 +347,10 @@ def _draw_cells(figure: Figure, cells: Any, rows: Sequence[str], columns: Sequen
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=QUIET, length=0)
     return sheet
+
+
+def _at(line: Line, step: float) -> float:
+    return float(line.value[list(line.steps).index(step)]) if step in line.steps else nan
 
 
 def shade_range(low: float, high: float, axis: tuple[float, float] | None = None) -> tuple[float, float]:

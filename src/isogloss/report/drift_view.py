@@ -14,10 +14,11 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
+from isogloss.measures.statistics import mean_over_seeds
 from isogloss.recipes.drift import drift
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import map_view, training_view
-from isogloss.report.curves import Curve, apart, average, curves, line_of, over_seeds
+from isogloss.report.curves import Curve, apart, average, curves, line_of
 from isogloss.report.folder import OTHERS, RunFolder
 from isogloss.report.style import DARK, file_name, language_name, printable
 from isogloss.report.training_view import HELD, TEST, complete, with_trainings
@@ -43,12 +44,7 @@ class Course:
         """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
         if not (apart(self.curve, 0, -1) and apart(self.text, 0, -1)):
             return 0
-        return 1 if self.end > self.curve.value[0] else -1
-
-    @property
-    def end(self) -> float:
-        """The last value."""
-        return self.curve.value[-1]
+        return 1 if self.curve.value[-1] > self.curve.value[0] else -1
 
     def say(self, index: int) -> str:
         """A value and its interval: that over the text where seeds agree, as they do before they begin."""
@@ -141,14 +137,19 @@ def _perplexity(rows: pd.DataFrame, language: str, by: str) -> str:
     told = pooled.way("fell", "rose") or "did not clearly change:"
     sentence += f"; {whose} {told} {pooled.from_to(steps=False)}"
     if len(each) > 1 and pooled.turn:
-        most = max(each, key=lambda code: pooled.turn * each[code].end / each[code].curve.value[0])
+        most = max(each, key=lambda code: pooled.turn * each[code].curve.value[-1] / each[code].curve.value[0])
         sentence += f" ({language_name(most)} most, {each[most].from_to(steps=False)})"
     return f"{sentence}{seeds}."
 
 
 def _turning_points(rows: pd.DataFrame, *, by: str) -> list[str]:
     """Where the curves cross and where they balance best, per token and per character."""
-    crossed, balanced = (_steps(rows[rows["measure"] == name]) for name in ("crossing_step", "balance_step"))
+    steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
+    for row in records(rows[rows["measure"].isin(list(steps))]):
+        value, low, high = (f"{row[name]:,.0f}" for name in ("value", "low", "high"))
+        over = "" if isnan(row["low"]) else f" [{low}, {high}] ({row['n']} seeds)"
+        steps[row["measure"]][str(row["unit"])] = f"step {value}{over}"
+    crossed, balanced = steps.values()
     if not balanced:  # every finished run has one
         return []
     never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]
@@ -156,16 +157,6 @@ def _turning_points(rows: pd.DataFrame, *, by: str) -> list[str]:
     parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
     best = " and ".join(f"{text} per {unit}" for unit, text in balanced.items())
     return [f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}."]
-
-
-def _steps(rows: pd.DataFrame) -> dict[str, str]:
-    steps = {}
-    for row in records(rows):
-        value, low, high = (f"{row[name]:,.0f}" for name in ("value", "low", "high"))
-        steps[str(row["unit"])] = f"step {value}" + (
-            "" if isnan(row["low"]) else f" [{low}, {high}] ({row['n']} seeds)"
-        )
-    return steps
 
 
 def _tests(rows: pd.DataFrame, plans: Sequence[str]) -> Iterator[str]:
@@ -189,23 +180,20 @@ def _tests(rows: pd.DataFrame, plans: Sequence[str]) -> Iterator[str]:
 
 def _test(rows: pd.DataFrame) -> tuple[float, str]:
     """A test over seeds, or with the interval of one; as a number and in words."""
-    if len(rows) == 1:
-        value, low, high = (float(rows[name].iloc[0]) for name in ("value", "low", "high"))
-    else:
-        mean = over_seeds(rows["value"].to_numpy(dtype="float64")[:, None], "perplexity")
-        value, low, high = (float(numbers[0]) for numbers in (mean.mean, mean.low, mean.high))
-    return value, between(value, low, high, write=digits)
+    mean = mean_over_seeds(rows["value"].tolist(), scale="log")
+    low, high = (mean.low, mean.high) if len(rows) > 1 else (float(rows[name].iloc[0]) for name in ("low", "high"))
+    return mean.value, between(mean.value, low, high, write=digits)
 
 
 def _moved(rows: pd.DataFrame, plans: Sequence[str]) -> Iterator[str]:
     """Which layer is farthest from where it began, which nearest, and which never moved."""
     for plan in plans:
         layers = _by_layer(rows, "l2_drift", plan, kind=f"to {START}")
-        moved = {layer: course for layer, course in layers.items() if course.end > 0}
+        moved = {layer: course for layer, course in layers.items() if course.curve.value[-1] > 0}
         if not moved:
             continue
         still = [layer for layer in layers if layer not in moved]
-        ranked = sorted(moved, key=lambda layer: -moved[layer].end)
+        ranked = sorted(moved, key=lambda layer: -moved[layer].curve.value[-1])
         by = f" by {plan}" if len(plans) > 1 else ""
         least = f", layer {ranked[-1]} least ({moved[ranked[-1]].say(-1)})" if len(ranked) > 1 else ""
         stood = f"; {name_layers(still)} did not move" if still else ""
@@ -260,7 +248,8 @@ def unfinished(run: RunFolder) -> list[str]:
     if run.record.get("command") != "drift" or run.record.get("status", "finished") == "finished":
         return []
     perplexity = with_trainings(run.trained[run.trained["measure"] == "perplexity"])
-    done = _trainings(perplexity[perplexity["data"] == TEST])
+    tested = perplexity[perplexity["data"] == TEST]
+    done = {(str(plan), int(seed)) for plan, seed in zip(tested["training"], tested["seed"], strict=True)}
     begun = {
         (plan, seed): int(group["step"].max())
         for (plan, seed), group in perplexity.groupby(["training", "seed"], sort=False)
@@ -280,10 +269,6 @@ def unfinished(run: RunFolder) -> list[str]:
     names = [f"{plan} (seed{'s' * (len(seeds) > 1)} {listed(seeds)})" for plan, seeds in waiting.items()]
     sentences += [f"Not begun: {listed(names)}."] if names else []
     return [*sentences, "Crossing, balance and models that were not tuned are worked out when all are done."]
-
-
-def _trainings(rows: pd.DataFrame) -> set[tuple[str, int]]:
-    return {(str(plan), int(seed)) for plan, seed in zip(rows["training"], rows["seed"], strict=True)}
 
 
 def _planned(run: RunFolder) -> list[tuple[str, int]]:
@@ -314,31 +299,23 @@ def defect_sentences(rows: pd.DataFrame) -> list[str]:
         defects = str(condition).removeprefix(LEGACY)
         words = "; ".join(DEFECTS[name] for name in defects.split(",") if name in DEFECTS)
         about = "all defects of the original together" if defects == "all" else f"{defects} ({words})"
-        parts = _effects(own)
+        read = own[own["task"] == "perplexity"]
+        tuned, others = read[read["data"] == HELD], read[read["target"] == OTHERS]
+        name = "" if tuned.empty else language_name(str(tuned["target"].iloc[0]))
+        parts = []
+        for whose, side in ((name, tuned), ("the other languages", others)):
+            said = [f"is {shift}" for shift in _shifts(side)[:1]]
+            strays = side[(side["measure"] == STRAY) & (side["value"] >= LEAST_SHIFT)]["value"]
+            said += [f"strays by {_percent(exp(value) - 1)}%" for value in strays]
+            parts += [f"the perplexity of {whose} {' and '.join(said)}"] if said else []
+        parts += [f"the model that is kept tests {said}" for said in _shifts(read[read["data"] == TEST])]
+        moved = own[(own["task"] == "l2_drift") & (own["data"] == HELD)]
+        for other, group in moved.groupby("other_model", sort=False):
+            to = "the start" if other == START else str(other)
+            parts += [f"the L2 distance to {to} is {said}" for said in _shifts(group)]
         by = f" by {plan}" if several else ""
         sentences.append(f"With {about}{by}, {listed(parts) if parts else 'nothing clearly changes'}.")
     return sentences
-
-
-def _effects(rows: pd.DataFrame) -> list[str]:
-    read = rows[rows["task"] == "perplexity"]
-    tuned, others = read[read["data"] == HELD], read[read["target"] == OTHERS]
-    name = "" if tuned.empty else language_name(str(tuned["target"].iloc[0]))
-    parts = [*_shifted(tuned, name), *_shifted(others, "the other languages")]
-    parts += [f"the model that is kept tests {said}" for said in _shifts(read[read["data"] == TEST])]
-    moved = rows[(rows["task"] == "l2_drift") & (rows["data"] == HELD)]
-    for other, group in moved.groupby("other_model", sort=False):
-        to = "the start" if other == START else str(other)
-        parts += [f"the L2 distance to {to} is {said}" for said in _shifts(group)]
-    return parts
-
-
-def _shifted(rows: pd.DataFrame, whose: str) -> list[str]:
-    """How a curve of perplexity is shifted, and how it strays."""
-    said = [f"is {shift}" for shift in _shifts(rows)[:1]]
-    strays = rows[(rows["measure"] == STRAY) & (rows["value"] >= LEAST_SHIFT)]["value"]
-    said += [f"strays by {_percent(exp(value) - 1)}%" for value in strays]
-    return [f"the perplexity of {whose} {' and '.join(said)}"] if said else []
 
 
 def _shifts(rows: pd.DataFrame) -> list[str]:

@@ -5,7 +5,7 @@ Tolerant of absent parts, not of wrong ones.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,13 @@ class RunFolder:
     def mapped(self) -> pd.DataFrame:
         """The rows of a map: those without a step. What a task did to the layers of a model is no map of it."""
         return self.rows[self.rows["step"].isna() & (self.rows["layer"].isna() | (self.rows["task"] == ""))]
+
+    def by_model(self) -> "list[tuple[str, RunFolder]]":
+        """The run of each model after the name that its sentences begin with; one model needs no name."""
+        models = [model for model in self.rows["model"].unique() if model]
+        if len(models) < 2:
+            return [("", self)]
+        return [(f"{model}: ", replace(self, rows=self.rows[self.rows["model"] == model])) for model in models]
 
     @property
     def depth(self) -> int | None:

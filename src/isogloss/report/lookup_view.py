@@ -110,12 +110,21 @@ def verdict(run: RunFolder) -> list[str]:
     """Sentences for each source and target: the best layer and mapping, what none gives, baselines, coverage, CKA."""
     pairs = lookups(run.rows)
     sentences = [line for lookup in pairs[:MOST_PAIRS] for line in _sentences(lookup, several=len(pairs) > 1)]
-    more = [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
+    sentences += [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
     firsts: dict[tuple[str, str, str], Likeness] = {}
     for alike in likenesses(run.rows):
         firsts.setdefault((alike.source, alike.target, alike.data), alike)
-    shown = list(firsts.values())[:MOST_PAIRS]
-    return sentences + more + [line for alike in shown for line in _alike_sentence(alike, several=len(firsts) > 1)]
+    for alike in list(firsts.values())[:MOST_PAIRS]:
+        if rows := alike.known:
+            best, last = max(rows, key=lambda row: float(row["value"])), rows[-1]
+            head = f"{alike.title}: " if len(firsts) > 1 else ""
+            end = "" if last is best else f"; at layer {int(last['layer'])}, the last read, {value_of(last)}"
+            sentences.append(
+                f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA "
+                f"{value_of(best)}, where chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, "
+                f"{TEXTS[alike.text]})."
+            )
+    return sentences
 
 
 def facts(run: RunFolder) -> list[Fact]:
@@ -157,10 +166,16 @@ def _sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
     where = f"at layer {int(best['layer'])}" if lookup.layered else f"in {flat_name(best)}"
     mapping, floor = best["condition"], float(best["floor"])
     chance = number(floor) if floor >= 0.0005 or floor == 0 else f"{floor:.1g}"
+    # Which layers cannot be told from the best one of the same mapping:
+    key = ("p@1_behind", mapping, best["method"])
+    compared = [row for row in lookup.counted if (row["measure"], row["condition"], row["method"]) == key]
+    behind = [row for row in compared if not isnan(row["low"])]
+    same = sorted(int(row["layer"]) for row in behind if row["low"] <= 0)
+    ties = f"; {name_layers(same)} cannot be told apart" if len(same) > 1 else ""
     yield (
         f"{head}Most translations are found {where} with {mapping}: {value_of(best)} of {int(best['n']):,} "
         f"{UNITS[lookup.task]}s have theirs nearest of all by {METHOD_NAMES[METHODS[lookup.task]]}, where chance gives "
-        f"{chance}{_ties(lookup)}."
+        f"{chance}{ties}."
     )
     tops = {
         name: max(rows, key=lambda row: float(row["value"])) for name in lookup.mappings if (rows := lookup.curve(name))
@@ -179,30 +194,12 @@ def _sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
                 f"{head}Over {int(row['n'])} layers, CKA before any map and P@1 with {mapping}, the mean of both "
                 f"directions, have a correlation of {value_of(row)}."
             )
-    yield from _coverage(lookup, head)
-
-
-def _ties(lookup: Lookup) -> str:
-    """Which layers cannot be told from the best one of the same mapping."""
-    best = lookup.best
-    behind = [
-        row
-        for row in lookup.counted
-        if (row["measure"], row["condition"], row["method"]) == ("p@1_behind", best["condition"], best["method"])
-        and not isnan(row["low"])
-    ]
-    same = sorted(int(row["layer"]) for row in behind if row["low"] <= 0)
-    return f"; {name_layers(same)} cannot be told apart" if len(behind) > 1 and len(same) > 1 else ""
-
-
-def _coverage(lookup: Lookup, head: str) -> Iterator[str]:
     tested = [row for row in lookup.counted if row["condition"] == "test" and not str(row["model"]).startswith(STATIC)]
-    covered = next((row for row in tested if row["measure"] == "coverage"), None)
-    same = next((row for row in tested if row["measure"] == "identical"), None)
-    if covered is None:
-        return
-    written = "" if same is None else f"; {same['value']:.0%} of these have a translation that is written alike"
-    yield f"{head}{covered['value']:.0%} of the {int(covered['n']):,} words of the test are known{written}."
+    counts = {row["measure"]: row for row in reversed(tested)}  # the first of each
+    if covered := counts.get("coverage"):
+        alike = counts.get("identical")
+        written = f"; {alike['value']:.0%} of these have a translation that is written alike" if alike else ""
+        yield f"{head}{covered['value']:.0%} of the {int(covered['n']):,} words of the test are known{written}."
 
 
 def _figure(lookup: Lookup) -> Figure:
@@ -299,19 +296,6 @@ def likenesses(frame: pd.DataFrame) -> list[Likeness]:
     texts = list(TEXTS)
     return sorted(
         pairs, key=lambda alike: (order.index((alike.source, alike.target, alike.data)), texts.index(alike.text))
-    )
-
-
-def _alike_sentence(alike: Likeness, *, several: bool) -> Iterator[str]:
-    rows = alike.known
-    if not rows:
-        return
-    best, last = max(rows, key=lambda row: float(row["value"])), rows[-1]
-    head = f"{alike.title}: " if several else ""
-    end = "" if last is best else f"; at layer {int(last['layer'])}, the last read, {value_of(last)}"
-    yield (
-        f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA {value_of(best)}, "
-        f"where chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, {TEXTS[alike.text]})."
     )
 
 

@@ -25,7 +25,6 @@ from isogloss.report.curves import (
     leading,
     line_of,
     overall,
-    pairs_repeat,
 )
 from isogloss.report.folder import RunFolder
 from isogloss.report.style import DARK, colour, display_names, file_name, language_name, member_colour, printable
@@ -63,11 +62,7 @@ def verdict(run: RunFolder) -> list[str]:
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives.
     """
-    models = [model for model in run.rows["model"].unique() if model]
-    if len(models) < 2:
-        return map_sentences(run.mapped)
-    tables = ((model, run.mapped[run.mapped["model"] == model]) for model in models)
-    return [f"{model}: {sentence}" for model, rows in tables for sentence in map_sentences(rows)]
+    return [head + sentence for head, own in run.by_model() for sentence in map_sentences(own.mapped)]
 
 
 def map_sentences(rows: pd.DataFrame) -> list[str]:
@@ -133,12 +128,9 @@ def drawn(run: RunFolder) -> list[tuple[str, str]]:
     layered = run.mapped[run.mapped["layer"].notna() & run.mapped["value"].notna()]
     known = layered[~layered["measure"].isin(NOT_DRAWN)][["measure", "method", "layer"]].drop_duplicates()
     counts = Counter(zip(known["measure"].astype(str), known["method"].astype(str), strict=True))
+    order = {name: index for index, name in enumerate((*MEASURES, *METHODS))}
     pairs = [pair for pair, count in counts.items() if count > 1]
-    return sorted(pairs, key=lambda pair: (_order(pair[0], MEASURES), _order(pair[1], METHODS)))
-
-
-def _order(name: str, order: Sequence[str]) -> int:
-    return order.index(name) if name in order else len(order)
+    return sorted(pairs, key=lambda pair: [order.get(name, len(order)) for name in pair])
 
 
 def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[tuple[str, str], Curve]) -> Figure:
@@ -149,17 +141,23 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     if len(methods) == 1:
         first = replace(first, lines=[*_faint_lines(run, parts), *first.lines])
     panels = [first]
-    if pairs_repeat(groups[measure, methods[0]]):
+    if _pairs_repeat(groups[measure, methods[0]]):
         for data in dict.fromkeys(part.data for part in parts):
             same = [[part for part in groups[measure, method] if part.data == data] for method in methods]
             panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
-    for source, target, data in _pairs(groups):
+    # Every direction that some curve has, once; CKA has none of its own.
+    directed = (part for (name, _), own in groups.items() if name != "cka" for part in own if part.target)
+    for source, target, data in dict.fromkeys((part.source, part.target, part.data) for part in directed):
         title = f"{run.names[source]} → {run.names[target]}{f' ({data})' if several and data else ''}"
         if own := [part for part in parts if _belongs(part, source, target, data)]:
             panels.append(_panel(run, own, methods, title, pair=(source, target)))
+    thin, members = "", [line.label for line in first.lines if line.faint]
+    if members:
+        some = len(members) < first.lines[-1].members
+        pairs = f"pairs with {language_name(run.centre)}" if some else "single pairs"
+        thin = f"Thin: {pairs if any(' ' in label for label in members) else 'single languages'}."
     about = describe(measure)
-    thin = _thin_words(run, first)
     return Figure(
         f"curve-{file_name(measure)}",
         " ".join(filter(None, (about.title, METHOD_TITLES.get(methods[0]) if len(methods) == 1 else ""))),
@@ -174,10 +172,9 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     )
 
 
-def _pairs(groups: Groups) -> list[tuple[str, str, str]]:
-    """Every direction that some curve has, once; CKA has none of its own."""
-    parts = (part for (measure, _), pair in groups.items() if measure != "cka" for part in pair if part.target)
-    return list(dict.fromkeys((part.source, part.target, part.data) for part in parts))
+def _pairs_repeat(parts: Sequence[Curve]) -> bool:
+    """Whether some language pair was measured on more than one data set (or seed)."""
+    return len({(part.source, part.target) for part in parts}) < len(parts)
 
 
 def _belongs(part: Curve, source: str, target: str, data: str) -> bool:
@@ -195,8 +192,14 @@ def _panel(
     pair: tuple[str, str] | None = None,
 ) -> Panel:
     lines = [_line(run, part, methods, single=pair is not None) for part in parts]
-    references = _references(run.mapped, parts[0].measure, pair)
-    return Panel("", lines, choice={"Show": choice}, note=_note(parts), references=references)
+    # Values without a layer that belong beside a curve: a statistical aligner's error.
+    rows = run.mapped[run.mapped["layer"].isna() & run.mapped["value"].notna() & (run.mapped["measure"] == "aer")]
+    if pair is not None:
+        rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])]
+    means = rows.groupby("method")["value"].mean()
+    references = {method_title(str(method)): float(value) for method, value in means.items()}
+    beside = references if parts[0].measure == "aer" else {}
+    return Panel("", lines, choice={"Show": choice}, note=_note(parts), references=beside)
 
 
 def _line(run: RunFolder, curve: Curve, methods: Sequence[str], *, single: bool) -> Line:
@@ -217,26 +220,13 @@ def _faint_lines(run: RunFolder, parts: Sequence[Curve]) -> list[Line]:
         return []
     few = len(parts) <= MOST_MEMBERS
     shown = [part for part in parts if few or not part.target or part.source == run.centre]
-    inks = [member_colour(run.languages, _partner(run, part)) for part in shown]
+    partners = [part.target if part.target and part.source == run.centre else part.source for part in shown]
+    inks = [member_colour(run.languages, partner) for partner in partners]
     return [line_of(part, _pair_name(part), faint=True, colour=ink) for part, ink in zip(shown, inks, strict=True)]
-
-
-def _partner(run: RunFolder, part: Curve) -> str:
-    return part.target if part.target and part.source == run.centre else part.source
 
 
 def _pair_name(part: Curve) -> str:
     return f"{part.source} {'–' if part.measure == 'cka' else '→'} {part.target}" if part.target else part.source
-
-
-def _thin_words(run: RunFolder, panel: Panel) -> str:
-    faint = [line for line in panel.lines if line.faint]
-    if not faint:
-        return ""
-    pairs = any(" " in line.label for line in faint)
-    some = pairs and len(faint) < panel.lines[-1].members
-    kind = f"pairs with {language_name(run.centre)}" if some else "single pairs" if pairs else "single languages"
-    return f"Thin: {kind}."
 
 
 def _note(parts: Sequence[Curve]) -> str:
@@ -250,14 +240,6 @@ def _note(parts: Sequence[Curve]) -> str:
     mean = f"Average over {span_of(min(members), max(members))} {kind}{band if known else ''}."
     count = f"n\u00a0=\u00a0{span_of(min(counts), max(counts))}." if counts else ""
     return " ".join(filter(None, (mean if max(members) > 1 else "", count)))
-
-
-def _references(rows: pd.DataFrame, measure: str, pair: tuple[str, str] | None) -> dict[str, float]:
-    """Values without a layer that belong beside a curve: a statistical aligner's error."""
-    chosen = rows[rows["layer"].isna() & rows["value"].notna() & (rows["measure"] == measure) & (measure == "aer")]
-    if pair is not None:
-        chosen = chosen[(chosen["source"] == pair[0]) & (chosen["target"] == pair[1])]
-    return {method_title(str(method)): float(group["value"].mean()) for method, group in chosen.groupby("method")}
 
 
 def _heat_map(run: RunFolder, measure: str, method: str, parts: Sequence[Curve], *, lead: bool) -> Figure:
@@ -342,13 +324,9 @@ def _lead(curve: Curve) -> str:
     if len(same) > 1:
         opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
         return f"{opening}: {told} peaks at layer {best} with {numbers}."
-    how = (
-        ", better than any other layer on the same sentences"
-        if curve.tied
-        else ", whose interval overlaps no other layer's"
-    )
-    sure = "" if unsure else how
-    return f"The languages meet most closely at layer {best}{sure}: {told} is {numbers}."
+    how = ", whose interval overlaps no other layer's" if not unsure else ""
+    how = ", better than any other layer on the same sentences" if curve.tied and not unsure else how
+    return f"The languages meet most closely at layer {best}{how}: {told} is {numbers}."
 
 
 def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
@@ -357,31 +335,29 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     if curve.members == 1:
         pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
         return f"This is one curve, {pair}, {items}." if pair else f"This is one curve, {items}."
-    if curve.tied is not None:
-        members = _members(curve, parts)
-        return f"The value is the average over {members}, {items}; layers are compared on the same sentences."
-    return (
-        f"The value is the average over {_members(curve, parts)}, {items}; its interval is the average of theirs, no "
-        "narrower one being safe for pairs that share their sentences."
-    )
-
-
-def _members(curve: Curve, parts: Sequence[Curve]) -> str:
-    """How many curves of which kind an average is made of."""
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
-    if pairs_repeat(parts):
+    if _pairs_repeat(parts):
         kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
         texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})
         on = [f"{count} {name}" for count, name in ((texts, "data sets"), (seeds, "seeds")) if count > 1]
-        return f"{curve.members} curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
-    both = all((target, source) in pairs for source, target in pairs)
-    return f"{curve.members} {kind}" + (" (each pair of languages both ways)" if both else "")
+        members = f"curves ({len(pairs)} {kind}{' on ' if on else ', repeated'}{' and '.join(on)})"
+    else:
+        both = all((target, source) in pairs for source, target in pairs)
+        members = f"{kind} (each pair of languages both ways)" if both else kind
+    averaged = (
+        "its interval is the average of theirs, no narrower one being safe for pairs that share their sentences"
+        if curve.tied is None
+        else "layers are compared on the same sentences"
+    )
+    return f"The value is the average over {curve.members} {members}, {items}; {averaged}."
 
 
 def _second(curve: Curve, lead: Curve) -> str:
     best, same = best_layer(curve), alike(curve)
-    name, told = measure_name(curve), _spread(curve)
+    kind = "pairs" if curve.measure == "cka" else "directions"
+    over = f"average over {curve.members} {kind}, " if curve.members > 1 else ""
+    name, told = measure_name(curve), f"{over}{count_items(curve)}"
     if above_floor(curve, best) is False:
         return f"By {name} no layer is better than chance: at best {say_value(curve, best)}, at layer {best} ({told})."
     if above_floor(lead, best_layer(lead)) is False:
@@ -402,34 +378,24 @@ def _where(curve: Curve) -> str:
     return f"layer {best} ({told})"
 
 
-def _spread(curve: Curve) -> str:
-    """What stands behind a value, in brackets."""
-    kind = "pairs" if curve.measure == "cka" else "directions"
-    return f"average over {curve.members} {kind}, {count_items(curve)}" if curve.members > 1 else count_items(curve)
-
-
 def _alignment(rows: pd.DataFrame) -> list[str]:
+    """The layer with the fewest alignment errors, and how it compares with a statistical aligner on the same pairs."""
     parts = curves(rows, "aer", "itermax")
     if not parts:
         return []
     curve = average(parts)
-    sentence = f"Words are linked with the fewest errors at {_where(curve)}: {say_value(curve, best_layer(curve))}"
-    return [f"{sentence} (lower is better){_beside_statistics(rows, parts, curve)}."]
-
-
-def _beside_statistics(rows: pd.DataFrame, parts: Sequence[Curve], curve: Curve) -> str:
-    """How the best layer compares with a statistical aligner on the same pairs; "" without one."""
+    linked = f"Words are linked with the fewest errors at {_where(curve)}: {say_value(curve, best_layer(curve))}"
     pairs = {(part.source, part.target) for part in parts if part.at == curve.at}
     chosen = rows[(rows["measure"] == "aer") & (rows["method"] == "statistical")]
     same = [pair in pairs for pair in zip(chosen["source"], chosen["target"], strict=True)]
     baseline = float(chosen.loc[same, "value"].mean())
     if isnan(baseline):
-        return ""
+        return [f"{linked} (lower is better)."]
     place = curve.place(best_layer(curve))
     value, low, high = curve.value[place], curve.low[place], curve.high[place]
     low, high = (value, value) if isnan(low) or isnan(high) else (low, high)
     side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
-    return f", {side} the {number(baseline)} of a statistical aligner"
+    return [f"{linked} (lower is better), {side} the {number(baseline)} of a statistical aligner."]
 
 
 def _direction_of_travel(curve: Curve) -> list[str]:

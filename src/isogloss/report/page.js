@@ -17,6 +17,7 @@ function fill(node, attributes, children) {
 
 const html = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const moveLine = (line, x) => ["x1", "x2"].forEach((end) => line.setAttribute(end, x));
 const quiet = (text, tag = "div") => html(tag, { class: "quiet" }, text);
 
 function linear([from, to], [start, end]) {
@@ -39,8 +40,7 @@ function ticks(from, to, count) {
 /* Whole layers, thinned so that `most` of them are named, the first and the last always. */
 function layerTicks(last, most) {
   const step = [1, 2, 3, 4, 6, 8, 12].find((size) => last / size <= most) || Math.ceil(last / most);
-  const found = [];
-  for (let layer = 0; layer <= last; layer += step) found.push(layer);
+  const found = Array.from({ length: Math.floor(last / step) + 1 }, (_, place) => place * step);
   if (found.at(-1) !== last) {
     if (last - found.at(-1) < step * 0.6) found.pop();
     found.push(last);
@@ -80,7 +80,8 @@ const CORNERS = {
 function markerPath(shape, r) {
   if (shape === "plus") {
     const [long, short] = [r * 1.3, r * 0.48];
-    return `M${-short},${-long}H${short}V${-short}H${long}V${short}H${short}V${long}H${-short}V${short}H${-long}V${-short}H${-short}Z`;
+    const half = `H${short}V${-short}H${long}V${short}H${short}`;
+    return `M${-short},${-long}${half}V${long}H${-short}V${short}H${-long}V${-short}H${-short}Z`;
   }
   if (!CORNERS[shape]) return `M${r},0A${r},${r} 0 1 1 ${-r},0A${r},${r} 0 1 1 ${r},0Z`;
   const [count, turn, even, odd] = CORNERS[shape];
@@ -146,13 +147,11 @@ function languageOf(code) {
 
 function begin() {
   document.body.append(tooltip.node);
-  const grids = ["step-grid", "heat-map", "matrix"];
+  const grids = { "step-grid": gridSection, "heat-map": gridSection, matrix: gridSection };
+  const sections = { "word-map": wordMap, rows: rowTable, ...grids };
   for (const stage of document.querySelectorAll(".stage")) {
     const { id } = stage.closest("section");
-    if (id === "word-map") wordMap(stage);
-    else if (id === "rows") rowTable(stage);
-    else if (grids.includes(id)) gridSection(stage, id);
-    else chartSection(stage, id);
+    (sections[id] || chartSection)(stage, id);
   }
   document.documentElement.classList.add("ready");
 }

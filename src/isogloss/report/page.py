@@ -8,8 +8,8 @@ data and are drawn by `charts.js`; numbers that several figures share are sent o
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
 from importlib import metadata
 from importlib.util import find_spec
 from math import isfinite
@@ -24,7 +24,7 @@ from isogloss.measures.registry import describe
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import word_map
-from isogloss.report.curves import Curve, alike, best_layer, central_language
+from isogloss.report.curves import alike, best_layer, central_language
 from isogloss.report.draw_matplotlib import drawing, ink_of, write_figure
 from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.map_view import NOT_DRAWN, lead_curve
@@ -44,62 +44,6 @@ Numbers = dict[tuple[int, ...], int]
 """Which curve of the page holds the numbers of a line, by the identity of its sequences."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of the page that a script fills: its id, its name in the menu, its title and its introduction."""
-
-    id: str
-    menu: str
-    title: str
-    lede: str
-    card: bool = False
-
-
-SECTIONS = (
-    Section(
-        "training",
-        "Over the steps",
-        "Over the steps",
-        "Every measure while the model trained. Bands are intervals, the dashed line is chance; move over a chart to "
-        "read it off.",
-    ),
-    Section(
-        "step-grid",
-        "Layer by step",
-        "Which layer, at which step",
-        "The same values as shades, the last layer on top: where in the model the languages come to meet, and when.",
-        card=True,
-    ),
-    Section(
-        "word-map",
-        "Word map",
-        "Words, layer by layer",
-        "Each point is a word; a thin line joins it to its translation. Move the slider (or press ← and →) and watch "
-        "the languages drift together and apart. Near means alike; the directions themselves mean nothing, and each "
-        "layer is turned and scaled, never bent, to lie as near as it can to the one before. Words far outside the "
-        "rest are drawn at the edge.",
-    ),
-    Section(
-        "curves",
-        "By layer",
-        "Every measure, by layer",
-        "Bands are intervals, the dashed line is chance, the ring marks the best layer.",
-    ),
-    Section(
-        "heat-map",
-        "By language",
-        "Which language, at which layer",
-        "The same values as shades: a language that joins late or leaves early shows at a glance.",
-        card=True,
-    ),
-    Section(
-        "matrix",
-        "Language to language",
-        "Language to language",
-        "All pairs at one layer; the menu starts at the best.",
-        card=True,
-    ),
-)
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 
 
@@ -137,13 +81,7 @@ def write_page(
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
-    """Draw every figure of a run as PNG and SVG, and its word map, into a folder; returns the files.
-
-    Args:
-        folder: the run folder.
-        out: where the files go.
-
-    """
+    """Draw every figure of the run in `folder` as PNG and SVG, and its word map, into `out`; returns the files."""
     run = read_run(Path(folder))
     return _write_files(run, view_of(run).figures(run), Path(out))
 
@@ -157,20 +95,16 @@ def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[P
 
 
 def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None = None) -> str:
-    """The page as text.
-
-    Args:
-        runs: the runs, each with a name of its own.
-        drawn: the figures of each, where they were made already.
-
-    """
+    """The page as text; of runs that each have a name of their own, `drawn` the figures of each where there are any."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
     except ImportError as error:
         raise InputError("the report needs Jinja: pip install 'isogloss[report]'") from error
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    script = _script()
+    style, layout = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "template.html"))
+    files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
+    data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
+    script = "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
     views = [view_of(run) for run in runs]
     figures = drawn or [view.figures(run) for run, view in zip(runs, views, strict=True)]
     texts = [_run_text(run, view, own) for run, view, own in zip(runs, views, figures, strict=True)]
@@ -178,23 +112,31 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         "word-map" for run in runs if run.points is not None
     }
     mapped = any(view.has_map for view in views) or bool(filled & set(OF_A_MAP))
-    sections = [section for section in SECTIONS if section.id in filled or (mapped and section.id in OF_A_MAP)]
-    explained = "curves" if mapped else "training"
-    methods = _method_sentences(runs)
-    template = Environment(autoescape=True).from_string((HERE / "template.html").read_text(encoding="utf-8"))
+    rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
+    used = set(rows.loc[rows["measure"] == "p@1", "method"])
+    titles = list(dict.fromkeys(text["title"] for text in texts))
+    more = f" and {len(titles) - 4} more" if len(titles) > 4 else ""
+    marks = {view.mark for view in views}
+    try:
+        version = metadata.version("isogloss")
+    except metadata.PackageNotFoundError:
+        version = ""
+    template = Environment(autoescape=True).from_string(layout)
     return template.render(
-        title=_title([text["title"] for text in texts]),
+        title=" · ".join(titles[:4]) + more,
         subject=_subject(runs, text="Parallel text" if all(view.parallel for view in views) and not mapped else "Text"),
-        mark=_mark([view.mark for view in views]),
-        sections=[replace(one, lede=f"{one.lede} {methods}") if one.id == explained else one for one in sections],
+        mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
+        shown=filled | set(OF_A_MAP if mapped else ()),
+        explained="curves" if mapped else "training",
+        methods=" ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used),
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         layers_sentence=LAYERS_SENTENCE,
         runs=texts,
         reproduced=any(text["paper"] for text in texts),
         told=any(text["verdict"] or text["facts"] for text in texts),
         scores=next((text["heading"] for text in texts if text["heading"]), None),
-        meanings=[describe(name) for name in _measures(runs) if name in NOT_DRAWN],
-        version=_version(),
+        meanings=[describe(str(name)) for name in rows["measure"].unique() if name in NOT_DRAWN],
+        version=version,
         policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),
@@ -204,24 +146,12 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
 
 def policy(style: str, script: str) -> str:
     """Nothing may be fetched, and only this style and this script may act."""
+    digests = [hashlib.sha256(text.encode("utf-8")).digest() for text in (style, script)]
+    styled, scripted = (f"sha256-{base64.b64encode(digest).decode('ascii')}" for digest in digests)
     return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        f"default-src 'none'; style-src '{styled}'; script-src '{scripted}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _script() -> str:
-    files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
-    data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
-    return "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
-
-
-def _mark(marks: Sequence[str]) -> str:
-    return next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks)
 
 
 def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
@@ -229,44 +159,21 @@ def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
     models, folders = [run.model for run in runs], [run.path.name for run in runs]
     named = []
     for index, run in enumerate(runs):
-        name = run.model
-        if models.count(name) > 1:
-            again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
-            name = f"{name} ({run.path.name}{again})"
-        named.append(replace(run, name=name))
+        again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
+        behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
+        named.append(replace(run, name=run.model + behind))
     return named
 
 
-def _title(titles: Sequence[str]) -> str:
-    names = list(dict.fromkeys(titles))
-    return " · ".join(names[:4]) + ("" if len(names) < 5 else f" and {len(names) - 4} more")
-
-
-def _models(run: RunFolder, view: View) -> str:
-    """The model of a run, and the one that stands beside it where two are looked up in each other or stitched."""
-    beside = [name for name in run.rows["other_model"].dropna().unique() if name]
-    return f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
-
-
 def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
-    codes = list(dict.fromkeys(code for run in runs for code in run.languages))
-    languages = _listed(list(display_names(codes).values()))
-    data = _listed(list(dict.fromkeys(name for run in runs for name in run.data)))
+    """The languages, and the text they were measured on."""
+    names = list(display_names(dict.fromkeys(code for run in runs for code in run.languages)).values())
+    sets = list(dict.fromkeys(name for run in runs for name in run.data))
+    languages, data = (
+        ", ".join(every[:MOST_NAMED]) + (f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else "")
+        for every in (names, sets)
+    )
     return f"{languages}. {text}: {data}." if data else f"{languages}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
-
-
-def _measures(runs: Sequence[RunFolder]) -> list[str]:
-    return list(dict.fromkeys(str(name) for run in runs for name in run.rows["measure"].unique()))
-
-
-def _method_sentences(runs: Sequence[RunFolder]) -> str:
-    methods = {str(name) for run in runs for name in run.rows.loc[run.rows["measure"] == "p@1", "method"].unique()}
-    return " ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in methods)
 
 
 def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str, Any]:
@@ -275,9 +182,11 @@ def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str
     paper = paper_part(run)
     tables = [] if paper else view.tables(run)
     figured = any(figure.section == "scores" for figure in figures)
+    beside = [name for name in run.rows["other_model"].dropna().unique() if name]
+    models = f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
     return {
         "name": run.name,
-        "title": paper["title"] if paper else _models(run, view),
+        "title": paper["title"] if paper else models,
         "paper": paper,
         "tables": tables,
         "heading": view.heading(run) if tables or figured else None,
@@ -310,13 +219,6 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
     return [(label, text) for label, text in lines if text]
 
 
-def _version() -> str:
-    try:
-        return metadata.version("isogloss")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def payload(runs: Sequence[RunFolder], figures: Sequence[Sequence[Figure]]) -> dict[str, Any]:
     """Everything the page draws, as JSON-ready values."""
     codes = list(dict.fromkeys(code for run in runs for code in run.languages))
@@ -337,24 +239,27 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     drawn = [_figure_payload(figure, numbers, curves) for figure in figures]
     steps = list(dict.fromkeys(curve["steps"] for curve in curves))
     order = {positions: index for index, positions in enumerate(steps)}
-    depth = {} if run.depth is None else {"depth": run.depth}
+    # The curve above the slider of the word map:
+    guide = lead and {
+        "name": measure_name(lead),
+        "layers": lead.at,
+        "value": _compact(lead.value),
+        "high": _compact(lead.high),
+        "members": lead.members,
+        "best": best_layer(lead),
+        "alike": alike(lead),
+    }
     return {
         "name": run.name,
-        **depth,
+        **({} if run.depth is None else {"depth": run.depth}),
         "centre": run.centre,
-        "lead": None if lead is None else _guide(lead),
+        "lead": guide,
         "figures": drawn,
         "steps": steps,
         "curves": [{**curve, "steps": order[curve["steps"]]} for curve in curves],
         "map": None if points is None else word_map.payload(points),
         "table": table_payload(run.rows),
     }
-
-
-def _guide(lead: Curve) -> dict[str, Any]:
-    """The curve above the slider of the word map."""
-    numbers = {"layers": lead.at, "value": _compact(lead.value), "high": _compact(lead.high), "members": lead.members}
-    return {"name": measure_name(lead), **numbers, "best": best_layer(lead), "alike": alike(lead)}
 
 
 def _figure_payload(figure: Figure, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
@@ -394,9 +299,9 @@ def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[s
     return said
 
 
-def _compact(values: Sequence[float]) -> list[float | None]:
+def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:
     """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
-    return [float(f"{value:.5g}") if isfinite(value) else None for value in values]
+    return [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values]
 
 
 def script_safe_json(value: Mapping[str, Any]) -> str:
@@ -430,45 +335,33 @@ def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFram
             rows = rows[keep.loc[rows.index]]
             left_out.append(words)
     if len(rows) > most:
-        fewer = _thin_steps(rows, most=most)
-        if len(fewer) < len(rows):
-            kept, total = (frame["step"].dropna().nunique() for frame in (fewer, rows))
-            left_out.append(f"{total - kept:,} of {total:,} steps")
-            rows = fewer
+        before = rows
+        # Every second step again and again, counted from the last, until the rows fit or two steps are left. Readings
+        # of different rhythms share few steps, so each measure is thinned by its own.
+        while len(rows) > most and rows["step"].nunique() > 2:
+            places = rows.groupby("measure")["step"].rank(method="dense", ascending=False)
+            rows = rows[places.isna() | (places % 2 == 1)]
+        left, total = (frame["step"].nunique() for frame in (rows, before))
+        left_out += [f"{total - left:,} of {total:,} steps"] if len(rows) < len(before) else []
     if len(rows) > most:
         left_out.append(f"the last {len(rows) - most:,} rows")
         rows = rows.head(most)
     return rows, left_out
 
 
-def _thin_steps(rows: pd.DataFrame, *, most: int) -> pd.DataFrame:
-    """Every second step again and again, counted from the last, until the rows fit or two steps are left."""
-    while len(rows) > most:
-        steps = sorted(rows["step"].dropna().unique(), reverse=True)
-        if len(steps) <= 2:
-            return rows
-        # Readings of different rhythms share few steps, so each measure is thinned by its own.
-        places = rows.groupby("measure")["step"].rank(method="dense", ascending=False)
-        rows = rows[places.isna() | (places % 2 == 1)]
-    return rows
-
-
 def table_payload(rows: pd.DataFrame) -> dict[str, Any]:
     """Columns that hold something, in the table's order; `total` counts the rows before thinning."""
     kept, left_out = thin_rows(rows)
-    columns = [_column(name, kept[name]) for name in table.COLUMNS if _holds_something(kept[name])]
+    columns: list[dict[str, Any]] = []
+    for name in table.COLUMNS:
+        column = kept[name]
+        if not (column.notna() & (column.astype("str") != "")).any():
+            continue
+        if name in table.NUMBERS:
+            columns.append({"name": name, "numbers": _compact(column.to_numpy(dtype="float64"), digits=6)})
+        elif name in table.COUNTS:
+            columns.append({"name": name, "numbers": [None if pd.isna(value) else int(value) for value in column]})
+        else:
+            codes, texts = pd.factorize(column)
+            columns.append({"name": name, "codes": codes.tolist(), "texts": [str(text) for text in texts]})
     return {"columns": columns, "length": len(kept), "total": len(rows), "left_out": left_out}
-
-
-def _holds_something(column: "pd.Series[Any]") -> bool:
-    return bool((column.notna() & (column.astype("str") != "")).any())
-
-
-def _column(name: str, column: "pd.Series[Any]") -> dict[str, Any]:
-    if name in table.NUMBERS:
-        values = [float(f"{value:.6g}") if isfinite(value) else None for value in column.to_numpy(dtype="float64")]
-        return {"name": name, "numbers": values}
-    if name in table.COUNTS:
-        return {"name": name, "numbers": [None if pd.isna(value) else int(value) for value in column]}
-    codes, texts = pd.factorize(column)
-    return {"name": name, "codes": codes.tolist(), "texts": [str(text) for text in texts]}

@@ -180,15 +180,8 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
 def _candidates(script: str) -> list[str]:
     """Installed families, the ones meant for the script first."""
     hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
-
-    def order(name: str) -> tuple[int, bool, str]:
-        return (
-            next((at for at, hint in enumerate(hints) if name.startswith(hint)), len(hints)),
-            "Sans" not in name,
-            name,
-        )
-
-    return sorted(_installed(), key=order)
+    wanted = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
+    return sorted(wanted, key=lambda name: (wanted[name], "Sans" not in name, name))
 
 
 @lru_cache(maxsize=1)
@@ -196,15 +189,12 @@ def _installed() -> dict[str, tuple[str, int]]:
     """Each family's upright regular face: its file, and its index in the file."""
     from matplotlib.font_manager import fontManager
 
-    def weight(entry: Any) -> int:
-        return abs((entry.weight if isinstance(entry.weight, int) else 400) - 400)
-
     entries: list[Any] = [
         entry
         for entry in fontManager.ttflist
         if entry.style == "normal" and not entry.name.lstrip(".").startswith(PLACEHOLDER_FONTS)
     ]
-    entries.sort(key=weight, reverse=True)
+    entries.sort(key=lambda entry: abs(entry.weight - 400) if isinstance(entry.weight, int) else 0, reverse=True)
     return {entry.name: (entry.fname, getattr(entry, "index", 0)) for entry in entries}
 
 
@@ -229,13 +219,7 @@ def _shapes_text() -> bool:
 
 def language_look(index: int, code: str, name: str) -> dict[str, str]:
     """A language as the page draws it."""
-    return {
-        "code": code,
-        "name": name,
-        "colour": colour(index),
-        "ink": text_colour(index),
-        "shape": shape(index),
-    }
+    return {"code": code, "name": name, "colour": colour(index), "ink": text_colour(index), "shape": shape(index)}
 
 
 def member_colour(codes: Sequence[str], code: str) -> str:

@@ -5,25 +5,19 @@ const IN_FULL = "Numbers have six digits here; the run's rows.csv and rows.parqu
 
 function rowTable(root) {
   const state = { run: 0, measure: "", layer: "", words: "", column: null, down: false, page: 0, rows: [] };
-  const body = html("tbody");
-  const head = html("tr");
+  const [head, body, note, pager] = [html("tr"), html("tbody"), quiet("", "p"), html("div", { class: "pager" })];
   const count = html("span", { class: "quiet", id: "row-count" });
-  const note = html("p", { class: "quiet" });
   const same = html("p", { class: "quiet same" });
   const change = (name) => (value) => {
     state[name] = value;
     filter();
   };
-  const runs = runMenu(DATA.runs, (place) => {
-    state.run = place;
-    start();
-  });
+  const runs = runMenu(DATA.runs, start);
   const [measures, layers] = [menu("Measure", [], change("measure")), menu("Layer", [], change("layer"))];
   const search = () => change("words")(words.value.toLocaleLowerCase());
   const field = { type: "search", placeholder: "filter, such as: nl csls", "aria-label": "filter rows" };
   const words = html("input", { id: "row-filter", ...field, oninput: search });
-  const pager = html("div", { class: "pager" });
-  const save = html("button", { type: "button", id: "download-csv", onclick: () => download() }, "Download CSV");
+  const save = html("button", { type: "button", id: "download-csv", onclick: download }, "Download CSV");
   const controls = [runs && runs.node, measures.node, layers.node, words, save, count];
   const box = html("div", { class: "table-box" }, html("table", {}, html("thead", {}, head), body));
   root.append(html("div", { class: "controls" }, ...controls), same, box, pager, note);
@@ -32,11 +26,10 @@ function rowTable(root) {
   const cell = (column, row) => (column.numbers ? column.numbers[row] : column.texts[column.codes[row]]);
   const named = (name) => table().columns.find((column) => column.name === name);
 
-  function start() {
-    Object.assign(state, { measure: "", layer: "", column: null, page: 0 });
+  function start(run) {
+    Object.assign(state, { run, measure: "", layer: "", column: null, page: 0 });
     const { columns, total, length, left_out: leftOut } = table();
-    const option = (value) => html("option", { value }, value === "" ? "all" : String(value));
-    const options = (values) => ["", ...values].map(option);
+    const options = (values) => ["", ...values].map((value) => html("option", { value }, String(value) || "all"));
     const known = new Set(named("layer") ? named("layer").numbers.filter(isNumber) : []);
     measures.select.replaceChildren(...options(named("measure") ? named("measure").texts : []));
     layers.select.replaceChildren(...options([...known].sort((a, b) => a - b)));
@@ -53,43 +46,38 @@ function rowTable(root) {
   }
 
   function heading(column) {
-    const about = { type: "button", "data-column": column.name, onclick: () => sortBy(column) };
-    return html("th", { scope: "col", class: column.numbers ? "numeric" : null }, html("button", about, column.name));
+    const turn = () => {
+      state.down = state.column === column.name ? !state.down : Boolean(column.numbers);
+      state.column = column.name;
+      sort();
+    };
+    const button = html("button", { type: "button", "data-column": column.name, onclick: turn }, column.name);
+    return html("th", { scope: "col", class: column.numbers ? "numeric" : null }, button);
   }
 
   function filter() {
     const { columns, length } = table();
     const asked = state.words.split(/\s+/).filter(Boolean);
     const [measure, layer] = [named("measure"), named("layer")];
-    state.rows = [];
-    for (let row = 0; row < length; row += 1) {
-      if (state.measure && cell(measure, row) !== state.measure) continue;
-      if (state.layer !== "" && cell(layer, row) !== Number(state.layer)) continue;
-      if (asked.length) {
-        const texts = columns.filter((column) => column.texts).map((column) => cell(column, row).toLocaleLowerCase());
-        if (!asked.every((word) => texts.some((text) => text.includes(word)))) continue;
-      }
-      state.rows.push(row);
-    }
+    const textual = columns.filter((column) => column.texts);
+    const wanted = (row) => {
+      if (state.measure && cell(measure, row) !== state.measure) return false;
+      if (state.layer !== "" && cell(layer, row) !== Number(state.layer)) return false;
+      const texts = asked.length ? textual.map((column) => cell(column, row).toLocaleLowerCase()) : [];
+      return asked.every((word) => texts.some((text) => text.includes(word)));
+    };
+    state.rows = Array.from({ length }, (_, row) => row).filter(wanted);
     state.page = 0;
-    sort();
-  }
-
-  function sortBy(column) {
-    state.down = state.column === column.name ? !state.down : Boolean(column.numbers);
-    state.column = column.name;
     sort();
   }
 
   function sort() {
     const column = state.column && named(state.column);
-    if (column) {
-      const sign = state.down ? -1 : 1;
-      // Empty cells stay at the end whichever way the rest is turned.
-      const order = (a, b) =>
-        (a === null) - (b === null) || (a === null ? 0 : sign * (column.numbers ? a - b : a.localeCompare(b)));
-      state.rows.sort((a, b) => order(cell(column, a), cell(column, b)) || a - b);
-    } else state.rows.sort((a, b) => a - b);
+    const sign = state.down ? -1 : 1;
+    // Empty cells stay at the end whichever way the rest is turned.
+    const order = (a, b) =>
+      (a === null) - (b === null) || (a === null ? 0 : sign * (column.numbers ? a - b : a.localeCompare(b)));
+    state.rows.sort((a, b) => (column ? order(cell(column, a), cell(column, b)) : 0) || a - b);
     show();
   }
 
@@ -119,17 +107,14 @@ function rowTable(root) {
     );
   }
 
-  function csv() {
+  function download() {
     const { columns } = table();
     const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const quote = (value) => (value === null ? "" : quoted(String(value)));
     const rows = state.rows.map((row) => columns.map((column) => cell(column, row)));
     const lines = [columns.map((column) => column.name), ...rows];
-    return `${lines.map((line) => line.map(quote).join(",")).join("\n")}\n`;
-  }
-
-  function download() {
-    const address = URL.createObjectURL(new Blob([csv()], { type: "text/csv;charset=utf-8" }));
+    const csv = `${lines.map((line) => line.map(quote).join(",")).join("\n")}\n`;
+    const address = URL.createObjectURL(new Blob([csv], { type: "text/csv;charset=utf-8" }));
     const link = html("a", { href: address, download: "rows.csv", hidden: true });
     document.body.append(link);
     link.click();
@@ -137,5 +122,5 @@ function rowTable(root) {
     setTimeout(() => URL.revokeObjectURL(address), 10000);
   }
 
-  start();
+  start(0);
 }

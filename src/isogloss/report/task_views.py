@@ -27,6 +27,9 @@ MOST_PLANS, MOST_CURVES = 14, 8
 MOST_LANGUAGES = 3
 MOST_TIES = 3
 FEW_SETS = 2  # test sets that have room for their intervals
+# What is shown of several seeds, and of one:
+BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over examples, of one seed"}
+BANDS = {True: "means and t intervals over seeds", False: "one seed, bootstrap intervals over examples"}
 STITCHED, HOME = "stitched", "in the source language"
 SCORES_TITLE = "Scores, by plan and language"
 SCORES_LEDE = (
@@ -72,7 +75,6 @@ def transfer_facts(run: RunFolder) -> list[Fact]:
     rows = results(run.rows)
     main = rows[rows["main"]]
     means = main[main["target"] == OTHERS]
-    languages: Fact = ("languages", str(len(run.languages)), "")
     if means.empty:
         return training_view.facts(run)
     best = means.iloc[int(means["value"].argmax())]
@@ -82,7 +84,7 @@ def transfer_facts(run: RunFolder) -> list[Fact]:
     numbers += [("in the language trained in", number(home["value"].iloc[0]), "")] if len(home) else []
     numbers.append(("in the others", number(best["value"]), ""))
     numbers += [] if isnan(best["floor"]) else [("by chance", number(best["floor"]), "")]
-    return [*numbers, languages] if not run.trained.empty else numbers
+    return numbers if run.trained.empty else [*numbers, ("languages", str(len(run.languages)), "")]
 
 
 def transfer_verdict(run: RunFolder) -> list[str]:
@@ -103,20 +105,13 @@ def transfer_verdict(run: RunFolder) -> list[str]:
         means = [row for row in table if row["main"] and row["target"] == OTHERS]
         if len(means) > 1:
             best = max(means, key=lambda row: float(row["value"]))
-            ties = _ties(best, means)
+            others = [row for row in means if row["training"] != best["training"] and row["data"] == best["data"]]
+            same = [str(row["training"]) for row in others if row["high"] >= best["low"]]
+            tied = f"{len(same)} more plans" if len(same) > MOST_TIES else listed(same) if same else ""
+            reach = f"interval of {tied} reaches" if len(same) == 1 else f"intervals of {tied} reach"
+            ties = f"; the {reach} into that" if same else ""
             sentences.append(f"{head}The others score highest under {best['training']}: {value_of(best)}{ties}.")
     return sentences
-
-
-def _ties(best: Mapping[str, Any], means: Sequence[Mapping[str, Any]]) -> str:
-    """Which other plans reach into the interval of the best one, on the same data."""
-    others = [row for row in means if row["training"] != best["training"] and row["data"] == best["data"]]
-    same = [str(row["training"]) for row in others if row["high"] >= best["low"]]
-    if not same:
-        return ""
-    if len(same) > MOST_TIES:
-        return f"; the intervals of {len(same)} more plans reach into that"
-    return f"; the interval{'s' * (len(same) > 1)} of {listed(same)} reach{'es' * (len(same) == 1)} into that"
 
 
 def _sentence(rows: Sequence[Mapping[str, Any]], source: str, names: Mapping[str, str]) -> str:
@@ -155,27 +150,28 @@ def task_curve_sentences(frame: pd.DataFrame) -> list[str]:
         same = rows["measure"].eq(measure) & rows["task"].eq(task) & rows["source"].eq(source)
         for name, value in zip(columns[3:], training, strict=True):
             same &= rows[name].eq(value)
+        parts: dict[str, list[Curve]] = {}
+        for (target, _), group in rows[same].groupby(["target", "data"], sort=False):
+            curve = curves(group, along="step")[0]
+            bounds = group.groupby("step")[["low", "high"]].mean().reindex(curve.at)
+            low, high = np.fmin(curve.low, bounds["low"]), np.fmax(curve.high, bounds["high"])
+            parts.setdefault(str(target), []).append(replace(curve, low=tuple(low.tolist()), high=tuple(high.tolist())))
+        courses = {target: average(group) for target, group in parts.items()}
         name = training_name(dict(zip(columns[3:], training, strict=True)))
-        sentences.append(_course_sentence(f"{name}: {task} {measure}", _by_target(rows[same]), source))
+        sentences.append(_course_sentence(f"{name}: {task} {measure}", courses, source))
     more = len(sentences) - MOST_CURVES
     return sentences[:MOST_CURVES] + ([f"{more} more plans are in the rows."] if more > 0 else [])
-
-
-def _by_target(rows: pd.DataFrame) -> dict[str, Curve]:
-    parts: dict[str, list[Curve]] = {}
-    for (target, _), group in rows.groupby(["target", "data"], sort=False):
-        curve = curves(group, along="step")[0]
-        bounds = group.groupby("step")[["low", "high"]].mean().reindex(curve.at)
-        low, high = np.fmin(curve.low, bounds["low"]), np.fmax(curve.high, bounds["high"])
-        parts.setdefault(str(target), []).append(replace(curve, low=tuple(low.tolist()), high=tuple(high.tolist())))
-    return {target: average(group) for target, group in parts.items()}
 
 
 def _course_sentence(subject: str, courses: Mapping[str, Curve], source: str) -> str:
     names = display_names(code for code in courses if code != OTHERS)
     shown = [(OTHERS, "the others")] if OTHERS in courses else []
     shown += [(source, names[source])] if source in courses else []
-    parts = [f"{_went(courses[code])} in {name} {_span(courses[code])}" for code, name in shown]
+    parts = []
+    for code, name in shown:
+        curve = courses[code]
+        ends = [f"{reading(curve, end)} at step {curve.at[end]:,}" for end in (0, -1)]
+        parts.append(f"{_went(curve)} in {name} (from {' to '.join(ends)})")
     others = {code: curve for code, curve in courses.items() if code not in (OTHERS, source)}
     single = [
         f"{names[code]} ({reading(curve, 0)} to {reading(curve, -1)}, {_went(curve)})"
@@ -193,10 +189,6 @@ def _went(curve: Curve) -> str:
     if len(curve.at) == 1 or not apart(curve, 0, -1):
         return "did not clearly change" if len(curve.at) > 1 else "was read once"
     return "fell" if curve.value[-1] < curve.value[0] else "rose"
-
-
-def _span(curve: Curve) -> str:
-    return f"(from {reading(curve, 0)} at step {curve.at[0]:,} to {reading(curve, -1)} at step {curve.at[-1]:,})"
 
 
 def transfer_tables(run: RunFolder) -> list[Table]:
@@ -231,7 +223,7 @@ def _score_table(title: str, rows: pd.DataFrame, main: pd.DataFrame, names: Mapp
     floors = [main[(main["target"] == target) & (main["data"] == data)]["floor"].mean() for target, data in sets]
     if not all(map(isnan, floors)):
         lines.append(["chance", *(NOTHING if isnan(floor) else number(floor) for floor in floors), NOTHING, NOTHING])
-    over = "t intervals over seeds" if rows["seed"].isna().any() else "bootstrap intervals over examples, of one seed"
+    over = BRACKETS[bool(rows["seed"].isna().any())]
     note = (
         f"Brackets hold {over}. The gap is the score in the language trained in less that in the others. Chance is "
         "what the models' own answers score when they are dealt out at random."
@@ -262,17 +254,27 @@ def _plan_figures(run: RunFolder) -> list[Figure]:
         main = rows[rows["main"]]
         plans = list(dict.fromkeys(main["training"]))
         sets = list(dict.fromkeys(zip(main["target"], main["data"], strict=True)))
-        lines = [_plan_line(run, main, pair, sets, plans, source) for pair in sets]
+        targets = [code for code, _ in sets]
+        named = {OTHERS: "mean of the others", source: f"{run.names.get(source, source)}, trained in"}
+        lines = []
+        for target, data in sets:
+            own = main[(main["target"] == target) & (main["data"] == data)].drop_duplicates("training")
+            by_plan = own.set_index("training").reindex(plans)
+            value, low, high = (by_plan[name].to_numpy(float).tolist() for name in ("value", "low", "high"))
+            label = _set_name(target, data, targets, {**run.names, **named})
+            mean, home = target == OTHERS, target == source
+            ink = DARK if mean else QUIET if home else colour(list(dict.fromkeys(targets)).index(target))
+            look: dict[str, Any] = {"colour": ink, "dash": int(home), "thick": mean, "band": mean or home}
+            lines.append(Line(label, list(range(len(plans))), value, low, high, **look))
         floor = float(main["floor"].mean())
-        seeds = bool(main["seed"].isna().any())
-        told = "means and t intervals over seeds" if seeds else "one seed, bootstrap intervals over examples"
+        bands = BANDS[bool(main["seed"].isna().any())]
         end = (f"-{source}" if len(groups) > 1 else "") + (f"-{file_name(model)}" if several_models else "")
         title = describe(str(main["measure"].iloc[0])).title
         drawings.append(
             Figure(
                 f"transfer-{file_name(task)}{end}",
                 f"{title} by plan, {task}",
-                f"{printable(model)}, {task} from {run.names.get(source, source)}; {told}.",
+                f"{printable(model)}, {task} from {run.names.get(source, source)}; {bands}.",
                 [Panel("", lines, floor=None if isnan(floor) else floor)],
                 ylabel=title,
                 xlabel="",
@@ -280,26 +282,6 @@ def _plan_figures(run: RunFolder) -> list[Figure]:
             )
         )
     return drawings
-
-
-def _plan_line(
-    run: RunFolder,
-    rows: pd.DataFrame,
-    pair: tuple[str, str],
-    sets: Sequence[tuple[str, str]],
-    plans: Sequence[str],
-    source: str,
-) -> Line:
-    target, data = pair
-    own = rows[(rows["target"] == target) & (rows["data"] == data)].drop_duplicates("training").set_index("training")
-    value, low, high = (own[name].reindex(list(plans)).to_numpy(float).tolist() for name in ("value", "low", "high"))
-    targets = [code for code, _ in sets]
-    label = {OTHERS: "mean of the others", source: f"{run.names.get(source, source)}, trained in"}.get(target)
-    label = (label or run.names.get(target, target)) + (f" ({data})" if targets.count(target) > 1 else "")
-    mean, home = target == OTHERS, target == source
-    ink = DARK if mean else QUIET if home else colour(list(dict.fromkeys(targets)).index(target))
-    look: dict[str, Any] = {"colour": ink, "dash": int(home), "thick": mean, "band": mean or home}
-    return Line(label, list(range(len(plans))), value, low, high, **look)
 
 
 def similarity_figures(run: RunFolder) -> list[Figure]:
@@ -424,21 +406,20 @@ def _by_layer(rows: pd.DataFrame) -> dict[int, Mapping[str, Any]]:
 
 def stitch_verdict(run: RunFolder) -> list[str]:
     """For each test set: the best layer with and without the map, what is left of the source's score, and chance."""
-    return [sentence for stitching in stitchings(run.rows) for sentence in _stitch_sentences(stitching)]
-
-
-def _stitch_sentences(stitching: Stitching) -> list[str]:
-    names, best, score = stitching.names, stitching.best, describe(stitching.measure).title
-    floor = float(stitching.curves[STITCHED][best]["floor"])
-    chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
-    first = (
-        f"{names[stitching.target]} ({stitching.data}), {stitching.task}: stitched, {score} is highest at layer "
-        f"{best}: {stitching.cell(STITCHED, best)}{chance}; in {names[stitching.source]} the same model has "
-        f"{stitching.cell(HOME, best)}."
-    )
-    others = [way for way in stitching.curves if way not in (HOME, STITCHED)]
-    said = [f"{way} {stitching.cell(way, best)}" for way in others]
-    return [first, f"At that layer without the map: {'; '.join(said)}."] if said else [first]
+    sentences = []
+    for stitching in stitchings(run.rows):
+        names, best, score = stitching.names, stitching.best, describe(stitching.measure).title
+        floor = float(stitching.curves[STITCHED][best]["floor"])
+        chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
+        sentences.append(
+            f"{names[stitching.target]} ({stitching.data}), {stitching.task}: stitched, {score} is highest at layer "
+            f"{best}: {stitching.cell(STITCHED, best)}{chance}; in {names[stitching.source]} the same model has "
+            f"{stitching.cell(HOME, best)}."
+        )
+        others = [way for way in stitching.curves if way not in (HOME, STITCHED)]
+        said = [f"{way} {stitching.cell(way, best)}" for way in others]
+        sentences += [f"At that layer without the map: {'; '.join(said)}."] if said else []
+    return sentences
 
 
 def stitch_facts(run: RunFolder) -> list[Fact]:
@@ -453,43 +434,41 @@ def stitch_facts(run: RunFolder) -> list[Fact]:
 
 def stitch_figures(run: RunFolder) -> list[Figure]:
     """`stitch-TASK-TARGET-DATA`: the main score by layer, a line a way, the source's besides."""
-    return [_stitch_figure(stitching) for stitching in stitchings(run.rows)]
-
-
-def _stitch_figure(stitching: Stitching) -> Figure:
-    names, lines = stitching.names, []
-    for hue, (way, rows) in enumerate(stitching.curves.items()):
-        layers = sorted(rows)
-        value, low, high = ([float(rows[layer][name]) for layer in layers] for name in ("value", "low", "high"))
-        label = f"{names[stitching.source]}, trained in" if way == HOME else f"{names[stitching.target]}, {way}"
-        lines.append(Line(label, layers, value, low, high, hue=hue, band=way in (HOME, STITCHED)))
-    floors = [float(row["floor"]) for row in stitching.curves[STITCHED].values()]
-    floor = sum(floors) / len(floors)
-    told = "means and t intervals over seeds" if stitching.several else "one seed, bootstrap intervals over examples"
-    return Figure(
-        "-".join(("stitch", *map(file_name, (stitching.task, stitching.target, stitching.data)))),
-        f"{stitching.task}, {names[stitching.source]} to {names[stitching.target]}",
-        f"{stitching.model}, {stitching.data}: {told}. Layer 0 is the embedding output.",
-        [Panel("", lines, floor=None if isnan(floor) else floor)],
-        describe(stitching.measure).title,
-        xlabel="layer",
-    )
+    drawings = []
+    for stitching in stitchings(run.rows):
+        names, lines = stitching.names, []
+        for hue, (way, rows) in enumerate(stitching.curves.items()):
+            layers = sorted(rows)
+            value, low, high = ([float(rows[layer][name]) for layer in layers] for name in ("value", "low", "high"))
+            label = f"{names[stitching.source]}, trained in" if way == HOME else f"{names[stitching.target]}, {way}"
+            lines.append(Line(label, layers, value, low, high, hue=hue, band=way in (HOME, STITCHED)))
+        floors = [float(row["floor"]) for row in stitching.curves[STITCHED].values()]
+        floor = sum(floors) / len(floors)
+        figure = Figure(
+            "-".join(("stitch", *map(file_name, (stitching.task, stitching.target, stitching.data)))),
+            f"{stitching.task}, {names[stitching.source]} to {names[stitching.target]}",
+            f"{stitching.model}, {stitching.data}: {BANDS[stitching.several]}. Layer 0 is the embedding output.",
+            [Panel("", lines, floor=None if isnan(floor) else floor)],
+            describe(stitching.measure).title,
+            xlabel="layer",
+        )
+        drawings.append(figure)
+    return drawings
 
 
 def stitch_tables(run: RunFolder) -> list[Table]:
     """Scores by layer and way, a table for each test set."""
-    return [_stitch_table(stitching) for stitching in stitchings(run.rows)]
-
-
-def _stitch_table(stitching: Stitching) -> Table:
-    names, ways = stitching.names, list(stitching.curves)
-    lines = [[f"layer {layer}", *(stitching.cell(way, layer) for way in ways)] for layer in stitching.layers]
-    heads = [f"in {names[stitching.source]}" if way == HOME else way for way in ways]
-    over = "t intervals over seeds" if stitching.several else "bootstrap intervals over examples, of one seed"
-    note = (
-        f"{stitching.data}. Brackets hold {over}. The ways are those of the target: stitched, through the fitted map; "
-        "shifted, by the means alone; unmapped, as it is; random, through a random rotation."
-    )
-    score = describe(stitching.measure).title
-    title = f"{score}, {stitching.task}, {names[stitching.source]} to {names[stitching.target]}"
-    return Table(title, ["", *heads], lines, [note])
+    tables = []
+    for stitching in stitchings(run.rows):
+        names, ways = stitching.names, list(stitching.curves)
+        lines = [[f"layer {layer}", *(stitching.cell(way, layer) for way in ways)] for layer in stitching.layers]
+        heads = [f"in {names[stitching.source]}" if way == HOME else way for way in ways]
+        note = (
+            f"{stitching.data}. Brackets hold {BRACKETS[stitching.several]}. The ways are those of the target: "
+            "stitched, through the fitted map; shifted, by the means alone; unmapped, as it is; random, through a "
+            "random rotation."
+        )
+        score = describe(stitching.measure).title
+        title = f"{score}, {stitching.task}, {names[stitching.source]} to {names[stitching.target]}"
+        tables.append(Table(title, ["", *heads], lines, [note]))
+    return tables

@@ -55,6 +55,7 @@ HELD, TEST, ORACLE = "validation", "test", "oracle"
 BY_PLAN = "other languages, by plan"
 MEAN, DERIVED = "_mean", ("_mean", "_behind")
 LOSSES = {"answer": "loss of a task", "pair": "loss of pairs"}  # by what they are counted in, where that is no token
+AXIS_NAMES = {"loss": "nats a {}", "perplexity": "perplexity per {}"}
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 
 
@@ -128,8 +129,8 @@ def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with two more columns: `training`, its name, and `kind`, which tells panels of one measure apart."""
     # Small groups of plain objects are read much faster than those of pandas' text columns.
     rows = rows.astype({name: "object" for name in rows.columns if rows[name].dtype == "str"})
-    columns = ["plan", "condition", "settings"]
-    names = {key: training_name(dict(zip(columns, key, strict=True))) for key in _keys(rows, columns)}
+    keys = list(zip(rows["plan"], rows["condition"], rows["settings"], strict=True))
+    names = {key: training_name(dict(zip(("plan", "condition", "settings"), key, strict=True))) for key in set(keys)}
     compared = rows.loc[rows["other_model"] != "", ["other_model", "data"]].drop_duplicates()
     texts = compared["other_model"].value_counts()
     to = {
@@ -138,12 +139,7 @@ def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
     }
     ways = zip(rows["method"], rows["selection"], rows["other_model"], rows["data"], strict=True)
     kinds = [", ".join(filter(None, (method, selection, to.get((a, b))))) for method, selection, a, b in ways]
-    return rows.assign(training=[names[key] for key in _keys(rows, columns, once=False)], kind=kinds)
-
-
-def _keys(rows: pd.DataFrame, columns: Sequence[str], *, once: bool = True) -> list[tuple[Any, ...]]:
-    keys = list(zip(*(rows[name] for name in columns), strict=True))
-    return list(dict.fromkeys(keys)) if once else keys
+    return rows.assign(training=[names[key] for key in keys], kind=kinds)
 
 
 def complete(rows: pd.DataFrame) -> pd.DataFrame:
@@ -189,7 +185,8 @@ def _panels(blank: StepPanel, rows: pd.DataFrame, means: pd.DataFrame, centre: s
 
     def panel(name: str, group: pd.DataFrame, mean: pd.DataFrame) -> StepPanel:
         parts = curves(group, along="step")
-        own_centre = centre if _many_pairs(parts) else ""
+        pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
+        own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
         kind = (" " if blank.kind in ("centred", "cosine", "csls", "attention", "debiased") else ", ").join(
             filter(None, (name, blank.kind))
         )
@@ -224,12 +221,6 @@ def _sides(blank: StepPanel, rows: pd.DataFrame) -> list[StepPanel]:
         lines = tuple(StepLine(training, (), parts[0], leads=False) for training, parts in groups)
         charts += [replace(blank, kind=f"{name}, by plan", lines=lines)] if lines else []
     return charts
-
-
-def _many_pairs(parts: Sequence[Curve]) -> bool:
-    """Whether the curves are of pairs among more than two languages."""
-    pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
-    return len({code for pair in pairs for code in pair}) > 2
 
 
 def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tuple[StepLine, ...]:
@@ -334,7 +325,7 @@ def _charts(run: RunFolder, group: Sequence[StepPanel], name: str, *, flat: bool
         first.title,
         f"{printable(run.model)}. {_note(best)}",
         drawn,
-        ylabel=_unit(best),
+        ylabel=AXIS_NAMES.get(best.measure, "").format(best.unit) if best.unit else "",
         log=first.about.logarithmic,
         section="training",
         explanation=first.about.explanation,
@@ -369,17 +360,14 @@ def _choice(panel: StepPanel) -> dict[str, str]:
     return {"Per": panel.unit or "item", **layer}
 
 
-def _unit(panel: StepPanel) -> str:
-    unit = {"loss": f"nats a {panel.unit}", "perplexity": f"perplexity per {panel.unit}"}.get(panel.measure, "")
-    return unit if panel.unit else ""
-
-
 def _line(run: RunFolder, panel: StepPanel, line: StepLine) -> Line:
     curve = thin(line.curve, most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
     ink, dash = line_look(panel, line, run.languages)
+    pooled = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
+    pooled = "all languages pooled" if panel.lead and panel.lead.pooled else pooled
     drawn = line_of(
         curve,
-        line_name(line, run.names, pooled=pooled_name(panel)),
+        line_name(line, run.names, pooled=pooled),
         n=curve.n,
         colour=ink,
         dash=dash,
@@ -396,14 +384,6 @@ def line_name(line: StepLine, names: Mapping[str, str], *, pooled: str) -> str:
         return pooled
     spelt = " → ".join(names.get(code, code) for code in line.languages)
     return line.code.removesuffix(" → ".join(line.languages)) + spelt if line.languages else line.code
-
-
-def pooled_name(panel: StepPanel) -> str:
-    """What the leading line of a panel is."""
-    lead = panel.lead
-    if lead is not None and lead.pooled:
-        return "all languages pooled"
-    return describe(panel.measure).title if lead is None or len(panel.lines) == 1 else "average"
 
 
 def line_look(panel: StepPanel, line: StepLine, languages: Sequence[str]) -> tuple[str, int]:
@@ -445,17 +425,12 @@ def _note(panel: StepPanel) -> str:
 
 def verdict(run: RunFolder) -> list[str]:
     """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named."""
-    models = [model for model in run.rows["model"].unique() if model]
-    if len(models) < 2:
-        return _verdict_of_one(run.trained, run.mapped)
-    tables = ((name, *(rows[rows["model"] == name] for rows in (run.trained, run.mapped))) for name in models)
-    return [f"{name}: {sentence}" for name, *both in tables for sentence in _verdict_of_one(*both)]
-
-
-def _verdict_of_one(trained: pd.DataFrame, mapped: pd.DataFrame) -> list[str]:
-    if trained.empty:
-        return map_view.map_sentences(mapped)
-    return step_sentences(trained) + (map_view.map_sentences(mapped) if leading(mapped) else [])
+    sentences = []
+    for head, own in run.by_model():
+        said = [] if own.trained.empty else step_sentences(own.trained)
+        said += map_view.map_sentences(own.mapped) if not said or leading(own.mapped) else []
+        sentences += [head + sentence for sentence in said]
+    return sentences
 
 
 def step_sentences(rows: pd.DataFrame) -> list[str]:
@@ -467,7 +442,18 @@ def step_sentences(rows: pd.DataFrame) -> list[str]:
     charts = panels(rows)
     if not charts:
         return ["These rows hold steps but no value, so nothing can be said of the training."]
-    return [*_meeting(rows), *_loss(charts), *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
+    losses = [
+        _moved(
+            f"The {panel.about.title[:1].lower()}{panel.about.title[1:]}",
+            line.curve,
+            unit=f"nats a {panel.unit}" if panel.unit else "",
+            items=f"{panel.unit or 'item'}s",
+        )
+        for panel in charts
+        for line in panel.lines
+        if panel.measure == "loss" and panel.layer is None and line.leads
+    ]
+    return [*_meeting(rows), *losses, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
 
 
 def facts(run: RunFolder) -> list[Fact]:
@@ -492,13 +478,14 @@ def caution(run: RunFolder) -> bool:
     return curve is not None and above_floor(curve, best_layer(curve)) is False
 
 
-def _single(rows: pd.DataFrame) -> bool:
-    return len(rows[["plan", "condition", "settings"]].drop_duplicates()) == 1
+def _single_lead(rows: pd.DataFrame) -> tuple[str, str] | None:
+    """The leading measure and method of one training; None of several."""
+    return leading(rows) if len(rows[["plan", "condition", "settings"]].drop_duplicates()) == 1 else None
 
 
 def last_layer_curve(rows: pd.DataFrame) -> Curve | None:
     """The leading measure over the layers at its last step; None where nothing is, or several trainings are read."""
-    lead = leading(rows) if _single(rows) else None
+    lead = _single_lead(rows)
     return None if lead is None else _layer_curve(_at_end(rows, lead, "max")[1], *lead)
 
 
@@ -519,7 +506,7 @@ def _layer_curve(rows: pd.DataFrame, measure: str, method: str) -> Curve:
 
 def _meeting(rows: pd.DataFrame) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    lead = leading(rows) if _single(rows) else None
+    lead = _single_lead(rows)
     if lead is None:
         return []
     (first, before), (last, after) = (_at_end(rows, lead, end) for end in ("min", "max"))
@@ -537,7 +524,14 @@ def _meeting(rows: pd.DataFrame) -> list[str]:
         opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
     began = _layer_curve(before, *lead) if first < last else None
     since = "" if began is None or best not in began.at else _since(began, curve, best, step=first)
-    sentences = [f"{opening}{since}; {_basis(rows, curve)}."]
+    low, high = curve.counts
+    items = "words" if curve.measure == "word_agreement" else "sentences"
+    count = f"n = {span_of(low, high)} {items}" if high else "n not recorded"
+    kind = "pairs of languages" if curve.measure == "cka" else "directions"
+    texts = rows.loc[rows["measure"] == curve.measure, "data"].nunique()
+    on = f" on {texts} data sets" if texts > 1 else ""
+    basis = f"average over {curve.members} {kind}{on}, {count} each" if curve.members > 1 else count
+    sentences = [f"{opening}{since}; {basis}."]
     if began is not None and since.startswith(SAME) and best < curve.at[-1] in began.at:
         end = curve.at[-1]
         change = _since(began, curve, end, step=first)
@@ -555,31 +549,6 @@ def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
     return f", {'up' if after > before else 'down'} from {say_value(began, layer, floor=False)} at step {step:,}"
 
 
-def _basis(rows: pd.DataFrame, curve: Curve) -> str:
-    """What the value averages and how many items stand behind it."""
-    low, high = curve.counts
-    count = "n not recorded" if high == 0 else f"n = {span_of(low, high)}"
-    items = "" if high == 0 else " words" if curve.measure == "word_agreement" else " sentences"
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
-    texts = rows.loc[rows["measure"] == curve.measure, "data"].nunique()
-    on = f" on {texts} data sets" if texts > 1 else ""
-    return f"average over {curve.members} {kind}{on}, {count}{items} each" if curve.members > 1 else f"{count}{items}"
-
-
-def _loss(charts: Sequence[StepPanel]) -> list[str]:
-    return [
-        _moved(
-            f"The {panel.about.title[:1].lower()}{panel.about.title[1:]}",
-            line.curve,
-            unit=f"nats a {panel.unit}" if panel.unit else "",
-            items=f"{panel.unit or 'item'}s",
-        )
-        for panel in charts
-        for line in panel.lines
-        if panel.measure == "loss" and panel.layer is None and line.leads
-    ]
-
-
 def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     panel = next((panel for panel in charts if panel.measure == "perplexity" and panel.layer is None), None)
     if panel is None or panel.lead is None:
@@ -591,22 +560,14 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     mean = ", all languages pooled" if lead.pooled else f", average over {len(lines)} languages"
     told = "" if lead.languages else mean
     sentence = _moved(f"Held-out perplexity{per}{of}", lead.curve, items="predicted tokens", told=told)
-    extremes = "" if len(lines) < 2 else _extremes(lines, names)
-    return [f"{sentence[:-1]}{extremes}.", *_rises(lines, names)]
-
-
-def _extremes(lines: Sequence[StepLine], names: Mapping[str, str]) -> str:
-    """Which language ends lowest and which highest, when their intervals do not meet."""
+    # Which language ends lowest and which highest, when their intervals do not meet.
     ranked = sorted(lines, key=lambda line: line.curve.value[-1])
-    low, high = ranked[0].curve, ranked[-1].curve
-    if not low.high[-1] < high.low[-1] and not (isnan(low.high[-1]) and low.value[-1] < high.value[-1]):
-        return ""
-    near, far = (names[line.languages[0]] for line in (ranked[0], ranked[-1]))
-    return f"; it is lowest for {near} ({reading(low, -1)}) and highest for {far} ({reading(high, -1)})"
-
-
-def _rises(lines: Sequence[StepLine], names: Mapping[str, str]) -> list[str]:
-    """Languages whose perplexity was lower before the end: clearly, or by less than the intervals."""
+    low, high = (ranked[0].curve, ranked[-1].curve) if ranked else (lead.curve, lead.curve)
+    if low.high[-1] < high.low[-1] or (isnan(low.high[-1]) and low.value[-1] < high.value[-1]):
+        near, far = (names[line.languages[0]] for line in (ranked[0], ranked[-1]))
+        extremes = f"; it is lowest for {near} ({reading(low, -1)}) and highest for {far} ({reading(high, -1)})"
+        sentence = f"{sentence[:-1]}{extremes}."
+    # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
     clear, slight = [], []
     for line in lines:
         curve = line.curve
@@ -620,8 +581,9 @@ def _rises(lines: Sequence[StepLine], names: Mapping[str, str]) -> list[str]:
             )
         else:
             slight.append(f"{name} (lowest at step {since})")
-    sentences = [f"It rose for {listed(clear)}."] if clear else []
-    return sentences + ([f"It rose by less than its interval for {listed(slight)}."] if slight else [])
+    rises = [f"It rose for {listed(clear)}."] if clear else []
+    rises += [f"It rose by less than its interval for {listed(slight)}."] if slight else []
+    return [sentence, *rises]
 
 
 def _others(charts: Sequence[StepPanel]) -> list[str]:

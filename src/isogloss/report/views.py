@@ -15,10 +15,10 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Table
+from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers import Paper, Results, find
 from isogloss.papers import names as paper_names
 from isogloss.report import drift_view, lookup_view, map_view, task_views, training_view
-from isogloss.report.curves import over_seeds
 from isogloss.report.folder import RunFolder, parts, read_run
 from isogloss.report.verdict import Fact, between, number
 from isogloss.runs.table import training_name
@@ -110,7 +110,12 @@ def view_of(run: RunFolder) -> View:
         return VIEWS.get(run.command, MAP)
     nothing = View("reproduction", lambda run: [], lambda run: [], lambda run: [])
     below = BENEATH.get(paper.name, nothing)
-    return replace(below, mark="reproduction", figures=lambda run: [*paper_figures(paper, run), *below.figures(run)])
+
+    def figures(run: RunFolder) -> list[Figure]:
+        own = [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
+        return own + below.figures(run)
+
+    return replace(below, mark="reproduction", figures=figures)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -175,9 +180,8 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
 
 
 def _mean(values: Sequence[float]) -> str:
-    mean = over_seeds([[value] for value in values])
-    value, low, high = (float(numbers[0]) for numbers in (mean.mean, mean.low, mean.high))
-    return number(value) if np.isclose(low, high) else between(value, low, high)
+    mean = mean_over_seeds(values)
+    return number(mean.value) if np.isclose(mean.low, mean.high) else between(mean.value, mean.low, mean.high)
 
 
 def reproduced_paper(run: RunFolder) -> Paper | None:
@@ -185,11 +189,6 @@ def reproduced_paper(run: RunFolder) -> Paper | None:
     name = run.arguments.get("paper")
     reproduces = run.record.get("command") == "reproduce" and name in paper_names() and len(run.rows)
     return find(str(name)) if reproduces else None
-
-
-def paper_figures(paper: Paper, run: RunFolder) -> list[Figure]:
-    """The paper's own figures."""
-    return [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
 
 
 def paper_part(run: RunFolder) -> dict[str, Any] | None:

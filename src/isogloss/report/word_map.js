@@ -8,10 +8,7 @@ const FURTHER = [1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 8, -8, 10, -10];
 
 function wordMap(root) {
   const runs = DATA.runs.filter((run) => run.map);
-  if (!runs.length) {
-    root.append(quiet(NO_MAP, "p"));
-    return;
-  }
+  if (!runs.length) return root.append(quiet(NO_MAP, "p"));
   const state = { run: runs[0], position: 0, target: 0, playing: false };
   const sheet = mapSheet();
   const side = mapSide(state, runs, { choose, pin, toggle, settle });
@@ -52,8 +49,7 @@ function wordMap(root) {
   }
 
   function drawFocus() {
-    const pairs = new Set(state.pinned);
-    if (state.hover >= 0) pairs.add(state.run.map.pair[state.hover]);
+    const pairs = new Set([...state.pinned, state.run.map.pair[state.hover]]);
     sheet.focus(state, [...pairs].map((pair) => state.groups.byPair.get(pair)).filter(Boolean), shown);
   }
 
@@ -62,8 +58,8 @@ function wordMap(root) {
     draw();
     sheet.root.classList.remove("moving");
     const wanted = side.labelsWanted() && !state.pinned.size;
-    if (wanted) state.labelled = sheet.label(state, shown);
-    else sheet.label({ ...state, labelled: [], groups: { order: [] } }, shown);
+    const labelled = sheet.label(state, wanted ? shown : () => false);
+    if (wanted) state.labelled = labelled;
   }
 
   function goTo(index, after) {
@@ -96,21 +92,19 @@ function wordMap(root) {
     transport.playing(playing);
     if (!playing) return;
     const last = state.run.map.layers.length - 1;
-    const later = () => {
-      state.timer = setTimeout(next, 650);
-    };
     const next = () => {
-      if (!state.playing) return;
-      if (state.target >= last) setPlaying(false);
-      else goTo(state.target + 1, later);
+      if (!state.playing || state.target >= last) setPlaying(false);
+      else step(state.target + 1);
     };
-    if (state.target >= last) goTo(0, later);
-    else next();
+    const step = (layer) => goTo(layer, () => (state.timer = setTimeout(next, 650)));
+    step(state.target >= last ? 0 : state.target + 1);
   }
 
+  /* Hides a language or shows it again; whether it is shown now. */
   function toggle(code) {
     if (!state.hidden.delete(code)) state.hidden.add(code);
     settle();
+    return !state.hidden.has(code);
   }
 
   function pin(pairs) {
@@ -127,14 +121,13 @@ function wordMap(root) {
     };
     const button = (label, factor, text) =>
       html("button", { type: "button", "aria-label": label, onclick: () => zoom(factor) }, text);
-    const buttons = [button("zoom in", 1.5, "+"), button("zoom out", 1 / 1.5, "−"), button("show everything", 0, "⤢")];
-    return html("div", { class: "zoom" }, ...buttons);
+    const [closer, further] = [button("zoom in", 1.5, "+"), button("zoom out", 1 / 1.5, "−")];
+    return html("div", { class: "zoom" }, closer, further, button("show everything", 0, "⤢"));
   }
 
   function pointer(event) {
-    const box = sheet.root.getBoundingClientRect();
-    const share = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
-    return [share[0] * MAP.width, share[1] * MAP.height];
+    const { left, top, width, height } = sheet.root.getBoundingClientRect();
+    return [((event.clientX - left) / width) * MAP.width, ((event.clientY - top) / height) * MAP.height];
   }
 
   function nearestPoint([x, y]) {
@@ -156,24 +149,19 @@ function wordMap(root) {
     draw();
   }
 
-  sheet.root.addEventListener("pointermove", (event) => {
-    if (state.drag) {
-      pan(event);
-      return;
-    }
-    const found = nearestPoint(pointer(event));
-    if (found !== state.hover) {
-      state.hover = found;
-      drawFocus();
-    }
+  function hover(found, event) {
     if (found >= 0) tooltip.show(wordCard(state, found), event.clientX, event.clientY);
     else tooltip.hide();
-  });
-  sheet.root.addEventListener("pointerleave", () => {
-    state.hover = -1;
-    tooltip.hide();
+    if (found === state.hover) return;
+    state.hover = found;
     drawFocus();
+  }
+
+  sheet.root.addEventListener("pointermove", (event) => {
+    if (state.drag) pan(event);
+    else hover(nearestPoint(pointer(event)), event);
   });
+  sheet.root.addEventListener("pointerleave", (event) => hover(-1, event));
   sheet.root.addEventListener("pointerdown", (event) => {
     state.drag = { from: pointer(event), centre: state.centre, moved: false };
   });
@@ -181,12 +169,9 @@ function wordMap(root) {
     const drag = state.drag;
     state.drag = null;
     if (!drag || !sheet.root.contains(event.target)) return;
-    if (drag.moved) {
-      settle();
-      return;
-    }
     const pair = state.run.map.pair[nearestPoint(pointer(event))];
-    pin(pair !== undefined && !state.pinned.has(pair) ? [pair] : []);
+    if (drag.moved) settle();
+    else pin(pair !== undefined && !state.pinned.has(pair) ? [pair] : []);
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -196,7 +181,7 @@ function wordMap(root) {
     setPlaying(false);
     goTo(state.target + (event.key === "ArrowRight" ? 1 : -1));
   });
-  choose(runs[0]);
+  return choose(runs[0]);
 }
 
 /* Translation groups: the points of each pair number, the central language's first, which the others are joined to. */
@@ -329,13 +314,8 @@ function mapSheet() {
     return svg("text", { x: tx.toFixed(1), y: ty.toFixed(1), ...look }, text);
   }
 
-  const apart = (a, b) =>
-    a.right + 4 < b.left || b.right + 4 < a.left || a.bottom + 1 < b.top || b.bottom + 1 < a.top;
-
-  function shorten(word) {
-    const letters = [...word];
-    return letters.length > 22 ? `${letters.slice(0, 21).join("")}…` : word;
-  }
+  const apart = (a, b) => a.right + 4 < b.left || b.right + 4 < a.left || a.bottom + 1 < b.top || b.bottom + 1 < a.top;
+  const shorten = (word) => ([...word].length > 22 ? `${[...word].slice(0, 21).join("")}…` : word);
 
   return { root, build, move, lines, focus, label: choose };
 }
@@ -356,12 +336,9 @@ function mapSide(state, runs, act) {
   const node = html("aside", { class: "map-side" }, ...parts, note);
 
   function languageButton(language) {
-    const about = { type: "button", class: "language", "aria-pressed": "true", "data-code": language.code };
+    const onclick = () => button.setAttribute("aria-pressed", String(act.toggle(language.code)));
+    const about = { type: "button", class: "language", "aria-pressed": "true", "data-code": language.code, onclick };
     const button = html("button", about, markerIcon(language), language.name);
-    button.addEventListener("click", () => {
-      act.toggle(language.code);
-      button.setAttribute("aria-pressed", String(!state.hidden.has(language.code)));
-    });
     return button;
   }
 
@@ -385,13 +362,8 @@ function mapSide(state, runs, act) {
   function find() {
     const query = plain(search.value.trim());
     const { word, pair, language } = state.run.map;
-    if (!query) {
-      results.replaceChildren();
-      act.pin([]);
-      return;
-    }
     const rank = (text) => (text === query ? 0 : text.startsWith(query) ? 1 : 2);
-    const hits = word.map((text, index) => [plain(text), index]).filter(([text]) => text.includes(query));
+    const hits = word.map((text, index) => [plain(text), index]).filter(([text]) => query && text.includes(query));
     hits.sort((a, b) => rank(a[0]) - rank(b[0]) || a[0].length - b[0].length);
     const exact = hits.filter(([text]) => text === query);
     act.pin((exact.length ? exact : hits.slice(0, 1)).map(([, index]) => pair[index]));
@@ -399,16 +371,15 @@ function mapSide(state, runs, act) {
       const about = { type: "button", class: "result", onclick: () => act.pin([pair[index]]) };
       return html("button", about, markerIcon(languageOf(language[index])), html("span", { dir: "auto" }, word[index]));
     });
+    const none = query ? "no such word on this map" : "";
     const more = hits.length > 6 ? `and ${hits.length - 6} more` : "";
-    results.replaceChildren(...buttons, quiet(hits.length ? more : "no such word on this map", "span"));
+    results.replaceChildren(...buttons, quiet(hits.length ? more : none, "span"));
   }
 
   return { node, build, labelsWanted: () => wanted.checked };
 }
 
-function plain(text) {
-  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase();
-}
+const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase();
 
 /* Whether the browser draws these letters: a letter without a font looks like a letter that does not exist. */
 const DRAWABLE = new Map();
@@ -448,8 +419,8 @@ function mapTransport(state, act) {
   const node = html("div", { class: "transport" }, play, track, readout);
 
   function build() {
-    const { layers } = state.run.map;
-    const { lead } = state.run;
+    const { lead, map } = state.run;
+    const { layers } = map;
     const last = Math.max(1, layers.length - 1);
     slider.max = layers.length - 1;
     curve.replaceChildren(...(lead ? guide(lead, layers, linear([0, last], [0, width])) : []), needle);
@@ -460,18 +431,18 @@ function mapTransport(state, act) {
     });
     names.replaceChildren(...spans);
     const mean = lead && lead.members > 1 ? `, average over ${lead.members}` : "";
-    const told = lead ? `Above the slider: ${lead.name}${mean}; shaded, the layers that cannot be told from the best.` : "";
-    caption.replaceChildren(told);
+    const shaded = "shaded, the layers that cannot be told from the best.";
+    caption.replaceChildren(lead ? `Above the slider: ${lead.name}${mean}; ${shaded}` : "");
     aim(state.target);
   }
 
   function guide(lead, layers, x) {
     const y = linear([0, Math.max(...lead.value, ...lead.high.filter(isNumber)) || 1], [height - 4, 6]);
-    const line = lead.layers.map((layer, at) => [layers.indexOf(layer), lead.value[at]]).filter(([place]) => place >= 0);
-    const points = line.map(([place, value]) => [x(place), y(value)]);
+    const drawn = lead.layers.map((layer, at) => [layer, at]).filter(([layer]) => layers.includes(layer));
+    const points = drawn.map(([layer, at]) => [x(layers.indexOf(layer)), y(lead.value[at])]);
     const half = x(0.5) - x(0);
-    const best = lead.alike.map((layer) => layers.indexOf(layer)).filter((place) => place >= 0);
-    const ends = best.map((place) => [Math.max(0, x(place) - half), Math.min(width, x(place) + half)]);
+    const best = lead.alike.filter((layer) => layers.includes(layer)).map((layer) => x(layers.indexOf(layer)));
+    const ends = best.map((middle) => [Math.max(0, middle - half), Math.min(width, middle + half)]);
     const area = [[points[0][0], height], ...points, [points.at(-1)[0], height]];
     return [
       svg("path", { class: "guide-area", d: `${pathThrough(area)}Z` }),
@@ -481,9 +452,7 @@ function mapTransport(state, act) {
   }
 
   function show(position) {
-    const x = (position / Math.max(1, state.run.map.layers.length - 1)) * width;
-    needle.setAttribute("x1", x);
-    needle.setAttribute("x2", x);
+    moveLine(needle, (position / Math.max(1, state.run.map.layers.length - 1)) * width);
   }
 
   function aim(place) {

@@ -95,8 +95,11 @@ def word_map(points: pd.DataFrame, *, most: int = MOST_POINTS) -> WordMap | None
     data = points.drop_duplicates(["layer", "pair", "language", "word"])
     present = data.groupby(["pair", "language", "word"], sort=False)["layer"].transform("nunique")
     data = data[present == len(layers)]
-    groups = data["pair"].drop_duplicates().tolist()
-    kept = _thin(groups, len(data) // max(len(layers), 1), most=most)
+    groups = kept = data["pair"].drop_duplicates().tolist()
+    points_a_layer = len(data) // max(len(layers), 1)
+    if points_a_layer > most:  # whole translation groups, evenly spread over the list
+        places = np.linspace(0, len(groups) - 1, max(1, len(groups) * most // points_a_layer))
+        kept = list({groups[int(place)] for place in places})
     data = data[data["pair"].isin(kept)].sort_values(["layer", "pair", "language", "word"], kind="stable")
     if data.empty:
         return None
@@ -111,14 +114,6 @@ def word_map(points: pd.DataFrame, *, most: int = MOST_POINTS) -> WordMap | None
         total=len(groups),
         kept=len(kept),
     )
-
-
-def _thin(groups: Sequence[int], points: int, *, most: int) -> set[int]:
-    """Whole translation groups, evenly spread over the list, so that at most `most` points remain."""
-    if points <= most:
-        return set(groups)
-    keep = max(1, len(groups) * most // points)
-    return {groups[int(place)] for place in np.linspace(0, len(groups) - 1, keep)}
 
 
 def _standardise(layers: Positions) -> Positions:
@@ -149,14 +144,6 @@ def _align(layers: Positions) -> Positions:
     return np.stack(aligned) @ directions.T
 
 
-def groups_of(points: WordMap, centre: str) -> list[list[int]]:
-    """The places of each translation group's points, the central language's first."""
-    groups: dict[int, list[int]] = {}
-    for at, pair in enumerate(points.pairs):
-        groups.setdefault(pair, []).append(at)
-    return [sorted(group, key=lambda at: points.languages[at] != centre) for group in groups.values()]
-
-
 def payload(points: WordMap) -> dict[str, Any]:
     """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
     whole = (points.positions * 1000).round().astype(int)
@@ -185,21 +172,11 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         return [*write_map(shown, best, out), *write_sheet(shown, best, out), write_animation(shown, out)]
 
 
-def bare(axes: "Axes") -> None:
-    """Take the ticks from axes, for maps whose directions mean nothing."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-        spine.set_color(RULE)
-
-
 @dataclass(frozen=True)
 class Picture:
     """A word map and how it is drawn.
 
-    `members` has, for each language, the places of its points, `looks` its colour and marker, `inks` the colour of its
+    `members` has, for each language, the places of its points, `looks` its colour, its marker and the colour of its
     words; `lines`, shape (lines, 2), which points are joined; `groups` the points of each translation group, the
     central language's first.
     """
@@ -209,8 +186,7 @@ class Picture:
     fonts: FontChoice
     names: Mapping[str, str]
     members: Mapping[str, Sequence[int]]
-    looks: Mapping[str, tuple[str, str]]
-    inks: Mapping[str, str]
+    looks: Mapping[str, tuple[str, str, str]]
     groups: Sequence[Sequence[int]]
     lines: npt.NDArray[np.int64]
 
@@ -221,7 +197,10 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
     used = [code for code in codes if code in set(points.languages)]
     places = {code: codes.index(code) for code in used}
     names = display_names(used)
-    groups = groups_of(points, centre)
+    by_pair: dict[int, list[int]] = {}
+    for at, pair in enumerate(points.pairs):
+        by_pair.setdefault(pair, []).append(at)
+    groups = [sorted(group, key=lambda at: points.languages[at] != centre) for group in by_pair.values()]
     joined = [(group[0], other) for group in groups for other in group[1:]]
     return Picture(
         points=points,
@@ -229,8 +208,7 @@ def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: st
         fonts=choose_fonts([*map(printable, points.words), title, *names.values()]),
         names=names,
         members={code: [at for at, language in enumerate(points.languages) if language == code] for code in used},
-        looks={code: (colour(place), MARKERS[shape(place)]) for code, place in places.items()},
-        inks={code: text_colour(place) for code, place in places.items()},
+        looks={code: (colour(at), MARKERS[shape(at)], text_colour(at)) for code, at in places.items()},
         groups=groups,
         lines=np.array(joined, dtype="int64").reshape(-1, 2),
     )
@@ -244,14 +222,15 @@ def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float)
     lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=alpha)
     artists: list[Any] = [axes.add_collection(lines)]
     for code, places in shown.members.items():
-        ink, marker = shown.looks[code]
+        ink, marker, _ = shown.looks[code]
         x, y = positions[places].T
         look: dict[str, Any] = {"color": ink, "marker": marker, "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
         artists.append(axes.scatter(x, y, s=size * MARKER_SIZES.get(marker, 1.0), label=shown.names[code], **look))
-    axes.set_xlim(-WIDE - EDGE - 0.06, WIDE + EDGE + 0.06)
-    axes.set_ylim(-1.06 - EDGE, 1.06 + EDGE)
-    axes.set_aspect("equal")
-    bare(axes)
+    across, up = WIDE + EDGE + 0.06, 1.06 + EDGE
+    axes.set(xlim=(-across, across), ylim=(-up, up), aspect="equal", xticks=[], yticks=[])  # directions mean nothing
+    axes.grid(False)
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=RULE)
     return artists
 
 
@@ -262,26 +241,13 @@ def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
     draw_map(axes, shown, positions, size=26)
     axes.set_title(f"{shown.title}: words at layer {layer}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-    caption(figure, _notes(shown))
+    points = shown.points
+    about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
+    thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
+    caption(figure, " ".join(filter(None, (about, thinned, shown.fonts.caption()))))
     figure.draw_without_rendering()
     _label(axes, shown, positions)
     return save(figure, out, "word-map")
-
-
-def _notes(shown: Picture) -> str:
-    """What is not shown, in words."""
-    points = shown.points
-    thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
-    return " ".join(
-        filter(
-            None,
-            (
-                "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge.",
-                thinned,
-                shown.fonts.caption(),
-            ),
-        )
-    )
 
 
 def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
@@ -298,7 +264,7 @@ def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
         for at in (group[0], *other):
             word = printable(shown.points.words[at])
             if shown.fonts.draws(word) and len(word) <= LONGEST_LABEL:
-                _write_word(axes, word, positions[at], ink=shown.inks[shown.points.languages[at]], taken=taken)
+                _write_word(axes, word, positions[at], ink=shown.looks[shown.points.languages[at]][2], taken=taken)
 
 
 def _write_word(axes: "Axes", word: str, at: Positions, *, ink: str, taken: list[Any]) -> None:
