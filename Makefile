@@ -34,8 +34,7 @@ test-cluster: install
 	$(RUN) pytest -m cluster
 
 # The lowest versions that are declared, in an environment of their own, and the tests that lean on them the most.
-# TORCH=torch==2.13.0 tries the others with another torch; PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu in the
-# environment makes pip take torch without CUDA.
+# TORCH=torch==2.13.0 tries the others with another torch.
 LOWEST := .venv-lowest
 TORCH ?= $(shell grep ^torch== constraints-lowest.txt)
 $(LOWEST)/.installed: pyproject.toml constraints-lowest.txt

@@ -16,7 +16,6 @@ from dataclasses import fields
 import torch
 
 import isogloss as ig
-from isogloss.recipes import map_layers
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
 
@@ -54,7 +53,7 @@ def measure(given):
     corpora = list(text(given.sentences, given.languages))
     SPENT["lookup"] = 0.0
     begin = time.process_time()
-    rows = map_layers(stack, *corpora, pairs="first")
+    rows = ig.map(stack, *corpora, pairs="first")
     seconds = time.process_time() - begin - SPENT["lookup"]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"| {given.sentences:,} | {given.languages} | {len(rows):,} | {seconds:.1f} | {peak:,.0f} |", flush=True)

@@ -250,7 +250,7 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def reproduce_command(name: str) -> Any:
     """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
-    from isogloss.papers import find, reproduce
+    from isogloss.papers import find, paper_options, reproduce
 
     paper = find(name)
     shared = {
@@ -258,11 +258,7 @@ def reproduce_command(name: str) -> Any:
         for each, parameter in inspect.signature(reproduce).parameters.items()
         if hasattr(parameter.annotation, "__metadata__")
     }
-    special = {
-        each: parameter
-        for each, parameter in inspect.signature(paper.plan).parameters.items()
-        if parameter.kind is ONLY
-    }
+    special = paper_options(name)
     parameters = [option_parameter(each, parameter) for each, parameter in shared.items()]
     for each, parameter in special.items():
         made = option_parameter(each, parameter)

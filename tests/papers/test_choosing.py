@@ -6,8 +6,9 @@ import re
 import pytest
 
 import isogloss as ig
-from isogloss.papers import every_option, find, names, paper_options, selected
+from isogloss.papers import find, names, paper_options, selected
 from isogloss.recipes.jobs import Job, run_jobs
+from isogloss.recipes.recipe import option_of
 from isogloss.runs import read_rows
 
 
@@ -62,8 +63,8 @@ def test_options_of_papers_are_none_unless_given_and_have_help_and_one_type():
     for paper in map(find, names()):
         parameters = list(inspect.signature(paper.plan).parameters.values())[1:]
         assert all(one.kind is one.KEYWORD_ONLY and one.default is None for one in parameters)
-        for one in paper_options(paper.name).values():
-            assert one.help[paper.name] and one.kind == every_option()[one.name].kind
+        assert [one.name for one in parameters] == list(paper_options(paper.name))
+        assert all(option_of(one.annotation).help for one in parameters)
 
 
 def test_words_of_a_job_are_what_a_command_takes(tmp_path):

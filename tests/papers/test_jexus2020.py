@@ -413,8 +413,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     make_small_jexus(monkeypatch)
     run = command_line(monkeypatch, capsys)
     monkeypatch.setattr(cli, "_can_draw", lambda: True)
-    for drawing in ("write_transfer_figures", "_write_curves", "write_grids", "_write_word_maps"):
-        monkeypatch.setattr(f"isogloss.report.figures.{drawing}", lambda *_, **__: [])  # tested elsewhere
+    monkeypatch.setattr("isogloss.report.views.BENEATH", {})  # the page of a map is tested elsewhere
     code, shown, told = run("reproduce", "jexus2020", "--out", folder, "--seeds", 2, "--device", "cpu", "--resume")
     assert code == 0, told
     for part in ("Table 1: accuracy (%)", "mean of targets", "Table 2", "Findings", "from 2 seeds: 3 are the fewest"):
@@ -423,7 +422,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     assert {"accuracy-by-frozen-layers", "alignment-by-layer", "accuracy-against-alignment"} <= drawn
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert page.count('class="judged not-judged"') == 4
-    assert page.count("data:image/png;base64,") == 3
+    assert all(f'"{name}"' in page for name in ("accuracy-by-frozen-layers", "alignment-by-layer"))
 
 
 def test_seeds_and_options_are_those_the_folder_was_begun_with(reproduced, monkeypatch):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isogloss.measures.statistics import Interval
 from isogloss.papers import results
 from isogloss.papers.results import (
     Claim,
     Contrast,
     Curves,
     Finding,
-    Interval,
     NotMeasured,
     Published,
     Results,
@@ -28,9 +28,9 @@ from isogloss.papers.results import (
     judge,
     less,
     mean_over,
-    mean_over_seeds,
     over_seeds,
     published,
+    seed_mean_rows,
     within,
 )
 from isogloss.runs.table import KEY, frame, row
@@ -86,7 +86,7 @@ def test_an_interval_over_seeds_is_students():
     low, high = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
     assert over_seeds(values) == Interval(pytest.approx(7 / 3), pytest.approx(low), pytest.approx(high), 3)
     ratio = over_seeds({0: 1.0, 5: 2.0, 7: 4.0}, log=True)
-    assert ratio.value == pytest.approx(2.0) and ratio.seeds == 3
+    assert ratio.value == pytest.approx(2.0) and ratio.n == 3
     assert over_seeds([0.1, 0.9, 0.2]).clipped().low == 0.0
 
 
@@ -170,10 +170,10 @@ def test_rows_of_rows():
     others = list(mean_over(rows, "target", target="others"))
     assert others[0] == pytest.approx(row("accuracy", 0.6, n=2, plan="freeze:-1", target="others", seed=0, floor=0.3))
     assert len(others) == 6
-    means = list(mean_over_seeds(rows))
+    means = list(seed_mean_rows(rows))
     assert len(means) == 4 and means[-1]["value"] == pytest.approx(0.8) and means[-1]["over"] == "seeds"
     assert "seed" not in means[-1] and means[-1]["n"] == 3 and means[-1]["floor"] == pytest.approx(0.3)
-    assert "low" not in next(mean_over_seeds(rows[:2]))  # two seeds have no interval
+    assert "low" not in next(seed_mean_rows(rows[:2]))  # two seeds have no interval
     moved = list(changes(rows, plan="freeze:-1"))
     assert [(each["measure"], each["unit"], each["plan"], each["target"]) for each in moved] == [
         ("change", "accuracy", "freeze:8", "nl"),

@@ -85,7 +85,7 @@ def test_inductive_means_are_of_the_text_learned_from_and_transductive_ones_of_t
     x, y, u, v = (torch.randn(20, 5, generator=draw, dtype=torch.float64) + shift for shift in (1, -2, 3, 0.5))
     (way,) = parse_mappings(name)
     fit = {"refine": 0, "ridge_strength": 1.0}
-    reading = rotation.Reading(stacks=(), layers=(), saved=(), specs=[way], fit=fit, base={})
+    reading = rotation.RotateReading(stacks=(), layers=(), saved=(), specs=[way], fit=fit, base={})
     found = dict(rotation._fitted(reading, way, {"train": (x, y), "test": (u, v)}))
     assert list(found) == [f"{name} inductive", f"{name} transductive"]
     for mapping, sides in zip(found.values(), ((x, y), (u, v)), strict=True):

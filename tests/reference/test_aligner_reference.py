@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from isogloss.measures.word_alignment import Model, Table, best_links, count_words, expect, fit, flip, maximise
+from isogloss.measures.word_alignment import (
+    Model,
+    TranslationTable,
+    best_links,
+    count_words,
+    expect,
+    fit,
+    flip,
+    maximise,
+)
 
 NULL = None
 SOURCE = ["the house is small", "the book", "a small book the", "a house", "the the book is a house", "is"]
@@ -75,7 +84,7 @@ def test_expectation_equals_explicit_loops(model):
     source, target = split(SOURCE), split(TARGET)
     met = count_words(source, target)
     random = np.random.default_rng(0)
-    table = Table(random.random(len(met.pair_source)), random.random(met.target_words))
+    table = TranslationTable(random.random(len(met.pair_source)), random.random(met.target_words))
     counts, likelihood = expect(met, table, model=model)
     wanted, wanted_likelihood = loop_expectation(source, target, by_words(table, met, source, target), model)
     assert_equal(by_words(counts, met, source, target), wanted)
@@ -87,7 +96,7 @@ def test_maximisation_equals_explicit_loops(smoothing):
     source, target = split(SOURCE), split(TARGET)
     met = count_words(source, target)
     random = np.random.default_rng(1)
-    counts = Table(random.random(len(met.pair_source)), random.random(met.target_words))
+    counts = TranslationTable(random.random(len(met.pair_source)), random.random(met.target_words))
     table = maximise(met, counts, smoothing=smoothing)
     wanted = loop_maximisation(by_words(counts, met, source, target), smoothing)
     assert_equal(by_words(table, met, source, target), wanted)

@@ -101,7 +101,7 @@ def test_several_pairs_are_named():
 def run(tiny, tmp_path):
     files, (train, test) = write_texts(tmp_path / "text", sentences=40), write_lexicons(tmp_path)
     ig.lexicon(
-        tiny("bert"), text=files, train=train, test=test, least=1, static="train", levels="word", device="cpu",
+        tiny("bert"), text=files, train_lexicon=train, test_lexicon=test, min_count=1, static="train", levels="word", device="cpu",
         out=tmp_path / "run",
     )  # fmt: skip
     return tmp_path / "run"
@@ -146,7 +146,7 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
 
 def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
     text = invented(("qaa", "qab"), sentences=60, seed=3)
-    given = {"train": text.take(range(20, 60)), "ways": "raw", "layers": "0,2", "device": "cpu"}
+    given = {"train_bitext": text.take(range(20, 60)), "mappings": "raw", "layers": "0,2", "device": "cpu"}
     ig.rotate(tiny("bert"), text.take(range(20)), **given, out=tmp_path / "run")
     drawn = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
     run = read_run(tmp_path / "run")
@@ -159,7 +159,7 @@ def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
 
 def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
     text = invented(("qaa", "qab"), sentences=24, seed=3)
-    ig.rotate(tiny("bert"), text, ways="none", layers="0,2", device="cpu", out=tmp_path / "run")
+    ig.rotate(tiny("bert"), text, mappings="none", layers="0,2", device="cpu", out=tmp_path / "run")
     names = {path.stem for path in write_figures(tmp_path / "run", tmp_path / "run" / "figures")}
     assert {name.rpartition("-")[0].partition("-qaa-qab")[0] for name in names} == {"alike"} and len(names) == 1
     page = render([read_run(tmp_path / "run")])
@@ -169,7 +169,7 @@ def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
 
 def test_the_heading_names_both_models(tiny, tmp_path):
     text = invented(("qaa", "qab"), sentences=40, seed=3)
-    how = {"train": text.take(range(20, 40)), "layers": "1", "device": "cpu"}
+    how = {"train_bitext": text.take(range(20, 40)), "layers": "1", "device": "cpu"}
     ig.rotate(tiny("bert"), text.take(range(20)), out=tmp_path / "one", **how)
     ig.rotate(tiny("bert"), text.take(range(20)), other=str(tiny("roberta")), out=tmp_path / "two", **how)
     one, two = (render([read_run(tmp_path / name)]) for name in ("one", "two"))

@@ -16,7 +16,7 @@ a fourth. A single seed has no interval.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, cast
@@ -27,6 +27,7 @@ from scipy import stats
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.figure import number
 
 Floats = NDArray[np.float64]
 Scale = Literal["linear", "log"]
@@ -52,7 +53,24 @@ class Interval:
         """Whether there is an interval."""
         return not math.isnan(self.low)
 
-    def clipped(self, least: float, most: float) -> "Interval":
+    def say(self, form: Callable[[float], str]) -> str:
+        """The mean, and the interval in brackets where there is one; `form` writes a number."""
+        return form(self.value) + (f" [{form(self.low)}, {form(self.high)}]" if self.known else "")
+
+    def __str__(self) -> str:
+        """The mean and the interval with at least three digits.
+
+        >>> str(Interval(0.4, -0.2, 1.1, 3))
+        '0.400 [-0.200, 1.10]'
+        """
+        return self.say(number)
+
+    @property
+    def share(self) -> str:
+        """The mean and the interval with three decimals, for ratios and shares."""
+        return self.say(lambda value: f"{value:.3f}")
+
+    def clipped(self, least: float = 0.0, most: float = 1.0) -> "Interval":
         """The same with an interval that does not leave the range [least, most] of the measure.
 
         >>> Interval(0.4, -0.2, 1.1, 3).clipped(0.0, 1.0)

@@ -311,7 +311,7 @@ class Cooccurrence:
 
 
 @dataclass(frozen=True)
-class Table:
+class TranslationTable:
     """A number, count or t, for each word pair (pairs,) and for each target word with null (target words,)."""
 
     words: Floats
@@ -395,9 +395,9 @@ def flip(met: Cooccurrence) -> Cooccurrence:
     return Cooccurrence(blocks, met.pair_target, met.pair_source, met.target_words, met.source_words)
 
 
-def expect(met: Cooccurrence, table: Table, *, model: Model) -> tuple[Table, float]:
+def expect(met: Cooccurrence, table: TranslationTable, *, model: Model) -> tuple[TranslationTable, float]:
     """Share out every target word under t: the expected counts, and the log-likelihood of the targets."""
-    counts = Table(np.zeros_like(table.words), np.zeros_like(table.null))
+    counts = TranslationTable(np.zeros_like(table.words), np.zeros_like(table.null))
     likelihood = 0.0
     for block in met.blocks:
         written, unwritten = _terms(block, table, model=model)  # (k, m, n), (k, m)
@@ -409,7 +409,7 @@ def expect(met: Cooccurrence, table: Table, *, model: Model) -> tuple[Table, flo
     return counts, likelihood
 
 
-def maximise(met: Cooccurrence, counts: Table, *, smoothing: float) -> Table:
+def maximise(met: Cooccurrence, counts: TranslationTable, *, smoothing: float) -> TranslationTable:
     """Estimate t(f | e) from the expected counts c(e, f).
 
     With smoothing s > 0, exp(digamma(c(e, f) + s) - digamma(sum over f of (c(e, f) + s))), the sum over the f
@@ -419,9 +419,9 @@ def maximise(met: Cooccurrence, counts: Table, *, smoothing: float) -> Table:
     totals = np.bincount(met.pair_source, weights=words, minlength=met.source_words)
     if smoothing == 0:
         tiny = np.finfo(np.float64).tiny  # a total is 0 where nothing was shared out, as for null with p0 = 0
-        return Table(words / np.maximum(totals, tiny)[met.pair_source], null / max(null.sum(), tiny))
+        return TranslationTable(words / np.maximum(totals, tiny)[met.pair_source], null / max(null.sum(), tiny))
     expected = digamma(words) - digamma(totals)[met.pair_source]
-    return Table(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
+    return TranslationTable(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
 
 
 def fit(
@@ -431,9 +431,9 @@ def fit(
     iterations: int = 5,
     stage: str = "aligning words",
     progress: Progress = silent,
-) -> Table:
+) -> TranslationTable:
     """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior."""
-    table = Table(np.ones(len(met.pair_source)), np.ones(met.target_words))
+    table = TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
     rounds = [replace(model, prior=0.0)] * iterations + [model] * iterations
     for done, current in enumerate(rounds, start=1):
         counts, _ = expect(met, table, model=current)
@@ -454,7 +454,7 @@ def place_prior(n: int, m: int, *, model: Model) -> Floats:
     return (1.0 - model.null) * weights / weights.sum(axis=1, keepdims=True)
 
 
-def best_links(met: Cooccurrence, table: Table, *, model: Model, sentences: int) -> list[list[Link]]:
+def best_links(met: Cooccurrence, table: TranslationTable, *, model: Model, sentences: int) -> list[list[Link]]:
     """Take the most probable source word of each target word in the first `sentences` rows, unless it is null."""
     links: list[list[Link]] = [[] for _ in range(sentences)]
     for block in met.blocks:
@@ -468,7 +468,7 @@ def best_links(met: Cooccurrence, table: Table, *, model: Model, sentences: int)
     return [sorted(row) for row in links]
 
 
-def _terms(block: Block, table: Table, *, model: Model) -> tuple[Floats, Floats]:
+def _terms(block: Block, table: TranslationTable, *, model: Model) -> tuple[Floats, Floats]:
     """Compute the terms of p(f_j): of each source word (k, m, n), and of null (k, m)."""
     _, m, n = block.pairs.shape
     written = table.words[block.pairs] * place_prior(n, m, model=model)

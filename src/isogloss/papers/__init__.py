@@ -2,7 +2,6 @@
 
 from isogloss.papers.paper import Outline, Paper, Request
 from isogloss.papers.reproduction import (
-    every_option,
     find,
     names,
     outline_lines,
@@ -19,7 +18,6 @@ __all__ = [
     "Paper",
     "Request",
     "Results",
-    "every_option",
     "find",
     "names",
     "outline_lines",

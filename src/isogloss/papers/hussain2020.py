@@ -23,6 +23,7 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
+from isogloss.measures.statistics import Interval
 from isogloss.papers.paper import (
     TINY,
     Cost,
@@ -44,7 +45,6 @@ from isogloss.papers.results import (
     Contrast,
     Curves,
     Floats,
-    Interval,
     Results,
     Side,
     above,
@@ -95,7 +95,7 @@ KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target'
 
 
 @dataclass(frozen=True)
-class Scale:
+class HussainScale:
     """Settings of one scale.
 
     language: what is tuned on. others: languages that are watched. sentences: to tune on. watched: sentences of each
@@ -121,7 +121,7 @@ class Scale:
 
 H200 = "an mBERT-shaped model on one H200"
 SCALES = {
-    "smoke": Scale(
+    "smoke": HussainScale(
         "qaa",
         ("qab", "qac"),
         sentences=120,
@@ -135,7 +135,7 @@ SCALES = {
         pretraining=TINY,
         native_steps=60,
     ),
-    "mini": Scale(
+    "mini": HussainScale(
         "nl",
         ("en", "de", "fr", "es", "ru", "zh"),
         sentences=25_000,
@@ -146,7 +146,7 @@ SCALES = {
         pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000},
         native_steps=3000,
     ),
-    "paper": Scale(
+    "paper": HussainScale(
         "nl",
         XNLI,
         sentences=100_000,
@@ -204,7 +204,7 @@ def plan(
     return Outline(conditions, arguments, texts, before, jobs, _cost(scale, len(jobs)), DEPTH, texts.notes)
 
 
-def _cost(scale: Scale, jobs: int) -> Cost:
+def _cost(scale: HussainScale, jobs: int) -> Cost:
     train, held = round(scale.sentences * (1 - 2 * HELD_OUT)), round(scale.sentences * HELD_OUT)
     steps = EPOCHS * ceil(train / BATCH)
     readings, evaluated = steps // scale.every + 1, held + scale.watched * len(scale.others)
@@ -221,7 +221,7 @@ def _cost(scale: Scale, jobs: int) -> Cost:
 
 
 def _pretraining(
-    request: Request, scale: Scale, texts: Texts, *, native: str | None, text: str | None
+    request: Request, scale: HussainScale, texts: Texts, *, native: str | None, text: str | None
 ) -> Iterator[Job]:
     """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
     options = {**scale.pretraining, "steps": scale.native_steps}
@@ -241,7 +241,7 @@ def _pretraining(
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: Request, scale: Scale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
+def _contents(request: Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
     if scale.model is None:
         # The tuned model sees little of the first language before, so that there is something to gain.
@@ -260,7 +260,7 @@ def _contents(request: Request, scale: Scale, text: str | None, *, tuned_is_know
     return {f"{name}.txt": "\n".join(corpus) + "\n" for name, corpus in texts.items()}
 
 
-def _shorter_texts(scale: Scale, contents: Mapping[str, str]) -> list[str]:
+def _shorter_texts(scale: HussainScale, contents: Mapping[str, str]) -> list[str]:
     """Which texts are shorter than the scale wants."""
     wanted = {scale.language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
     there = {name: contents[f"{name}.txt"].count("\n") for name in wanted}
@@ -417,7 +417,7 @@ def _changed(results: Results) -> Iterator[Contrast]:
     words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     if below(factor, 1.0):
         words += ": rejected by a fall, where the paper sees a rise"
-    yield Contrast(words, judged, factor.seeds)
+    yield Contrast(words, judged, factor.n)
 
 
 def _forgotten(results: Results) -> Iterator[Contrast]:
@@ -523,7 +523,7 @@ def _epoch(results: Results, each: str) -> float:
 def _settles(results: Results) -> Iterator[Contrast]:
     curves, late = _blocks(results, ALL), 2 * _epoch(results, ALL)
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
-    moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(high=np.inf) for block, curve in curves.items()}
+    moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
     still = {}
     for block in curves:  # the better of two judgements
         sides = (below(rest[block], REST), below(moved[block], LITTLE))
@@ -536,10 +536,10 @@ def _settles(results: Results) -> Iterator[Contrast]:
         f"{which}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
         f"is {moved[most].share} of its distance (settled: up to {REST}, or {LITTLE})",
         all_of(still.values()),
-        rest[most].seeds,
+        rest[most].n,
     )
     near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
-    yield Contrast(near, all_of(above(each, AWAY) for each in left.values()), left[least].seeds)
+    yield Contrast(near, all_of(above(each, AWAY) for each in left.values()), left[least].n)
 
 
 def _levels(results: Results) -> Iterator[Contrast]:
@@ -560,7 +560,7 @@ def _rest(curves: Curves, step: float) -> Interval:
     """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
     whole = np.ptp(curves.values, axis=1)
     shares = np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0)
-    return over_seeds(shares).clipped(high=np.inf)
+    return over_seeds(shares).clipped(0.0, np.inf)
 
 
 def _range(curves: Curves, step: float) -> Floats:

@@ -27,7 +27,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import correlation
+from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.paper import (
     TINY,
     Cost,
@@ -51,7 +51,6 @@ from isogloss.papers.results import (
     Contrast,
     Curves,
     Floats,
-    Interval,
     Results,
     Side,
     above,
@@ -106,7 +105,7 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 
 
 @dataclass(frozen=True)
-class Scale:
+class JexusScale:
     """Settings of one scale.
 
     targets: languages of XNLI besides the source. train, test: pairs. dutch: whether SICK-NL is tested, too. pair: the
@@ -136,7 +135,7 @@ TINY_ENCODER = {**TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 30
 H200 = "an mBERT-shaped model on one H200, with nothing frozen"
 _SPEED = Speed(178e6, tokens=45, update=64 / 1749, read=28_900, measured=H200)
 SCALES = {
-    "smoke": Scale(
+    "smoke": JexusScale(
         "qaa",
         ("qab", "qac"),
         train=60,
@@ -149,7 +148,7 @@ SCALES = {
         pretraining=TINY_ENCODER,
         map={"sample": 100, "words": 60, "points": 40},
     ),
-    "mini": Scale(
+    "mini": JexusScale(
         "en",
         ("de", "fr", "es", "ru", "zh"),
         train=20_000,
@@ -161,7 +160,7 @@ SCALES = {
         dutch=True,
         rate="1e-4",
     ),
-    "paper": Scale("en", XNLI, train=392_702, test=5_010, speed=_SPEED, model="bert-base-multilingual-cased"),
+    "paper": JexusScale("en", XNLI, train=392_702, test=5_010, speed=_SPEED, model="bert-base-multilingual-cased"),
 }
 
 
@@ -222,7 +221,7 @@ def plan(
     return Outline(conditions, arguments, texts, before, jobs, cost, depth, texts.notes)
 
 
-def _cost(scale: Scale, trainings: int) -> Cost:
+def _cost(scale: JexusScale, trainings: int) -> Cost:
     train, test = (min(pairs, scale.limit or pairs) for pairs in (scale.train, scale.test))
     scored = round(test * (len(scale.targets) + 1 + scale.dutch) + test / 2 * (len(scale.targets) + 2))
     return estimate(
@@ -240,7 +239,7 @@ def _cost(scale: Scale, trainings: int) -> Cost:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: Request, scale: Scale, train: str | None) -> dict[str, str]:
+def _contents(request: Request, scale: JexusScale, train: str | None) -> dict[str, str]:
     """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
 
     The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
@@ -270,7 +269,7 @@ def _contents(request: Request, scale: Scale, train: str | None) -> dict[str, st
     return files
 
 
-def _notes(scale: Scale, contents: Mapping[str, str]) -> list[str]:
+def _notes(scale: JexusScale, contents: Mapping[str, str]) -> list[str]:
     """What is less than the scale wants."""
     count = contents[TRAIN].count("\n")
     if scale.limit:
@@ -516,7 +515,7 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
         gain = over_seeds((curves.values - floors.values).mean(axis=1))
         mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.values.mean()))
-        yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.seeds)
+        yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.n)
         first = ""
 
 
@@ -588,7 +587,7 @@ def _correlation(results: Results, kind: str, **coordinates: Any) -> Interval:
     """A correlation with its interval over layers; NaN where it was not computed."""
     cells = [results.value(column, measure=kind, **coordinates) for column in ("value", "low", "high")]
     value, low, high = (float("nan") if number is None else number for number in cells)
-    return Interval(value, low, high, seeds=0)
+    return Interval(value, low, high, 0)
 
 
 def _two_digits(value: float) -> str:

@@ -129,7 +129,7 @@ OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "so
 
 
 @dataclass(frozen=True)
-class Scale:
+class PanScale:
     """Settings of one scale.
 
     aligned: languages that are aligned with the source. tested: those of XNLI; asked, asked_too: of XQuAD, of MLQA.
@@ -181,7 +181,7 @@ class Scale:
 
 
 SCALES = {
-    "smoke": Scale(
+    "smoke": PanScale(
         "qaa",
         aligned=("qab", "qac"),
         tested=("qab", "qac"),
@@ -205,7 +205,7 @@ SCALES = {
         tokens=(22, 20, 40),
         measured="one core of an AMD EPYC",
     ),
-    "mini": Scale(
+    "mini": PanScale(
         "en",
         aligned=("nl", "de", "fr", "es", "ru", "zh"),
         tested=("de", "fr", "es", "ru", "zh"),
@@ -228,7 +228,7 @@ SCALES = {
         tokens=(38, 45, 220),
         measured="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
     ),
-    "paper": Scale(
+    "paper": PanScale(
         "en",
         aligned=XNLI,
         tested=XNLI,
@@ -302,7 +302,7 @@ def plan(
     return Outline(conditions, arguments, files, before, jobs, _cost(scale, jobs), None, files.notes)
 
 
-def _jobs(request: Request, scale: Scale, texts: Texts, model: str) -> Iterator[Job]:
+def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
     seeds = range(request.seed_count)
 
@@ -346,7 +346,7 @@ def _jobs(request: Request, scale: Scale, texts: Texts, model: str) -> Iterator[
     yield from (reading("map", "map", name, seed, options, part="map") for name, seed in mapped)
 
 
-def _tasks(scale: Scale, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
+def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
     """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
     source, tested = scale.source, (scale.source, *scale.tested)
 
@@ -374,7 +374,7 @@ def _tasks(scale: Scale, path: Callable[[str], str]) -> dict[str, dict[str, Any]
     return tasks
 
 
-def _cost(scale: Scale, jobs: Sequence[Job]) -> Cost:
+def _cost(scale: PanScale, jobs: Sequence[Job]) -> Cost:
     examples = {"nli": scale.train, "translate": 2_490 * (1 + len(scale.tested)), "sick": 2 * 4_439}
     examples["qa"] = round(1.2 * scale.questions)  # long texts have several windows
     steps, tokens, seconds = 0, 0.0, 0.0
@@ -401,7 +401,7 @@ def _cost(scale: Scale, jobs: Sequence[Job]) -> Cost:
 
 def texts_in(
     folder: Path,
-    scale: Scale,
+    scale: PanScale,
     *,
     data: str | None = None,
     pairs: str | None = None,
@@ -471,7 +471,7 @@ def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
         yield from line.split("\t")[:columns]
 
 
-def _inference_files(folder: Path, scale: Scale, train: str | None, translated: str | None) -> dict[str, str]:
+def _inference_files(folder: Path, scale: PanScale, train: str | None, translated: str | None) -> dict[str, str]:
     """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
     limit, languages = scale.limit, (scale.source, *scale.tested)
     files = inference_files(folder, languages, train, count=scale.train, limit=limit)
@@ -491,7 +491,7 @@ def _inference_files(folder: Path, scale: Scale, train: str | None, translated: 
     return {f"nli/{name}": content for name, content in files.items()}
 
 
-def _compared_files(folder: Path, scale: Scale, dutch: str) -> dict[str, str]:
+def _compared_files(folder: Path, scale: PanScale, dutch: str) -> dict[str, str]:
     """Parallel sentences of XNLI, and Tatoeba's of each language with the source; those of XNLI again for perplexity.
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
@@ -586,7 +586,7 @@ def choose_pairs(
     return parts, counts, left_out
 
 
-def _question_files(folder: Path, scale: Scale) -> dict[str, str]:
+def _question_files(folder: Path, scale: PanScale) -> dict[str, str]:
     """Questions of SQuAD to train on and to choose by, XQuAD and MLQA."""
     limit = scale.limit
     squad = data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
@@ -630,7 +630,7 @@ def _questions(articles: Sequence[dict[str, Any]], most: int | None, *, by_hash:
     return json.dumps({"data": [{"title": "", "paragraphs": chosen}]}, ensure_ascii=False)
 
 
-def invented_files(scale: Scale) -> dict[str, str]:
+def invented_files(scale: PanScale) -> dict[str, str]:
     """The same files of invented languages, and `known/LANG.txt` to pretrain on.
 
     Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
@@ -837,7 +837,7 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
         if scores and set(scores) <= set(floors):
             gain, chance = over_seeds(less(scores, floors)), percent(over_seeds(floors).value)
             words = f"{titled(name)} {share_cell(scores)} on XNLI, chance {chance}"
-            yield Contrast(words, above(gain), gain.seeds)
+            yield Contrast(words, above(gain), gain.n)
 
 
 def _rises(results: Results) -> Iterator[Contrast]:
@@ -901,7 +901,7 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
         f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each
     )
     words = f"factors with both losses: {words}" + (f"; means over languages of the others: {beside}" if beside else "")
-    fewest = min(factor.seeds for factor in factors.values())
+    fewest = min(factor.n for factor in factors.values())
     yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
 
 

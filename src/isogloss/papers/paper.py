@@ -268,6 +268,7 @@ class Texts:
         asked: Mapping[str, Any] | None = None,
         notes: Callable[[Mapping[str, str]], Sequence[str]] = lambda contents: (),
         must_exist: bool = False,
+        removable: str | None = None,
     ) -> None:
         """Describe texts without reading or writing any.
 
@@ -277,10 +278,11 @@ class Texts:
             asked: what must be the same for prepared files to be taken.
             notes: what a reader must know, from the contents.
             must_exist: whether the files must have been prepared.
+            removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
 
         """
         self.folder, self._make, self._asked, self._notes = folder, make, asked, notes
-        self.must_exist = must_exist
+        self.must_exist, self._removable = must_exist, removable
 
     def path(self, name: str) -> str:
         """Where a file is."""
@@ -337,6 +339,8 @@ class Texts:
                 )
         for name, known in facts["hashes"].items():
             file = self.folder / name
+            if self._removable and name.startswith(self._removable) and not file.is_file():
+                continue
             if not file.is_file() or _digest(_content(file)) != known:
                 what = "is not what it was" if file.is_file() else "is missing"
                 raise InputError(f"{file} {what}, of texts that were prepared; prepare them again")

@@ -10,12 +10,11 @@ else is edited. The options of a paper are the keyword arguments of its `plan`, 
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any
 
 import pandas as pd
 
@@ -74,22 +73,18 @@ def reproduce(
         "depth": outline.depth,
         "conditions": outline.conditions,
     }
-    run = start(folder, facts, resume=resume)
-    refuse_others(outline.jobs)  # those that are not run again are collected with the rest
-    try:
-        outline.texts.write(progress)
-        for job in outline.before:
-            run_job(job, progress)
-        run_jobs(jobs, parallel=parallel, progress=progress)
-    except InputError:
-        if not any(job.folder.exists() for job in (*outline.before, *outline.jobs)):
-            run.discard()
-        raise
-    finally:
-        done = [job for job in outline.jobs if job.done]
-        if done:
-            _collect(run, chosen, done, outline)
-    return run.finish() if len(done) == len(outline.jobs) else frame(run.rows)
+    with start(folder, facts, resume=resume) as run:
+        refuse_others(outline.jobs)  # those that are not run again are collected with the rest
+        try:
+            outline.texts.write(progress)
+            for job in outline.before:
+                run_job(job, progress)
+            run_jobs(jobs, parallel=parallel, progress=progress)
+        finally:
+            done = [job for job in outline.jobs if job.done]
+            if done:
+                _collect(run, chosen, done, outline)
+        return run.finish() if len(done) == len(outline.jobs) else frame(run.rows)
 
 
 def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> None:
@@ -181,37 +176,14 @@ def find(name: str) -> Paper:
     return paper
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option of one or several papers: the type of its value, and its help by paper."""
-
-    name: str
-    kind: Any
-    help: Mapping[str, str]
-
-
-def paper_options(name: str) -> dict[str, Option]:
-    """The options that one paper alone has, by name.
+def paper_options(name: str) -> dict[str, inspect.Parameter]:
+    """The options that one paper alone has, by name: the keyword arguments of its `plan`, annotated with their help.
 
     >>> "native" in paper_options("hussain2020")
     True
     """
-    options = {}
-    for parameter in list(inspect.signature(find(name).plan).parameters.values())[1:]:
-        annotation = parameter.annotation
-        kind, text = get_args(annotation) if get_origin(annotation) is Annotated else (annotation, "")
-        options[parameter.name] = Option(parameter.name, kind, {name: text})
-    return options
-
-
-def every_option() -> dict[str, Option]:
-    """The options of all papers by name; several papers may have one of the same name, for values of one type."""
-    options: dict[str, Option] = {}
-    for paper in names():
-        for name, option in paper_options(paper).items():
-            shared = options.get(name, option)
-            options[name] = Option(name, option.kind, {**shared.help, **option.help})
-    return options
+    parameters = inspect.signature(find(name).plan).parameters
+    return {each: parameter for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 def _spelt(name: str) -> str:

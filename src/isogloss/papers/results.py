@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from isogloss.figure import NOTHING, Line, Table, number, percent
-from isogloss.measures.statistics import band
+from isogloss.measures.statistics import Interval, band, mean_over_seeds
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
 
@@ -36,39 +36,6 @@ T = TypeVar("T")
 Seeds = dict[int, float]  # a value for each seed
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with its t interval, whose ends are NaN where there are too few seeds."""
-
-    value: float
-    low: float
-    high: float
-    seeds: int
-
-    @property
-    def known(self) -> bool:
-        """Whether there is an interval."""
-        return not math.isnan(self.low)
-
-    def say(self, form: Callable[[float], str]) -> str:
-        """The mean, and the interval in brackets where there is one; `form` writes a number."""
-        return form(self.value) + (f" [{form(self.low)}, {form(self.high)}]" if self.known else "")
-
-    def __str__(self) -> str:
-        """The mean and the interval with at least three digits."""
-        return self.say(number)
-
-    @property
-    def share(self) -> str:
-        """The mean and the interval with three decimals, for ratios and shares."""
-        return self.say(decimals)
-
-    def clipped(self, low: float = 0.0, high: float = 1.0) -> "Interval":
-        """The same with ends that stay in a range: by default that of a share."""
-        ends = (max(self.low, low), min(self.high, high)) if self.known else (self.low, self.high)
-        return Interval(self.value, *ends, self.seeds)
-
-
 def decimals(value: float) -> str:
     """A number with three decimals.
 
@@ -78,7 +45,7 @@ def decimals(value: float) -> str:
     return f"{value:.3f}"
 
 
-def over_seeds(values: Mapping[int, float] | ArrayLike, *, log: bool = False) -> Interval:
+def over_seeds(values: Mapping[int, float] | Sequence[float] | Floats, *, log: bool = False) -> Interval:
     """The mean of one value a seed and its t interval.
 
     Args:
@@ -89,12 +56,7 @@ def over_seeds(values: Mapping[int, float] | ArrayLike, *, log: bool = False) ->
     ('2.00 [-0.484, 4.48]', '2.00')
 
     """
-    given = list(values.values()) if isinstance(values, Mapping) else values
-    seeds = np.asarray(given, dtype=np.float64).reshape(-1, 1)
-    mean = band(seeds, scale="log" if log else "linear")
-    value = float(mean.mean[0]) if len(seeds) else math.nan
-    low, high = (float(mean.low[0]), float(mean.high[0])) if len(seeds) >= LEAST else (math.nan, math.nan)
-    return Interval(value, low, high, len(seeds))
+    return mean_over_seeds(values, least=LEAST, scale="log" if log else "linear")
 
 
 def no_interval(seeds: int) -> str:
@@ -104,20 +66,22 @@ def no_interval(seeds: int) -> str:
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
 
 
-def cell(values: Mapping[int, float] | ArrayLike, form: Callable[[float], str] = number, *, log: bool = False) -> str:
+def cell(
+    values: Mapping[int, float] | Sequence[float] | Floats, form: Callable[[float], str] = number, *, log: bool = False
+) -> str:
     """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
     interval = over_seeds(values, log=log)
-    return interval.say(form) if interval.seeds else NOTHING
+    return interval.say(form) if interval.n else NOTHING
 
 
-def share_cell(values: Mapping[int, float] | ArrayLike) -> str:
+def share_cell(values: Mapping[int, float] | Sequence[float] | Floats) -> str:
     """A share over seeds in percent, with its interval clipped to 0 to 100; a dash where there is no value.
 
     >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
     ('50.0 [50.0, 50.0]', '–')
     """
     interval = over_seeds(values).clipped()
-    return interval.say(percent) if interval.seeds else NOTHING
+    return interval.say(percent) if interval.n else NOTHING
 
 
 def target_title(target: str) -> str:
@@ -207,22 +171,32 @@ class Curves:
         means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
         return dict(zip(self.seeds, means.tolist(), strict=True))
 
-    def line(self, label: str, *, until: float = math.inf, log: bool = False, share: bool = False, **look: Any) -> Line:
+    def line(
+        self,
+        label: str,
+        *,
+        until: float = math.inf,
+        log: bool = False,
+        share: bool = False,
+        scale: float = 1.0,
+        **look: Any,
+    ) -> Line:
         """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
 
         Args:
             label: name of the curve.
             until: the last step that is shown.
             log: geometric means.
-            share: clip the band to 0 to 1.
+            share: whether values are shares, so that the band stays between 0 and 1.
+            scale: what values and band are multiplied by, as 100 for points.
             look: further fields of `Line`.
 
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
-        low, high = np.clip((mean.low, mean.high), *((0.0, 1.0) if share else (-math.inf, math.inf)))
-        ends = (low.tolist(), high.tolist()) if len(self.seeds) >= LEAST else ()
-        return Line(label, self.steps[shown].tolist(), mean.mean.tolist(), *ends, **look)
+        sides = [np.clip(side, 0.0, 1.0) if share else side for side in (mean.low, mean.high)]
+        ends = [(scale * side).tolist() for side in sides] if len(self.seeds) >= LEAST else []
+        return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
 
 
 class Results:
@@ -374,7 +348,7 @@ def above(interval: Interval, bound: float = 0.0) -> Side | None:
 
 def below(interval: Interval, bound: float = 0.0) -> Side | None:
     """Whether an interval lies below a bound; None without an interval."""
-    return above(Interval(-interval.value, -interval.high, -interval.low, interval.seeds), -bound)
+    return above(Interval(-interval.value, -interval.high, -interval.low, interval.n), -bound)
 
 
 def within(interval: Interval, margin: float) -> Side | None:
@@ -418,7 +392,7 @@ class Contrast:
 
 def contrast(
     words: str,
-    values: Interval | Mapping[int, float] | ArrayLike,
+    values: Interval | Mapping[int, float] | Sequence[float] | Floats,
     test: Callable[[Interval, float], Side | None] = above,
     bound: float = 0.0,
     *,
@@ -440,7 +414,7 @@ def contrast(
 
     """
     interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
-    return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.seeds)
+    return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.n)
 
 
 class NotMeasured(Exception):
@@ -459,7 +433,7 @@ class Claim:
     """A sentence of a paper, and the contrasts that judge it.
 
     statement: the claim, or a function of the results where it depends on them. contrasts: gives the comparisons in
-    order; it raises `NotMeasured` where the rows do not have them. missing: what is said where it gives none.
+    order; it gives none, or raises `NotMeasured`, where the rows do not have them. missing: why there are none.
     """
 
     name: str
@@ -527,22 +501,22 @@ def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], lis
         yield {name: value for name, value in zip(names, key, strict=True) if value is not None}, group
 
 
-def mean_over(rows: Iterable[Row], name: str, **replaced: Any) -> Iterator[dict[str, Any]]:
-    """Means of rows that differ in one coordinate alone, such as the target; n counts them.
+def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dict[str, Any]]:
+    """Means of rows that differ in some coordinates alone, such as the target; n counts them.
 
     Args:
         rows: to take means of.
-        name: the coordinate.
+        names: the coordinates.
         replaced: what the mean's coordinates are instead, as in `target="others"`.
 
     """
-    for coordinates, group in alike(rows, name):
+    for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
         at = {**coordinates, **_floor(group), **replaced}
         yield row(at.pop("measure"), value, n=len(group), **at)
 
 
-def mean_over_seeds(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def seed_mean_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Means over seeds with t intervals, from three seeds on, of rows that have a seed; n counts seeds."""
     for coordinates, group in alike((entry for entry in rows if is_given(entry.get("seed"))), "seed"):
         interval = over_seeds([entry["value"] for entry in group])
@@ -583,7 +557,7 @@ def _floor(group: Sequence[Row]) -> dict[str, float]:
 
 def _interval_row(measure: str, interval: Interval, coordinates: Mapping[str, Any]) -> dict[str, Any]:
     ends = {"low": interval.low, "high": interval.high, "over": "seeds"} if interval.known else {}
-    return row(measure, interval.value, n=interval.seeds, **ends, **coordinates)
+    return row(measure, interval.value, n=interval.n, **ends, **coordinates)
 
 
 # ------------------------------------------------------------------------------------------------ published values

@@ -124,7 +124,7 @@ def lexicon(
     check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = shared_layers((first, second), layer_list(layers, first))
     layer_list(cuts, second)
-    reading = Reading(
+    reading = LexiconReading(
         stacks=(first, second),
         names=(model_name(first.name), None if other is None else model_name(second.name)),
         files=files,
@@ -157,7 +157,7 @@ def lexicon(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class LexiconReading:
     """What is read, by which models, and how it is judged.
 
     Args:
@@ -222,7 +222,7 @@ class Reading:
 
 
 def _rows_of_run(
-    reading: Reading,
+    reading: LexiconReading,
     texts: Mapping[str, "DrawnText"],
     words: Mapping[str, Sequence[str]],
     run: Run,
@@ -245,7 +245,7 @@ def _rows_of_run(
 
 
 def _text_rows(
-    reading: Reading,
+    reading: LexiconReading,
     texts: Mapping[str, "DrawnText"],
     words: Mapping[str, Sequence[str]],
     types: Mapping[str, TypeVectors],
@@ -261,7 +261,7 @@ def _text_rows(
 
 
 def _pair_rows(
-    reading: Reading,
+    reading: LexiconReading,
     target: str,
     types: Mapping[str, TypeVectors],
     pieces: Mapping[str, WordVectors],
@@ -335,7 +335,12 @@ def _vectors_of(
 
 
 def _induction_rows(
-    reading: Reading, sides: tuple[Tensor, Tensor], known: "Entries", *, coordinates: Mapping[str, Any], hits: Hits
+    reading: LexiconReading,
+    sides: tuple[Tensor, Tensor],
+    known: "Entries",
+    *,
+    coordinates: Mapping[str, Any],
+    hits: Hits,
 ) -> Iterator[Row]:
     """P@k of every mapping and method: sides (n, d) and (m, d) are the vectors of both vocabularies."""
     x, y = (side.to(reading.device) for side in sides)
@@ -386,7 +391,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
 
 
 def _static_vectors(
-    reading: Reading, texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], progress: Progress
+    reading: LexiconReading, texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], progress: Progress
 ) -> dict[str, WordVectors]:
     """Words and vectors of every language: those of its vocabulary that have one."""
     assert reading.static is not None
@@ -404,7 +409,7 @@ def _static_vectors(
 
 
 def _static_rows(
-    reading: Reading,
+    reading: LexiconReading,
     target: str,
     known: Sequence[Sequence[str]],
     static: Mapping[str, WordVectors],
@@ -480,7 +485,7 @@ def frequent_words(text: DrawnText, *, most: int, least: int, progress: Progress
 
 
 def _read_types(
-    reading: Reading,
+    reading: LexiconReading,
     texts: Mapping[str, DrawnText],
     words: Mapping[str, Sequence[str]],
     run: Run,

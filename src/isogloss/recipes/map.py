@@ -114,7 +114,7 @@ def map(
             compared = list(combinations(text.languages, 2))
             compared = compared if pairs == "all" else [pair for pair in compared if pair[0] == text.languages[0]]
             base = {"model": run.facts["model"], "data": name, "seed": seed}
-            yield from _rows_of_text(Reading(stack, text, store, compared, words, base), run, progress)
+            yield from _rows_of_text(MapReading(stack, text, store, compared, words, base), run, progress)
             stores.append(store)
         if points and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
@@ -228,7 +228,7 @@ class SampleStore:
 
 
 @dataclass(frozen=True)
-class Reading:
+class MapReading:
     """What is read and where it goes.
 
     Args:
@@ -249,7 +249,7 @@ class Reading:
     base: Mapping[str, Any]
 
 
-def _rows_of_text(reading: Reading, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+def _rows_of_text(reading: MapReading, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
     """All rows of one bitext: first those that need the pass over the text, then layer by layer those of the sample."""
     bitext, store, base = reading.bitext, reading.store, reading.base
     order = np.random.default_rng(base["seed"]).permutation(bitext.rows).tolist()
@@ -280,7 +280,7 @@ def _rows_of_text(reading: Reading, run: Run, progress: Progress) -> Iterator[Se
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
 
 
-def _rows_of_pass(reading: Reading, order: list[int], progress: Progress) -> Iterator[Row]:
+def _rows_of_pass(reading: MapReading, order: list[int], progress: Progress) -> Iterator[Row]:
     """Read the rows of the bitext in this order, the sample first; afterwards the store can be finished."""
     bitext, store, base = reading.bitext, reading.store, reading.base
     sample = order[: store.size]
@@ -304,7 +304,7 @@ def _rows_of_pass(reading: Reading, order: list[int], progress: Progress) -> Ite
 
 
 def _one_pass(
-    reading: Reading,
+    reading: MapReading,
     order: list[int],
     layers: list[int],
     gold: Links,
@@ -350,7 +350,7 @@ def _one_pass(
 
 
 def _chunks(
-    reading: Reading, rows: list[int], layers: list[int], units: Sequence[Unit], progress: Progress
+    reading: MapReading, rows: list[int], layers: list[int], units: Sequence[Unit], progress: Progress
 ) -> Iterator[dict[str, Vectors]]:
     """The same sentences of every language, chunk by chunk. Words take more room, so their chunks are smaller."""
     stack, bitext = reading.stack, reading.bitext
@@ -415,7 +415,7 @@ def _vocabulary(bitext: Bitext, sample: list[int], limit: int, progress: Progres
 # --- the sample: retrieval, words and anisotropy, one layer at a time ------------------------------------------------
 
 
-def _rows_of_sample(reading: Reading, layer: int, words: Vocabulary, keys: Mapping[str, list[str]]) -> Iterator[Row]:
+def _rows_of_sample(reading: MapReading, layer: int, words: Vocabulary, keys: Mapping[str, list[str]]) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store."""
     store, base = reading.store, reading.base
     # Measures run on an NVIDIA GPU where the model is on one, else on the CPU, which has double precision.

@@ -123,7 +123,7 @@ def rotate(
     saved = [] if save_mappings is None else _saved_layers(save_mappings, first, cuts, specs, trials)
     other_name = None if second is first else model_name(second.name) + (" random" if random_weights else "")
     names = {"model": model_name(first.name), "other_model": other_name}
-    reading = Reading(
+    reading = RotateReading(
         stacks=(first, second),
         layers=cuts,
         saved=saved,
@@ -158,7 +158,7 @@ class Trial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class RotateReading:
     """How every trial is read and judged.
 
     Args:
@@ -189,7 +189,7 @@ class Reading:
 
 
 def _rows_of_trial(
-    reading: Reading, trial: Trial, run: Run, folder: Path, progress: Progress
+    reading: RotateReading, trial: Trial, run: Run, folder: Path, progress: Progress
 ) -> Iterator[Sequence[Row]]:
     """All rows of two languages; how many sentences were learned from comes last, and says that they are all there."""
     source, target = trial.test.languages
@@ -234,7 +234,7 @@ def _rows_of_trial(
 
 
 def _retrieval_rows(
-    reading: Reading,
+    reading: RotateReading,
     trial: Trial,
     sides: Mapping[str, Sides],
     coordinates: Mapping[str, Any],
@@ -265,7 +265,9 @@ def _retrieval_rows(
                         yield row(f"p@{k}", judged.p[k], **answer, **how, **coordinates)
 
 
-def _fitted(reading: Reading, spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str, SpaceMapping]]:
+def _fitted(
+    reading: RotateReading, spec: MappingSpec, sides: Mapping[str, Sides]
+) -> Iterator[tuple[str, SpaceMapping]]:
     """The mappings of a spec, each with a name that says where its means come from."""
 
     def named(kind: str) -> str:
@@ -332,7 +334,7 @@ def _correlation_rows(
 
 
 def _read_sentences(
-    store: VectorStore, name: str, stack: Stack, corpus: Corpus, reading: Reading, run: Run, progress: Progress
+    store: VectorStore, name: str, stack: Stack, corpus: Corpus, reading: RotateReading, run: Run, progress: Progress
 ) -> None:
     """Keep the sentence vectors (layers, sentences, width) of a corpus under this name, unless they are there."""
     if name in store:

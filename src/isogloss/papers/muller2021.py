@@ -1,0 +1,843 @@
+"""Muller, Elazar, Sagot & Seddah (2021): which layers carry a task across languages, by layers that begin anew.
+
+The weights of two neighbouring layers begin anew, the whole model is fine-tuned on a task in one language, and tested
+there and in others; the reference begins with all its weights. No number of the paper could be read, so nothing stands
+beside what is measured, and what counts as small, free and unchanged in its claims are thresholds of this project's
+own (`SMALL`, `FREE`, `SAME`). The released code compares languages by CKA with Gaussian kernels, on four batches that
+are almost the same sentences, which is repeated here under the condition `legacy:...`, beside debiased CKA.
+
+Claims are judged on each task by itself, over seeds. A seed's value is the mean over sources, and a pair of layers is
+compared with the reference of the same seed. Scores are shares of one, so 0.01 is a point.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import ceil
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
+from isogloss.measures.statistics import Interval, correlation
+from isogloss.papers.paper import (
+    TINY,
+    Cost,
+    Outline,
+    Paper,
+    Request,
+    Speed,
+    Texts,
+    estimate,
+    lowest,
+    notes_of,
+    refuse_mixtures,
+    scale_of,
+)
+from isogloss.papers.results import (
+    LEAST,
+    OTHERS,
+    Claim,
+    Contrast,
+    Curves,
+    Results,
+    Seeds,
+    above,
+    all_of,
+    bands,
+    below,
+    cell,
+    changes,
+    less,
+    mean_by_seed,
+    mean_over,
+    over_seeds,
+    seed_mean_rows,
+    seeds_note,
+)
+from isogloss.papers.treebanks import (
+    Folders,
+    TaskFile,
+    as_sentence,
+    cut_file,
+    find_file,
+    folder_of,
+    invented_file,
+    invented_sets,
+    is_planned,
+)
+from isogloss.recipes.jobs import Job
+from isogloss.runs.run import Run, read_rows
+from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
+from isogloss.text import read_bitext
+from isogloss.text.sampling import hash_fraction
+
+ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
+REFERENCE = "freeze:-1"
+PAIRS = tuple(f"reinit:{first}-{first + 1}" for first in range(1, 12, 2))
+PLANS = {REFERENCE: "reference", **{plan: plan.removeprefix("reinit:") for plan in PAIRS}}
+TASKS = {"parsing": "las", "pos": "accuracy", "ner": "span_f1"}
+NAMES = {"parsing": "parsing", "pos": "POS", "ner": "NER"}
+RELATION = "gap_similarity"  # rank correlation of gap and similarity over targets
+UNSEEN, DOMAINS = "unseen", "other domains"  # means over languages a model was not pretrained on, over further sets
+MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot
+DEPTH = 12
+LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
+AT_THE_END = 1_000_000  # updates between scores: what is scored and compared is the model after its last update
+WINDOWS = 203  # sentences of four windows of 200, each shifted by one
+MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
+PUD = ("en", "fr", "de", "ru", "tr", "id", "ar", "pt", "es", "fi", "it", "sv", "cs", "pl", "hi", "zh", "ko", "ja", "th")
+ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
+KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
+KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
+
+
+# ------------------------------------------------------------------------------------------------ the jobs
+
+
+@dataclass(frozen=True)
+class MullerScale:
+    """Settings of one scale.
+
+    treebanks: the treebank each source of parsing and POS is trained on. entities: sources of NER, tested on each
+    other's languages and on those of `pud`. pud: languages tested on parallel treebanks, and compared there; unseen:
+    further ones. domains: further treebanks of a language, the first of them standing in where it has no parallel one.
+    examples, tested, compared: most sentences to train on, of a test set, and to compare languages on. sizes: sentences
+    of training files that have fewer, for the estimate.
+    """
+
+    treebanks: Mapping[str, str]
+    entities: tuple[str, ...]
+    pud: tuple[str, ...]
+    speed: Speed
+    unseen: tuple[str, ...] = ()
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    model: str | None = None
+    examples: int | None = None
+    tested: int | None = None
+    compared: int | None = None
+    epochs: int = 3
+    batch: int = 32
+    rate: float = 5e-5
+    legacy: str = "windows,batch-200"
+    checkpoint: int = 10_000
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+H200 = "an mBERT-shaped model on one H200"
+SCALES = {
+    "smoke": MullerScale(
+        treebanks={"qaa": "home"},
+        entities=("qaa",),
+        pud=("qaa", "qab", "qac"),
+        speed=Speed(0.17e6, tokens=12, update=0.04, read=500, measured="one core of an AMD EPYC"),
+        domains={"qaa": ("home",)},
+        examples=48,
+        tested=24,
+        compared=24,
+        epochs=2,
+        batch=8,
+        rate=5e-3,
+        legacy="windows",
+        pretraining={**TINY, "batch": 32, "vocabulary": 300, "steps": 60},
+    ),
+    "mini": MullerScale(
+        treebanks={"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
+        entities=MINI,
+        pud=tuple(language for language in PUD if language in MINI),
+        speed=Speed(33.5e6, 30, 0.03, 3000, f"{H200}, which a smaller one will not exceed; several at a time share it"),
+        unseen=tuple(language for language in (*PUD, ICELANDIC) if language not in MINI),
+        domains={
+            "en": ("ewt", "gum"),
+            "nl": ("lassysmall", "alpino"),
+            "fr": ("sequoia", "gsd", "parisstories"),
+            "de": ("gsd", "lit"),
+            "es": ("gsd",),
+            "ru": ("gsd", "taiga"),
+            "zh": ("gsdsimp", "beginner"),
+        },
+        model="mini",
+        examples=4000,
+        tested=500,
+        compared=1000,
+        rate=1e-4,
+        sizes={"fr": 2231},
+    ),
+    "paper": MullerScale(
+        treebanks={"en": "ewt", "ru": "gsd", "ar": "padt"},
+        entities=("en", "ru", "ar"),
+        pud=PUD,
+        speed=Speed(178e6, tokens=35, update=0.036, read=2000, measured=H200),
+        domains={"en": ("ewt", "gum")},
+        model="bert-base-multilingual-cased",
+        checkpoint=5000,
+        sizes={"en": 12_544, "ru": 3850, "ar": 6075, "ner": 20_000},
+    ),
+}
+
+
+def plan(
+    request: Request,
+    *,
+    treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
+    pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
+    entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
+    examples: Annotated[int | None, "most sentences to train on; default: by --scale"] = None,
+    tested: Annotated[int | None, "most sentences of a test set; default: by --scale"] = None,
+    compared: Annotated[int | None, "most sentences that languages are compared on; default: by --scale"] = None,
+    epochs: Annotated[int | None, "times the training sentences are seen; default: by --scale"] = None,
+    rate: Annotated[float | None, "highest learning rate; default: by --scale"] = None,
+) -> Outline:
+    """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
+    given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}
+    least = {"rate": 1e-9, "tested": 2, "compared": 16}
+    scale = scale_of(SCALES, request, given, own_data=(treebanks, pud, entities), least=least)
+    if scale.compared is not None and scale.compared < WINDOWS:
+        scale = replace(scale, legacy="windows")
+    kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
+    data = None if scale.model is None else request.data
+    folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
+    experiments = {
+        (task, source): [file for file in _files(scale, task, source) if is_planned(file, folders)]
+        for task in TASKS
+        for source in (scale.entities if task == "ner" else scale.treebanks)
+    }
+    files = {file.stem: file for experiment in experiments.values() for file in experiment}
+    contents = partial(_invented if scale.model is None else _contents, scale, files, folders)
+    texts = Texts(request.out / "text", contents)
+    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
+    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": scale.legacy}
+    jobs = []
+    for (task, source), (train, dev, *tests) in experiments.items():
+        for seed in range(request.seed_count):
+            options = {
+                "task": task,
+                "train": {source: texts.path(train.name)},
+                "dev": {source: texts.path(dev.name)},
+                "test": [f"{file.language}={texts.path(file.name)}" for file in tests],
+                **shared,
+                "seed": seed,
+                "checkpoint": scale.checkpoint,
+                "skip_bad": True,
+            }
+            name = f"{task}-{source}-seed-{seed}"
+            jobs.append(request.job("transfer", name, model, options, task=task, source=source, seed=seed))
+    before = []
+    if scale.model is None:
+        known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
+        folder = request.out / MULTILINGUAL
+        before.append(request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=folder))
+    arguments = {"paper": "muller2021", "scale": request.scale, "model": called}
+    arguments |= {name: getattr(scale, name) for name in given}
+    conditions = (
+        f"{ABOUT}; at {request.scale} scale: {called}, parsing and POS from {', '.join(scale.treebanks)} (UD), NER "
+        f"from {', '.join(scale.entities)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
+    )
+    cost = _cost(scale, jobs, len(_parallel(scale, files)))
+    return Outline(conditions, arguments, texts, before, jobs, cost, DEPTH, partial(_notes, scale, files))
+
+
+def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
+    """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
+    half = None if scale.tested is None else scale.tested // 2
+    if task == "ner":
+        yield TaskFile(f"{source}_wikiann.train", source, "entities", (f"train-{source}.tsv",), scale.examples)
+        yield TaskFile(f"{source}_wikiann.dev", source, "entities", (f"dev-{source}.tsv",), half, "dev")
+        for language in dict.fromkeys((source, *scale.entities, *scale.pud)):
+            patterns = (f"test-{language}.tsv", f"dev-{language}.tsv")  # half of dev where there is no test
+            yield TaskFile(f"{language}_wikiann", language, "entities", patterns, scale.tested, "test")
+        return
+    home = f"{source}_{scale.treebanks[source]}"
+    yield TaskFile(f"{home}.train", source, "treebanks", (f"{home}-ud-train*.conllu",), scale.examples)
+    yield TaskFile(f"{home}.dev", source, "treebanks", (f"{home}-ud-dev.conllu",), half)
+    for language in dict.fromkeys((source, *scale.treebanks, *scale.domains, *scale.pud)):
+        named = [f"{language}_{name}" for name in scale.domains.get(language, ())]
+        parallel = [f"{language}_pud"] if language in scale.pud else []
+        order = [*dict.fromkeys([home, *named]), *parallel] if language == source else [*parallel, *named]
+        for number, name in enumerate(order):
+            main = name in parallel or name == f"{language}_{scale.treebanks.get(language)}"
+            kind, most = "pud" if name in parallel else "treebanks", scale.tested if main else half
+            yield TaskFile(name, language, kind, (f"{name}-ud-test.conllu",), most, optional=number > 0)
+    for language in scale.unseen:
+        name = f"{language}_pud"
+        yield TaskFile(name, language, "pud", (f"{name}-ud-test.conllu",), half, optional=True)
+
+
+def _parallel(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[TaskFile]:
+    """The parallel treebanks that languages are compared on."""
+    languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
+    return [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]
+
+
+def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
+    """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
+    contents = {file.name: cut_file(file, folders) for file in files.values()}
+    if parallel := _parallel(scale, files):
+        paths = [find_file(file, folders)[0] for file in parallel]
+        bitext = read_bitext(*paths, languages=[file.language for file in parallel])
+        rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
+        if scale.compared is not None and len(rows) > scale.compared:
+            rows = [rows[number] for number in lowest([hash_fraction(first) for first, *_ in rows], scale.compared)]
+        lines = [tuple(bitext.languages), *(tuple(" ".join(text.split()) for text in cells) for cells in rows)]
+        contents["pud.tsv"] = "".join("\t".join(line) + "\n" for line in lines)
+    return contents
+
+
+def _invented(scale: MullerScale, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
+    """The same in invented languages, and what the model is pretrained on."""
+    sizes = {"train": scale.examples, "dev": scale.tested, "home": scale.tested, "pud": scale.tested}
+    sets = invented_sets(scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()})
+    contents = {}
+    for file in files.values():
+        part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
+        contents[file.name] = invented_file(file, sets, part)
+    for language, known in sets["known"].items():
+        contents[f"known.{language}.txt"] = "".join(f"{as_sentence(words)}\n" for words in known)
+    columns = [[language, *map(as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()]
+    contents["pud.tsv"] = "".join("\t".join(line) + "\n" for line in zip(*columns, strict=True))
+    return contents
+
+
+def _notes(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[str]:
+    silent = [language for language in dict.fromkeys((*scale.treebanks, *scale.entities)) if language not in scale.pud]
+    wanted = dict.fromkeys(file.stem for source in scale.treebanks for file in _files(scale, "pos", source))
+    missing = [stem for stem in wanted if stem not in files]
+    notes = [
+        f"the parallel treebanks have no {language}: its similarity to others is not measured" for language in silent
+    ]
+    return notes + ([f"no test set is there of {', '.join(missing)}"] if missing else [])
+
+
+def _cost(scale: MullerScale, jobs: Sequence[Job], parallel: int) -> Cost:
+    updates = trained = read = 0
+    for job in jobs:
+        there = scale.sizes.get("ner" if job.place["task"] == "ner" else job.place["source"])
+        train = min(size for size in (there, scale.examples, 10**9) if size is not None)
+        updates += len(PLANS) * scale.epochs * ceil(train / scale.batch)
+        trained += len(PLANS) * scale.epochs * train
+        tests = len(job.options["test"]) * (scale.tested or 1000)
+        read += len(PLANS) * (tests + parallel * (scale.compared or 1000))
+    work = (
+        f"{len(PLANS)} trainings a job, {scale.epochs} epochs in batches of {scale.batch}, and {read:,} sentences "
+        "tested and compared"
+    )
+    return estimate(
+        scale.speed, updates=updates, trained=trained, read=read, work=work, uncounted="loading and pretraining"
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the rows
+
+
+def collect(run: Run, jobs: Sequence[Job]) -> None:
+    """Fill the run's table: results of all jobs, means over targets and seeds, differences to the reference.
+
+    Of a job's rows these are left to its own table: scores other than the main one, and comparisons of languages one
+    by one, of which the reference's with the source are here and of the rest the mean over languages (`others`).
+    """
+    refuse_mixtures(jobs, _agreeing)
+    for sentence in notes_of(jobs):
+        if "the parallel text has no" not in sentence:  # said once for all
+            run.note(sentence)
+    tables = [read_rows(job.folder) for job in jobs]
+    scores = [entry for table in tables for entry in records(_main_scores(table))]
+    if not scores:
+        return
+    scores += mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
+    compared = [_comparisons(table) for table in tables]
+    single = [entry for table in compared for entry in records(table[_with_source(table)])]
+    means = [entry for table in compared for entry in mean_over(records(table), "target", target=OTHERS)]
+    run.append(scores)
+    run.append([*means, *single])
+    run.append(seed_mean_rows(scores))
+    run.append(changes([entry for entry in scores if entry["measure"] in TASKS.values()], plan=REFERENCE))
+    run.append(relation_rows(Results(frame([*scores, *single]))))
+
+
+def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
+    """Seeds of one experiment agree in everything, and all jobs in the model and the parallel text."""
+    own = (job.place["task"], job.place["source"])
+    shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
+    return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
+
+
+def _main_scores(table: pd.DataFrame) -> pd.DataFrame:
+    """Main score, gap and relative gap of every test set, plan and seed; a source that scores 0 has no relative gap."""
+    kept = table["step"].isna() & table["seed"].notna() & table["layer"].isna() & table["plan"].isin(PLANS)
+    kept &= (table["selection"] == "") & (table["condition"] == "") & (table["target"] != OTHERS)
+    kept &= (table["measure"] == table["task"].map(TASKS)) | table["measure"].isin(("gap", "relative_gap"))
+    return table[kept & np.isfinite(table["value"])]
+
+
+def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Scores and gaps under the name of the mean that they belong to.
+
+    `others`: the main test set of every other language; with `known`, of those that the model was pretrained on, and
+    the rest is `unseen`. The other sets of these languages are `others` on `other domains`.
+    """
+    main: dict[tuple[str, str, str], str] = {}
+    for entry in scores:
+        if entry["target"] != entry["source"]:
+            first = main.setdefault((entry["task"], entry["source"], entry["target"]), entry["data"])
+            is_main, is_known = entry["data"] == first, known is None or entry["target"] in known
+            target = UNSEEN if is_main and not is_known else OTHERS
+            yield {**entry, "target": target, "data": None if is_main else DOMAINS}
+
+
+def _comparisons(table: pd.DataFrame) -> pd.DataFrame:
+    """Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone."""
+    rows = table[table["measure"].isin(("cka", "cka_rbf")) & table["layer"].notna()]
+    rows = rows.assign(data="pud", unit="sentence")
+    below_it = (rows["other_model"] == "") & rows["other_layer"].notna()
+    return rows[rows["plan"].isin((UNTUNED, REFERENCE)) | ((rows["measure"] == "cka") & ~below_it)]
+
+
+def _with_source(rows: pd.DataFrame) -> pd.Series:
+    """Debiased CKA of the source with each target, before training and in the reference."""
+    own = (rows["measure"] == "cka") & rows["other_layer"].isna() & (rows["condition"] == "")
+    return own & rows["plan"].isin((UNTUNED, REFERENCE))
+
+
+def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
+    """Does a language that is more like the source lose less? The rank correlation of gap and similarity over targets.
+
+    A row for each task and layer, and one without a layer for the mean over layers 1 and up; before training and
+    after. Sources are pooled by what happens within each of them, those with fewer targets than others left out. The
+    interval draws targets with replacement; n counts targets of all sources.
+    """
+    for plan in (UNTUNED, REFERENCE):
+        for task in _tasks(results):
+            points = _points(results, task, plan)
+            most = max((len(some) for some in points.values()), default=0)
+            sources = [some for some in points.values() if len(some) == most >= 4]
+            for layer in sources[0][0].similarity if sources else ():
+                near = np.array([[point.similarity[layer] for point in some] for some in sources])
+                both = correlation(near, [[point.gap for point in some] for some in sources], run=1)
+                if np.isfinite(both.value):
+                    at = {"task": task, "plan": plan, "unit": "spearman", "model": _model(results), "layer": layer}
+                    ends = {"low": both.low, "high": both.high} if np.isfinite(both.low) else {}
+                    yield row(RELATION, both.value, n=near.size, **ends, **at)
+
+
+class Point(NamedTuple):
+    """A target of the reference: what it loses, over seeds, and its similarity to the source by layer.
+
+    Under None is the mean over layers above the embeddings.
+    """
+
+    gap: float
+    similarity: Mapping[int | None, float]
+
+
+def _points(results: Results, task: str, plan: str) -> dict[str, list[Point]]:
+    """Gap and similarity of every target that was compared, by source."""
+    points: dict[str, list[Point]] = {}
+    for source in _sources(results, task):
+        for target, data in _mains(results, task, source).items():
+            at = {"task": task, "source": source, "target": target}
+            gap = results.value(measure="gap", plan=REFERENCE, layer=None, data=data, **at)
+            curves = results.curves("layer", measure="cka", plan=plan, other_layer=None, **at)
+            if gap is not None and curves is not None:
+                means = curves.values.mean(axis=0)
+                similarity: dict[int | None, float] = dict(zip(curves.steps.astype(int).tolist(), means, strict=True))
+                points.setdefault(source, []).append(Point(gap, {**similarity, None: means[curves.steps > 0].mean()}))
+    return points
+
+
+class TestSet(NamedTuple):
+    """Where a task is tested; data is None for means over several sets."""
+
+    task: str
+    source: str
+    target: str
+    data: str | None = None
+
+
+def _tasks(results: Results) -> list[str]:
+    return [task for task in TASKS if _sources(results, task)]
+
+
+def _sources(results: Results, task: str) -> list[str]:
+    return results.distinct("source", measure=TASKS[task], task=task)
+
+
+def _model(results: Results) -> str:
+    return str(results.rows["model"].iloc[0])
+
+
+def _sets(results: Results, task: str, source: str) -> list[TestSet]:
+    """Test sets in the order of the rows, without means."""
+    rows = results.where(measure=TASKS[task], task=task, source=source)
+    pairs = dict.fromkeys(zip(rows["target"], rows["data"], strict=True))
+    return [TestSet(task, source, target, data) for target, data in pairs if target not in (OTHERS, UNSEEN)]
+
+
+def _mains(results: Results, task: str, source: str) -> dict[str, str | None]:
+    """The main test set of every language, its first, the source's before all others."""
+    mains: dict[str, str | None] = {}
+    for test in _sets(results, task, source):
+        mains.setdefault(test.target, test.data)
+    return dict(sorted(mains.items(), key=lambda pair: pair[0] != source))
+
+
+def _home(results: Results, task: str, source: str) -> TestSet:
+    return TestSet(task, source, source, _mains(results, task, source).get(source))
+
+
+def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> Seeds:
+    """The main score of each seed; column: `floor` for what chance gives."""
+    return results.values(column, measure=TASKS[test.task], plan=plan, **test._asdict())
+
+
+def _change(results: Results, test: TestSet, plan: str) -> Seeds:
+    """What each seed's score under a plan is above the reference's."""
+    return less(_score(results, test, plan), _score(results, test))
+
+
+def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
+    """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
+    sources = _sources(results, task)
+    tests = [_home(results, task, source) if home else TestSet(task, source, OTHERS) for source in sources]
+    pairs = {plan: mean_by_seed(_change(results, test, plan) for test in tests) for plan in PAIRS}
+    pairs = {plan: seeds for plan, seeds in pairs.items() if seeds}
+    common = sorted(set.intersection(*map(set, pairs.values()))) if pairs else []
+    if not common:
+        return None
+    values = [[seeds[seed] for seeds in pairs.values()] for seed in common]
+    firsts = [1.0 + 2 * PAIRS.index(plan) for plan in pairs]
+    return Curves(np.array(firsts), np.array(values), tuple(common))
+
+
+def _similarity(results: Results, task: str, plan: str, **coordinates: Any) -> Curves | None:
+    """CKA by layer, a mean over languages and sources: of source and target, unless coordinates say otherwise."""
+    at = {"measure": "cka", "condition": None, "other_layer": None, **coordinates}
+    return results.curves("layer", task=task, plan=plan, target=OTHERS, **at)
+
+
+def _to_start(results: Results, task: str, plan: str) -> Curves | None:
+    """CKA of a model after training with itself before."""
+    return results.curves(
+        "layer", measure="cka", condition=None, task=task, plan=plan, target=OTHERS, other_model=START
+    )
+
+
+# ------------------------------------------------------------------------------------------------ the claims
+
+SMALL = 0.03  # a loss in the source language
+FREE = 0.01  # within noise of the reference
+SAME = 0.9  # CKA with the start of a part that hardly changes
+LOWER, UPPER = range(1, 5), range(9, 13)
+BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
+
+
+def _each_task(judge: Callable[[Results, str], Contrast | None]) -> Callable[[Results], Iterator[Contrast]]:
+    """Contrasts of every task that has what they need."""
+
+    def contrasts(results: Results) -> Iterator[Contrast]:
+        for task in _tasks(results):
+            if (judged := judge(results, task)) is not None:
+                yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
+
+    return contrasts
+
+
+def _pairs_claim(
+    name: str, statement: str, judge: Callable[[list[Interval], Curves], Contrast], *, home: bool = False
+) -> Claim:
+    """A claim on what every pair costs, from the lowest up, where all of them were run."""
+
+    def of_task(results: Results, task: str) -> Contrast | None:
+        curves = _changes(results, task, home=home)
+        if curves is None or len(curves.steps) < len(PAIRS):
+            return None
+        return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
+
+    return Claim(name, statement, _each_task(of_task), "not all pairs and the reference were run")
+
+
+def _above_chance(results: Results, task: str) -> Contrast | None:
+    languages, margins = KNOWN.get(_model(results)), {}
+    for source in _sources(results, task):
+        for target, data in _mains(results, task, source).items():
+            test = TestSet(task, source, target, data)
+            scores, floors = _score(results, test), _score(results, test, column="floor")
+            known = target != source and (languages is None or target in languages)
+            if known and scores and set(scores) <= set(floors):
+                margins[source, target] = over_seeds(less(scores, floors))
+    if not margins:
+        return None
+    worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
+    words = f"at least {margins[worst].say(signed)} points above it, from {worst[0]} to {worst[1]}"
+    return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].n)
+
+
+def _first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
+    second = 1 + min(range(len(PAIRS) - 1), key=lambda number: losses[1 + number].value)
+    apart = over_seeds(curves.values[:, 0] - curves.values[:, second])
+    words = (
+        f"{losses[0].say(signed)} points with layers 1-2, {losses[second].say(signed)} with {PLANS[PAIRS[second]]}, "
+    )
+    return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart))
+
+
+def _depth(losses: Sequence[Interval], curves: Curves) -> Contrast:
+    slope = over_seeds(np.polyfit(range(len(PAIRS)), curves.values.T, 1)[0])
+    course = ", ".join(signed(loss.value) for loss in losses)
+    return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope))
+
+
+def _small_at_home(losses: Sequence[Interval], _: Curves) -> Contrast:
+    worst = min(range(len(PAIRS)), key=lambda number: losses[number].value)
+    words = f"at worst {losses[worst].say(signed)} points, with {PLANS[PAIRS[worst]]} (small: down to {signed(-SMALL)})"
+    return Contrast(words, all_of(above(loss, -SMALL) for loss in losses))
+
+
+def _upper_layers(losses: Sequence[Interval], _: Curves) -> Contrast:
+    upper = dict(zip(PAIRS[-2:], losses[-2:], strict=True))
+    words = ", ".join(f"{loss.say(signed)} points with {PLANS[plan]}" for plan, loss in upper.items())
+    return Contrast(f"{words} (free: above {signed(-FREE)})", all_of(above(loss, -FREE) for loss in upper.values()))
+
+
+def _unchanged(results: Results, task: str) -> Contrast | None:
+    curves = _to_start(results, task, REFERENCE)
+    low, high = ({}, {}) if curves is None else (curves.at(*LOWER), curves.at(*UPPER))
+    if not low or not high:
+        return None
+    lower, upper = over_seeds(low), over_seeds(high)
+    words = f"CKA with the start {lower.share} in layers 1 to 4, {upper.share} in 9 to 12 (as it is: above {SAME})"
+    return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.n)
+
+
+def _middle(results: Results, task: str) -> Contrast | None:
+    curves, before = (_similarity(results, task, plan) for plan in (REFERENCE, UNTUNED))
+    parts = [{} if curves is None else curves.at(*layers) for layers in (MIDDLE, BOTTOM, TOP)]
+    if curves is None or not all(parts):
+        return None
+    rise, fall = (over_seeds(less(parts[0], other)) for other in parts[1:])
+    words = (
+        f"CKA of source and target {over_seeds(parts[0]).share} in layers 4 to 8, above layers 0 to 2 by {rise.share} "
+        f"and above 11 and 12 by {fall.share}; highest at layer {_peak(curves)}"
+    )
+    words += f", before training at layer {_peak(before)}" if before is not None else ""
+    return Contrast(words, all_of([above(rise), above(fall)]), rise.n)
+
+
+def _peak(curves: Curves) -> int:
+    return int(curves.steps[curves.values.mean(axis=0).argmax()])
+
+
+def _correlation(results: Results, task: str, plan: str) -> Interval | None:
+    """The rank correlation of gap and similarity, with its interval over targets."""
+    rows = results.where(measure=RELATION, task=task, plan=plan, layer=None)
+    return None if rows.empty else Interval(*rows.iloc[0][["value", "low", "high", "n"]])
+
+
+def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
+    after, before = (_correlation(results, task, plan) for plan in (REFERENCE, UNTUNED))
+    if after is None:
+        return None
+    words = f"rank correlation {after.share} over {after.n} targets"
+    words += f", {before.share} with similarity before training" if before is not None else ""
+    seeds = len(_score(results, _home(results, task, _sources(results, task)[0])))
+    return Contrast(words, below(after) if seeds >= LEAST else None, seeds)
+
+
+CLAIMS = (
+    Claim(
+        "above chance",
+        "The task is carried across: the reference is above chance in every other language that the model knows.",
+        _each_task(_above_chance),
+        "what chance gives is not in the rows",
+    ),
+    _pairs_claim("first pair", "On other languages, the loss is largest when layers 1 and 2 begin anew.", _first_pair),
+    _pairs_claim("depth", "It falls with depth.", _depth),
+    _pairs_claim(
+        "source", "In the source language the loss is small, whichever pair begins anew.", _small_at_home, home=True
+    ),
+    _pairs_claim(
+        "upper layers", "Layers 9 to 12 can begin anew and other languages lose nothing beyond noise.", _upper_layers
+    ),
+    Claim(
+        "lower part",
+        "Training leaves the lower part of the model as it is, and changes the upper part.",
+        _each_task(_unchanged),
+        "no model was compared with its start",
+    ),
+    Claim(
+        "middle",
+        "Languages are most alike in the middle of the model, near layer 5.",
+        _each_task(_middle),
+        "languages were not compared with the source",
+    ),
+    Claim(
+        "gap and similarity",
+        "Languages that are more like the source lose less: the gap falls with similarity.",
+        _each_task(_gap_and_similarity),
+        "too few targets were compared",
+    ),
+)
+
+
+# ------------------------------------------------------------------------------------------------ the tables
+
+COLUMNS = ["", *PLANS.values(), "chance"]
+SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
+LAST = (
+    "Points, of the model after its last update. The reference's column is its score; the others are differences to "
+    "it, seed by seed, when the weights of these two layers begin anew. Chance: the reference's answers dealt out at "
+    "random."
+)
+NOT_READ = "No number of the paper could be read, so none stands beside these; thresholds of the findings are our own."
+
+
+def tables(results: Results) -> list[Table]:
+    """Tables 1 to 3, as far as the rows allow: what pairs of layers cost at home, elsewhere, and in other domains."""
+    first, counts, made = list[tuple[str, TestSet]](), list[int](), list[Table]()
+    for task in _tasks(results):
+        targets, domains = list[tuple[str, TestSet]](), list[tuple[str, TestSet]]()
+        for source in _sources(results, task):
+            home, others = _home(results, task, source), TestSet(task, source, OTHERS)
+            first += [(f"{NAMES[task]} {source} → {source}", home), (f"{NAMES[task]} {source} → X", others)]
+            counts.append(len(_score(results, home)))
+            mains = _mains(results, task, source)
+            tests = [TestSet(task, source, target, data) for target, data in mains.items() if target != source]
+            targets += [(f"{source} → {test.target}", test) for test in tests]
+            further = [test for test in _sets(results, task, source) if mains[test.target] != test.data]
+            further.sort(key=lambda test: test.target != test.source)
+            domains += [(f"{source} → {test.data}", test) for test in further]
+            if any(test.target != source for test in further):
+                domains.append((f"{source} → X, {DOMAINS}", others._replace(data=DOMAINS)))
+        title = f"Table 2, {NAMES[task]}: every target language, {SCORES[TASKS[task]]}"
+        made.append(Table(title, COLUMNS, _lines(results, targets), [LAST]))
+        title = f"Table 3, {NAMES[task]}: other domains, by test set"
+        made.append(Table(title, COLUMNS, _lines(results, domains), [LAST]))
+    title = "Table 1: layers that begin anew, in the source language and on average over the others (X)"
+    notes = [LAST, seeds_note(counts or [0]), NOT_READ]
+    return [Table(title, COLUMNS, _lines(results, first), notes), *(table for table in made if table.rows)]
+
+
+def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[str]]:
+    """The reference's score, what each pair changes, and chance, for each label and test set."""
+    lines = []
+    for label, test in tests:
+        losses = [cell(_change(results, test, plan), signed) for plan in PAIRS]
+        floors = _score(results, test, column="floor")
+        chance = percent(over_seeds(floors).value) if floors else NOTHING
+        lines.append([label, cell(_score(results, test), percent), *losses, chance])
+    return lines
+
+
+# ------------------------------------------------------------------------------------------------ the figures
+
+SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
+
+
+def figures(results: Results) -> list[Figure]:
+    """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
+    model = _model(results)
+    seeds = [
+        len(_score(results, _home(results, task, each))) for task in _tasks(results) for each in _sources(results, task)
+    ]
+    over = bands(min(seeds, default=0))
+    cost = Figure(
+        "figure-pairs",
+        "What re-initialised layers cost",
+        f"{model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means over "
+        f"sources. {over}",
+        _panels(results, _cost_lines, scale=100),
+        "difference in points",
+        xlabel="layers anew",
+        ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
+    )
+    by_layer = (
+        (
+            "figure-1",
+            "Figure 1: source and target, layer by layer",
+            "CKA of the source's sentences with those of each target, mean over targets and sources, on parallel text; "
+            f"debiased and linear, 0 for unrelated sentences. {over}",
+            "CKA",
+            _language_lines,
+        ),
+        (
+            "figure-1-gaussian",
+            "Figure 1 with Gaussian kernels, and what chance gives",
+            "the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies far "
+            "above 0. As published: batches that are almost the same sentences, and smaller.",
+            "CKA",
+            _gaussian_lines,
+        ),
+        (
+            "figure-2",
+            "Figure 2: what training changes, layer by layer",
+            "the model after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
+            f"languages and sources. {over}",
+            "CKA with the start",
+            _start_lines,
+        ),
+    )
+    layers = [
+        Figure(name, title, f"{model}: {caption}", _panels(results, lines), ylabel, xlabel="layer")
+        for name, title, caption, ylabel, lines in by_layer
+    ]
+    return [figure for figure in (cost, *layers, _gap_figure(results)) if figure.panels]
+
+
+def _panels(
+    results: Results, lines_of: Callable[[Results, str], list[tuple[str, Curves | None]]], scale: float = 1.0
+) -> list[Panel]:
+    """A panel for each task that has a curve."""
+    panels = []
+    for task in _tasks(results):
+        lines = [curves.line(label, scale=scale) for label, curves in lines_of(results, task) if curves is not None]
+        panels += [Panel(NAMES[task], lines)] if lines else []
+    return panels
+
+
+def _cost_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
+    return [("source", _changes(results, task, home=True)), ("others", _changes(results, task, home=False))]
+
+
+def _language_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
+    named = {UNTUNED: "before training", REFERENCE: "after training"}
+    return [(label, _similarity(results, task, plan)) for plan, label in named.items()]
+
+
+def _gaussian_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
+    read = partial(_similarity, results, task, measure="cka_rbf")
+    lines = [("before training", read(UNTUNED)), ("after training", read(REFERENCE))]
+    lines.append(("chance", read(UNTUNED, column="floor")))
+    for condition in results.distinct("condition", measure="cka_rbf", task=task, plan=UNTUNED):
+        lines.append(("before, as published", read(UNTUNED, condition=condition)))
+        lines.append(("chance, as published", read(UNTUNED, condition=condition, column="floor")))
+    return lines
+
+
+def _start_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
+    labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
+    return [(label, _to_start(results, task, plan)) for plan, label in labels.items()]
+
+
+def _gap_figure(results: Results) -> Figure:
+    sources = list(dict.fromkeys(source for task in _tasks(results) for source in _sources(results, task)))
+    panels = []
+    for task in _tasks(results):
+        lines = []
+        for source, points in _points(results, task, REFERENCE).items():
+            near, gaps = [point.similarity[None] for point in points], [100 * point.gap for point in points]
+            lines.append(Line(f"from {source}", near, gaps, dots=True, hue=sources.index(source)))
+        relation = _correlation(results, task, REFERENCE)
+        value = f": {relation.say(lambda value: f'{value:.2f}')}" if relation is not None else ""
+        panels += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
+    caption = (
+        f"{_model(results)}, the reference after training: a circle is a target language. Similarity is CKA with the "
+        "source, the mean over layers 1 and up; gap is what the score loses from source to target. Above each panel, "
+        "the rank correlation within sources, with an interval over targets."
+    )
+    title = "Figure 3: gap and similarity"
+    return Figure("figure-3", title, caption, panels, "gap in points", xlabel="CKA of source and target")
+
+
+PAPER = Paper("muller2021", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -1,0 +1,210 @@
+"""Treebanks and named entities for papers: files found in folders of data sets and cut to size, or invented ones.
+
+Where a file has more sentences than are wanted, those with the lowest hash are taken, in the order of the file. It is
+the hash of a sentence's id, or of its lines where it has none: neither a seed nor the order decides, and parallel
+treebanks keep the same sentences. A file that must serve as development and test set is halved by the same hash.
+
+Invented treebanks are of the sentences of `isogloss.text.invented`. The verb is the root, the first noun its subject
+(the second where the language begins with the object), articles and adjectives hang on their noun. One noun in four is
+a person, one in four a place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from isogloss.errors import InputError
+from isogloss.papers.paper import lowest
+from isogloss.text import read_lines
+from isogloss.text.catalog import data_dir
+from isogloss.text.invented import Grammar, grammar, invented
+from isogloss.text.sampling import hash_fraction
+
+# Kinds of files, which are options of papers: the folder of a data folder that has them, and what they are.
+FOLDERS = {
+    "text": ("train", "a folder of text to pretrain on, files named *.LANG.txt"),
+    "treebanks": ("ud_train", "a folder of UD treebanks, such as en_ewt-ud-train.conllu"),
+    "pud": ("ud_pud", "a folder of the parallel treebanks of UD, such as de_pud-ud-test.conllu"),
+    "entities": ("wikiann_panx", "a folder of WikiAnn, train-en.tsv and so on, a word and its tag a line"),
+}
+HALVES = {"": (0.0, 1.0), "dev": (0.0, 0.5), "test": (0.5, 1.0)}  # of the hashes
+Folders = Mapping[str, Path | None]
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A file of a reproduction, and what it is made of.
+
+    stem: its name without an ending. kind: a key of `FOLDERS`. patterns: names of the file it is cut from, the first
+    that is there counts, `.gz` may follow. most: sentences, None for all. half: the part that is taken of the last
+    pattern, which then holds development and test. optional: left out where there is no such file.
+    """
+
+    stem: str
+    language: str
+    kind: str
+    patterns: tuple[str, ...]
+    most: int | None = None
+    half: str = ""
+    optional: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the folder of the reproduction's texts."""
+        return f"{self.stem}.{'tsv' if self.kind == 'entities' else 'conllu'}"
+
+
+def folder_of(kind: str, given: str | None, data: str | None) -> Path | None:
+    """The folder of a kind of files: the one that was given, else that in the data folder; None without either."""
+    if given is not None and not Path(given).is_dir():
+        raise InputError(f"--{kind} {given} is no folder")
+    return Path(given) if given else data_dir(data) / FOLDERS[kind][0] if data is not None else None
+
+
+def existing(kind: str, folders: Folders) -> Path:
+    """The folder of a kind of files, which must be there."""
+    folder, (below, what) = folders[kind], FOLDERS[kind]
+    if folder is None:
+        raise InputError(f"--{kind} is missing: give {what}, or a data folder with {below} in it")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; --{kind} is {what}")
+    return folder
+
+
+def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
+    """What a file is cut from, and which half of that."""
+    folder = existing(file.kind, folders)
+    for number, pattern in enumerate(file.patterns):
+        paths = sorted(path for end in ("", ".gz") for path in folder.glob(f"{pattern}{end}"))
+        if paths:
+            return paths[0], file.half if number == len(file.patterns) - 1 else ""
+    raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {FOLDERS[file.kind][1]}")
+
+
+def is_planned(file: TaskFile, folders: Folders) -> bool:
+    """Whether to count on a file: an optional one has to be there, unless no folder is known yet."""
+    folder = folders[file.kind]
+    if not file.optional or folder is None:
+        return True
+    return any(next(folder.glob(f"{pattern}{end}"), None) for pattern in file.patterns for end in ("", ".gz"))
+
+
+def cut_file(file: TaskFile, folders: Folders) -> str:
+    """The content of a file: the sentences that are taken."""
+    source, half = find_file(file, folders)
+    blocks = choose(sentences(read_lines(source)), file.most, half)
+    if not blocks:
+        raise InputError(f"{source} has no sentence for {file.stem}")
+    return "".join("\n".join(block) + "\n\n" for block in blocks)
+
+
+def sentences(lines: Sequence[str]) -> list[list[str]]:
+    """Blocks of lines between blank ones.
+
+    >>> sentences(["a", "b", "", "", "c"])
+    [['a', 'b'], ['c']]
+    """
+    blocks: list[list[str]] = [[]]
+    for line in lines:
+        if line.strip():
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]
+
+
+def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> list[list[str]]:
+    """A half of the sentences, and of that at most so many: those with the lowest hash, in order.
+
+    >>> choose([["a"], ["b"], ["c"], ["d"], ["e"]], 2)
+    [['a'], ['c']]
+    """
+    low, high = HALVES[half]
+    hashes = [_hash(block) for block in blocks]
+    within = [position for position, value in enumerate(hashes) if low <= value < high]
+    if most is not None and len(within) > most:
+        within = [within[position] for position in lowest([hashes[position] for position in within], most)]
+    return [blocks[position] for position in within]
+
+
+def _hash(block: Sequence[str]) -> float:
+    named = [line for line in block if line.startswith("# sent_id =")]
+    return hash_fraction(named[0] if named else "\n".join(block))
+
+
+# ------------------------------------------------------------------------------------------------ invented ones
+
+SEED = 1
+TAGS = {"noun": "NOUN", "verb": "VERB", "adjective": "ADJ", "adverb": "ADV", "article": "DET", "stop": "PUNCT"}
+RELATIONS = {"ADJ": "amod", "ADV": "advmod", "DET": "det", "PUNCT": "punct", "VERB": "root"}
+ENTITIES = {0: "B-PER", 1: "B-LOC"}
+Words = list[tuple[str, str]]  # a sentence: each word's form and the concept it stands for
+
+
+def invented_sets(languages: Sequence[str], counts: Mapping[str, int]) -> dict[str, dict[str, list[Words]]]:
+    """So many sentences for each set, by the name of the set and the language.
+
+    Sets differ in what their sentences say, and the same set of two languages says the same.
+    """
+    sets: dict[str, dict[str, list[Words]]] = {name: {} for name in counts}
+    for corpus in invented(languages, sum(counts.values()), seed=SEED):
+        concepts = {word: concept for concept, word in grammar(corpus.language, SEED).words.items()}
+        words = iter(
+            [(text[start:end], concepts[text[start:end]]) for start, end in spans]
+            for text, spans in zip(corpus.sentences, corpus.words or (), strict=True)
+        )
+        for name, count in counts.items():
+            sets[name][corpus.language] = [next(words) for _ in range(count)]
+    return sets
+
+
+def invented_file(file: TaskFile, sets: Mapping[str, Mapping[str, list[Words]]], part: str) -> str:
+    """The content of a file, of one of the sets that `invented_sets` gave."""
+    words = sets[part][file.language]
+    return as_tags(words) if file.kind == "entities" else as_conllu(words, file.language, name=part)
+
+
+def as_sentence(words: Words) -> str:
+    """Plain text; the last word is the full stop."""
+    return " ".join(form for form, _ in words[:-1]) + words[-1][0]
+
+
+def as_conllu(sentences: Sequence[Words], language: str, *, name: str) -> str:
+    """A treebank; ids are the same in every language."""
+    speech = grammar(language, SEED)
+    return "".join(_tree(words, speech, f"{name}-{number}") for number, words in enumerate(sentences))
+
+
+def as_tags(sentences: Sequence[Words]) -> str:
+    """Named entities, a word and its tag a line."""
+    return "".join("".join(f"{form}\t{_entity(concept)}\n" for form, concept in words) + "\n" for words in sentences)
+
+
+def _entity(concept: str) -> str:
+    return ENTITIES.get(int(concept.removeprefix("noun")) % 4, "O") if concept.startswith("noun") else "O"
+
+
+def _tree(words: Words, speech: Grammar, identifier: str) -> str:
+    tags = [TAGS[concept.rstrip("0123456789")] for _, concept in words]
+    lines = [f"# sent_id = {identifier}", f"# text = {as_sentence(words)}"]
+    rows = zip(words, tags, _heads(tags, speech), strict=True)
+    for number, ((form, _), tag, (head, relation)) in enumerate(rows, 1):
+        last = "SpaceAfter=No" if number >= len(words) - 1 else "_"
+        lines.append("\t".join([str(number), form, "_", tag, "_", "_", str(head), relation, "_", last]))
+    return "\n".join(lines) + "\n\n"
+
+
+def _heads(tags: Sequence[str], speech: Grammar) -> Iterator[tuple[int, str]]:
+    """The head and the relation of every word."""
+    verb = tags.index("VERB") + 1
+    nouns = [position for position, tag in enumerate(tags, 1) if tag == "NOUN"]
+    subject = nouns[1 if speech.order == "osv" else 0]
+    for position, tag in enumerate(tags, 1):
+        if tag == "NOUN":
+            yield verb, "nsubj" if position == subject else "obj"
+        elif tag == "DET" or (tag == "ADJ" and speech.adjective_first):
+            yield min(noun for noun in nouns if noun > position), RELATIONS[tag]
+        elif tag == "ADJ":
+            yield max(noun for noun in nouns if noun < position), RELATIONS[tag]
+        else:
+            yield (0 if tag == "VERB" else verb), RELATIONS[tag]
