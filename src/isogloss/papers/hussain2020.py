@@ -11,7 +11,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -243,9 +243,10 @@ def _pretraining(
 
 def _contents(request: Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
+    texts: dict[str, Iterable[str]] = {}
     if scale.model is None:
         # The tuned model sees little of the first language before, so that there is something to gain.
-        languages, texts = [scale.language, *scale.others], {}
+        languages = [scale.language, *scale.others]
         for corpus in invented(languages, KNOWN + max(scale.sentences, scale.watched), seed=INVENTED_SEED):
             language, known, new = corpus.language, corpus.sentences[:KNOWN], corpus.sentences[KNOWN:]
             own = language == scale.language

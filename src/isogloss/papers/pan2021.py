@@ -116,7 +116,9 @@ ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
-AT_THE_END = 1_000_000  # updates between scores: what is scored is the model after its last update
+# Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
+# takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
+AT_THE_END = 1_000_000
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
 LONGEST = 400  # characters of a side of a pair
