@@ -11,7 +11,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -45,7 +45,6 @@ from isogloss.papers.results import (
     Contrast,
     Curves,
     Floats,
-    NotMeasured,
     Results,
     Side,
     above,
@@ -64,7 +63,7 @@ from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, Row, records
+from isogloss.runs.table import START, records
 from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
@@ -86,7 +85,7 @@ MULTILINGUAL, NATIVE = "multilingual", "native"  # folders, and names, of models
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
 PUBLISHED = published("hussain2020")
-STEPS = (1, 501, 1501)  # of Table 1
+STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
 XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 INVENTED_SEED = 1
 KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
@@ -100,9 +99,8 @@ class HussainScale:
     """Settings of one scale.
 
     language: what is tuned on. others: languages that are watched. sentences: to tune on. watched: sentences of each
-    other language. parts: of XNLI, that premises come from. rate: the paper's, except where models are tiny. every,
-    distance: updates between readings of perplexity, and of distances. words: of the sample for distances.
-    pretraining: options of the native model's.
+    other language. rate: the paper's, except where models are tiny. every, distance: updates between readings of
+    perplexity, and of distances. words: of the sample for distances. pretraining: options of the native model's.
     """
 
     language: str
@@ -110,7 +108,6 @@ class HussainScale:
     sentences: int
     watched: int
     speed: Speed
-    parts: tuple[str, ...] = ("dev",)
     model: str | None = None
     native: str | None = None
     rate: float = 5e-5
@@ -179,29 +176,27 @@ def plan(
     scale = scale_of(SCALES, request, given, own_data=(text, native, native_text), least={"native_steps": 0})
     if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
-    count, native = request.seed_count, native or scale.native
+    native = native or scale.native
     contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
     texts = Texts(request.out / "text", contents, notes=partial(_shorter_texts, scale))
     model, called = request.model_to_read(scale.model, MULTILINGUAL)
     beside = model_name(native) if native else NATIVE
     before = list(_pretraining(request, scale, texts, native=native, text=native_text))
-    training = {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
-    readings = {"probe": scale.every, "distance": scale.distance, "words": scale.words}
-    shared: dict[str, Any] = {
+    options: dict[str, Any] = {
         "target": {scale.language: texts.path(f"{scale.language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         "native": native or str(request.out / NATIVE / "model"),
         "checkpoint": scale.checkpoint,
     }
+    options |= {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
+    options |= {"probe": scale.every, "distance": scale.distance, "words": scale.words}
     jobs = []
-    for seed in range(count):
+    for seed in range(request.seed_count):
         for each in PLANS:
-            options = {**shared, **training, **readings, "plans": each, "seed": seed}
-            name = f"{re.sub('[:/]', '-', each)}-seed-{seed}"
-            jobs.append(request.job("drift", name, model, options, plan=each, seed=seed))
-    settings: dict[str, int | None] = {"every": scale.every, "distance": scale.distance, "watched": scale.watched}
-    settings["native_steps"] = scale.native_steps if before else None
-    arguments = {"paper": "hussain2020", "scale": request.scale, **settings, "model": called, "native": beside}
+            name, own = f"{re.sub('[:/]', '-', each)}-seed-{seed}", {"plans": each, "seed": seed}
+            jobs.append(request.job("drift", name, model, {**options, **own}, plan=each, seed=seed))
+    arguments = {"paper": "hussain2020", "scale": request.scale, "model": called, "native": beside}
+    arguments |= {name: getattr(scale, name) for name in given} | ({} if before else {"native_steps": None})
     conditions = (
         f"{ABOUT}; at {request.scale} scale: {called} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
         f"beside {beside}"
@@ -231,17 +226,16 @@ def _pretraining(
     """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
     options = {**scale.pretraining, "steps": scale.native_steps}
     known = texts.path("known.native.txt")
-    pretrain = partial(request.job, "pretrain")
     if scale.model is None:
         files = {each: texts.path(f"known.{each}.txt") for each in (scale.language, *scale.others)}
-        small, smaller = {**options, "vocabulary": 300}, {**options, "vocabulary": 160}
-        yield pretrain(MULTILINGUAL, files, small, folder=request.out / MULTILINGUAL)
-        yield pretrain(NATIVE, {scale.language: known}, smaller, folder=request.out / NATIVE)
+        for name, read, size in ((MULTILINGUAL, files, 300), (NATIVE, {scale.language: known}, 160)):
+            yield request.job("pretrain", name, read, {**options, "vocabulary": size}, folder=request.out / name)
     elif native is None:
         config = config_of(request.model or scale.model, "no native model of its shape can be made")
         shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
         shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
-        yield pretrain(NATIVE, {scale.language: text or known}, {**shape, **options}, folder=request.out / NATIVE)
+        read, own = {scale.language: text or known}, {**shape, **options}
+        yield request.job("pretrain", NATIVE, read, own, folder=request.out / NATIVE)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
@@ -249,11 +243,19 @@ def _pretraining(
 
 def _contents(request: Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
+    texts: dict[str, Iterable[str]] = {}
     if scale.model is None:
-        texts = invented_texts([scale.language, *scale.others], scale.sentences, scale.watched)
+        # The tuned model sees little of the first language before, so that there is something to gain.
+        languages = [scale.language, *scale.others]
+        for corpus in invented(languages, KNOWN + max(scale.sentences, scale.watched), seed=INVENTED_SEED):
+            language, known, new = corpus.language, corpus.sentences[:KNOWN], corpus.sentences[KNOWN:]
+            own = language == scale.language
+            texts[language] = new[: scale.sentences if own else scale.watched]
+            texts[f"known.{language}"] = known[:: SEEN_RARELY if own else 1]
+            texts |= {"known.native": known} if own else {}
     else:
         tuned = tuned_text(text, request.data, scale.language, scale.sentences)
-        texts = {scale.language: tuned, **premises(request.data, scale.others, scale.parts, scale.watched)}
+        texts = {scale.language: tuned, **premises(request.data, scale.others, ("dev",), scale.watched)}
         if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
             texts["known.native"] = split(tuned, HELD_OUT)[2]
     return {f"{name}.txt": "\n".join(corpus) + "\n" for name, corpus in texts.items()}
@@ -299,22 +301,6 @@ def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], c
     return corpora
 
 
-def invented_texts(languages: Sequence[str], tuned: int, watched: int) -> dict[str, Corpus]:
-    """Text of invented languages: to tune on and watch, and to pretrain on (`known.LANG`, and `known.native`).
-
-    The tuned model sees little of the first language before, so that there is something to gain.
-    """
-    texts = {}
-    for corpus in invented(languages, KNOWN + max(tuned, watched), seed=INVENTED_SEED):
-        language, own = corpus.language, corpus.language == languages[0]
-        texts[language] = Corpus(language, corpus.sentences[KNOWN:][: tuned if own else watched])
-        known = corpus.sentences[:KNOWN]
-        texts[f"known.{language}"] = Corpus(language, known[:: SEEN_RARELY if own else 1])
-        if own:
-            texts["known.native"] = Corpus(language, known)
-    return texts
-
-
 # ------------------------------------------------------------------------------------------------ the rows
 
 
@@ -328,47 +314,37 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     for sentence in notes_of(jobs):
         if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
             run.note(sentence)
-    rows = [entry for position, job in enumerate(jobs) for entry in _rows_of(job, first=position == 0)]
+    rows = []
+    for position, job in enumerate(jobs):
+        table = read_rows(job.folder)
+        left_out = table["measure"].isin(("crossing_step", "balance_step"))  # they are over all seeds
+        left_out |= table["measure"].str.startswith("p@") & (table["source"] != "")
+        rows += records(table[~left_out & ((table["plan"] != UNTUNED) | (position == 0))])
     if not rows:
         return
-    language = next(entry["target"] for entry in rows if _is_curve(entry) and entry["data"] == "validation")
+    curves = [each for each in rows if each["measure"] == "perplexity" and "step" in each and each["data"] != "test"]
+    language = next(entry["target"] for entry in curves if entry["data"] == "validation")
     native = next((entry["other_model"] for entry in rows if entry.get("other_model") not in (None, "", START)), "")
-    last: dict[str, int] = {}
-    for entry in rows:
-        if _is_curve(entry):
-            last[entry["plan"]] = max(last.get(entry["plan"], 0), int(entry["step"]))
-    run.append(PUBLISHED.beside(entry, **_respelt(entry, language, native, last)) for entry in rows)
+    last = {each["plan"]: int(each["step"]) for each in sorted(curves, key=lambda entry: int(entry["step"]))}
+    beside = []
+    for entry in rows:  # with its coordinates as the file of published numbers spells them
+        spelt = {name: "native" for name in ("model", "other_model") if native and entry.get(name) == native}
+        spelt |= {"target": "tuned"} if entry.get("target") == language else {}
+        spelt |= {"data": "first batch"} if str(entry.get("data", "")).startswith(FEW) else {}
+        if "step" in entry:
+            ends = {0: "first", last.get(entry["plan"]): "last"}
+            spelt["step"] = ends.get(entry["step"], "") if entry["measure"] == "l2_drift" else str(entry["step"] + 1)
+        beside.append(PUBLISHED.beside(entry, **spelt))
+    run.append(beside)
     for more in curve_rows(run, language, model=rows[0]["model"]):
         run.append(more)
 
 
-def _rows_of(job: Job, *, first: bool) -> list[dict[str, Any]]:
-    rows = read_rows(job.folder)
-    over_all_seeds = rows["measure"].isin(("crossing_step", "balance_step"))
-    left_out = over_all_seeds | (rows["measure"].str.startswith("p@") & (rows["source"] != ""))
-    if not first:
-        left_out |= rows["plan"] == UNTUNED
-    return records(rows[~left_out])
-
-
-def _is_curve(entry: Row) -> bool:
-    return entry["measure"] == "perplexity" and "step" in entry and entry["data"] != "test"
-
-
-def _respelt(entry: Row, language: str, native: str, last: Mapping[str, int]) -> dict[str, Any]:
-    """The coordinates of a row as the file of published numbers spells them."""
-    spelt = {name: "native" for name in ("model", "other_model") if native and entry.get(name) == native}
-    spelt |= {"target": "tuned"} if entry.get("target") == language else {}
-    spelt |= {"data": "first batch"} if str(entry.get("data", "")).startswith(FEW) else {}
-    if "step" in entry:
-        ends = {0: "first", last.get(entry["plan"]): "last"}
-        spelt["step"] = ends.get(entry["step"], "") if entry["measure"] == "l2_drift" else str(entry["step"] + 1)
-    return spelt
-
-
 def _language(results: Results) -> str:
     """The language that was tuned on."""
-    return str(results.distinct("target", measure="perplexity", data="validation", plan=_plans(results))[0])
+    return str(
+        next(iter(results.distinct("target", measure="perplexity", data="validation", plan=_plans(results))), "")
+    )
 
 
 def _plans(results: Results) -> list[str]:
@@ -430,11 +406,6 @@ def _untuned(results: Results, model: str, unit: str = "token") -> float | None:
 REST, LITTLE, AWAY = 0.25, 0.01, 0.5
 
 
-def _printed(step: int, target: str) -> float:
-    """A number of Table 1."""
-    return PUBLISHED.value(reference="Table 1", step=step, target=target)
-
-
 def _others(results: Results) -> Curves:
     return needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
 
@@ -454,20 +425,16 @@ def _forgotten(results: Results) -> Iterator[Contrast]:
     """A rise of the others' perplexity: from step 0, and from the lowest point on."""
     curves, watched = _others(results), _watched(results, ALL)
     whole = over_seeds(curves.end / curves.start, log=True)
-    each = {code: _perplexity(results, ALL, code) for code in watched}
-    rose = [
-        code for code, own in each.items() if own and above(over_seeds(own.end / own.start, log=True), 1.0) is Side.HELD
-    ]
-    single = f", it rose in {len(rose)} of {len(watched)} languages"
-    single += f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
-    known = single if whole.known and watched else ""
-    yield contrast(f"from step 0 it {_way(whole)} by a factor of {{}}{known}", whole, above, 1.0)
+    each = {code: own.end / own.start for code in watched if (own := _perplexity(results, ALL, code))}
+    rose = [code for code, ratios in each.items() if above(over_seeds(ratios, log=True), 1.0)]
+    which = f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
+    single = f", it rose in {len(rose)} of {len(watched)} languages{which}" if whole.known and watched else ""
+    yield contrast(f"from step 0 it {_way(whole)} by a factor of {{}}{single}", whole, above, 1.0)
     ratios, steps = since_lowest(curves)
-    later, span = over_seeds(ratios, log=True), _span(steps)
-    plural = "step" if steps.min() == steps.max() else "steps"
-    yield contrast(
-        f"from its lowest point ({plural} {span}) to the end it {_way(later)} by a factor of {{}}", later, above, 1.0
-    )
+    later = over_seeds(ratios, log=True)
+    lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {_span(steps)}"
+    words = f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}"
+    yield contrast(words, later, above, 1.0)
 
 
 def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
@@ -486,7 +453,7 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
 
 
 def _falls(results: Results) -> Iterator[Contrast]:
-    curves = needed(_perplexity(results, ALL, _language(results)) if _plans(results) else None, f"{ALL} was not run")
+    curves = needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run")
     factor = over_seeds(curves.end / curves.start, log=True)
     yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
 
@@ -496,17 +463,14 @@ def _crossed(results: Results) -> Iterator[Contrast]:
 
     The paper's claim is per token; per character it is said beside, and judges nothing.
     """
-    words, judged, seeds = [], None, 0
-    for unit in ("token", "character"):
-        target = _perplexity(results, ALL, _language(results), unit) if _plans(results) else None
-        target = needed(target, f"there are no two curves under {ALL}")
-        others = needed(_perplexity(results, ALL, OTHERS, unit), f"there are no two curves under {ALL}")
-        course, all_cross = _crossing(target, others)
-        words.append(f"per {unit} {course}")
-        if unit == "token":
-            seeds = len(target.seeds)
-            judged = None if seeds < LEAST else all_cross
-    yield Contrast("; ".join(words), judged, seeds)
+    target, others = (
+        [needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}") for unit in UNITS]
+        for code in (_language(results), OTHERS)
+    )
+    (per_token, crossed), (per_character, _) = map(_crossing, target, others)
+    seeds = len(target[0].seeds)
+    words = f"per token {per_token}; per character {per_character}"
+    yield Contrast(words, crossed if seeds >= LEAST else None, seeds)
 
 
 def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
@@ -536,23 +500,20 @@ def _order(*pairs: tuple[str, str], results: Results) -> Iterator[Contrast]:
     words = "test perplexities as ratios, "
     for lower, higher in pairs:
         ratios = divided(_test(results, higher), _test(results, lower))
-        if not ratios:
-            raise NotMeasured(f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
+        needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
         yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
         words = ""
 
 
 def _native_worse(results: Results) -> Iterator[Contrast]:
-    own = _untuned(results, _native(results), "character")
-    tests = {each: _test(results, each, "character") for each in _plans(results)}
-    if own is None or not any(tests.values()):
-        raise NotMeasured("no native model was measured")
+    missing = "no native model was measured"
+    own = needed(_untuned(results, _native(results), "character"), missing)
+    tests = {each: seeds for each in _plans(results) if (seeds := _test(results, each, "character"))}
     words = f"per character, where vocabularies do not matter, it has {number(own)}; that over "
-    for each, seeds in tests.items():
-        if seeds:
-            ratios = [own / value for value in seeds.values()]
-            yield contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
-            words = ""
+    for each, seeds in needed(tests, missing).items():
+        ratios = [own / value for value in seeds.values()]
+        yield contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
+        words = ""
 
 
 def _epoch(results: Results, each: str) -> float:
@@ -563,8 +524,11 @@ def _epoch(results: Results, each: str) -> float:
 def _settles(results: Results) -> Iterator[Contrast]:
     curves, late = _blocks(results, ALL), 2 * _epoch(results, ALL)
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
-    moved = {block: _share(_range(curve, late) / curve.end) for block, curve in curves.items()}
-    still = {block: _better(below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
+    moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
+    still = {}
+    for block in curves:  # the better of two judgements
+        sides = (below(rest[block], REST), below(moved[block], LITTLE))
+        still[block] = next((side for side in Side if side in sides), None)
     left = {block: over_seeds(curve.end / curve.start, log=True) for block, curve in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
     moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
@@ -596,22 +560,14 @@ def _last_layer(results: Results) -> Iterator[Contrast]:
 def _rest(curves: Curves, step: float) -> Interval:
     """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
     whole = np.ptp(curves.values, axis=1)
-    return _share(np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0))
-
-
-def _share(values: Floats) -> Interval:
-    return over_seeds(values).clipped(0.0, np.inf)
+    shares = np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0)
+    return over_seeds(shares).clipped(0.0, np.inf)
 
 
 def _range(curves: Curves, step: float) -> Floats:
     """How far each seed's curve still moves from a step on (seeds,)."""
     later = curves.values[:, curves.steps >= step]
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
-
-
-def _better(first: Side | None, second: Side | None) -> Side | None:
-    """The better of two judgements."""
-    return next((side for side in (Side.HELD, Side.OPEN, Side.REFUTED) if side in (first, second)), None)
 
 
 def _way(factor: Interval) -> str:
@@ -631,15 +587,7 @@ def _span(steps: Floats) -> str:
     return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
 
 
-def _native_statement() -> str:
-    tests = [float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test")]
-    *tuned, native = sorted(tests)
-    return (
-        f"The native model, not tuned, is worse on the test than every tuned model ({native} against {tuned[0]} to "
-        f"{tuned[-1]} per token)."
-    )
-
-
+_TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
 CLAIMS = (
     Claim(
         "null",
@@ -648,8 +596,10 @@ CLAIMS = (
     ),
     Claim(
         "forgetting",
-        f"The others are forgotten: their perplexity rises (from {_printed(STEPS[0], OTHERS)} to "
-        f"{_printed(STEPS[-1], OTHERS)} at step {STEPS[-1] - 1:,}).",
+        "The others are forgotten: their perplexity rises (from {} to {} at step {:,}).".format(
+            *(PUBLISHED.value(reference="Table 1", step=step, target=OTHERS) for step in (STEPS[0], STEPS[-1])),
+            STEPS[-1] - 1,
+        ),
         _forgotten,
     ),
     Claim("falls", "The perplexity of the language that is tuned on falls.", _falls),
@@ -676,7 +626,12 @@ CLAIMS = (
         "Then follow the last 6 layers, the last 3 and the last one.",
         lambda results: _order((LAST_6, LAST_3), (LAST_3, LAST_1), results=results),
     ),
-    Claim("native", _native_statement(), _native_worse),
+    Claim(
+        "native",
+        "The native model, not tuned, is worse on the test than every tuned model "
+        f"({_TESTS[-1]} against {_TESTS[0]} to {_TESTS[-2]} per token).",
+        _native_worse,
+    ),
     Claim("settles", "The distance of every block to the native model settles, away from zero.", _settles),
     Claim("levels", "It settles at different levels for different blocks.", _levels),
     Claim("last layer", "When only the last layer is trained, it settles within the first epoch.", _last_layer),
@@ -700,16 +655,15 @@ def tables(results: Results) -> list[Table]:
 def _table_1(results: Results, measured: str) -> Table:
     language = _language(results)
     sides = {"tuned": _perplexity(results, ALL, language), OTHERS: _perplexity(results, ALL, OTHERS)}
+    last = [int(curves.steps[-1]) for curves in sides.values() if curves is not None][:1]
     lines = []
-    for step in STEPS:
-        cells = [f"{step - 1:,}"]
+    for step in dict.fromkeys([*(step - 1 for step in STEPS), *last]):
+        cells = [f"{step:,}"]
         for target, curves in sides.items():
-            line = PUBLISHED.where(reference="Table 1", step=step, target=target)[0]
-            cells += [f"{float(line['value']):.2f} ± {float(line['spread']):.2f}", _at(curves, step - 1)]
+            known = PUBLISHED.where(reference="Table 1", step=step + 1, target=target)
+            printed = [f"{float(line['value']):.2f} ± {float(line['spread']):.2f}" for line in known]
+            cells += [*(printed or [NOTHING]), _at(curves, step)]
         lines.append(cells)
-    last = next((int(curves.steps[-1]) for curves in sides.values() if curves is not None), None)
-    if last is not None and last + 1 not in STEPS:
-        lines.append([f"{last:,}", *(cell for curves in sides.values() for cell in (NOTHING, _at(curves, last)))])
     name = short_name(language)
     columns = ["step", f"{name}, published", f"{name}, measured", "others, published", "others, measured"]
     title = f"Table 1: perplexity per token while all layers are tuned on {name}"
@@ -717,14 +671,16 @@ def _table_1(results: Results, measured: str) -> Table:
 
 
 def _table_2(results: Results, measured: str) -> Table:
-    units, lines = ("token", "character"), []
     printed = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
-    for each, title in PLANS.items():
-        lines.append([title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in units)])
-    untuned = {"native model, not tuned": (printed[UNTUNED], _native(results))}
-    untuned |= {"tuned model, before": (NOTHING, _model(results))}
-    for title, (paper, name) in untuned.items():
-        lines.append([title, paper, *(number(_untuned(results, name, unit)) for unit in units)])
+    lines = [
+        [title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in UNITS)]
+        for each, title in PLANS.items()
+    ]
+    for title, paper, name in (
+        ("native model, not tuned", printed[UNTUNED], _native(results)),
+        ("tuned model, before", NOTHING, _model(results)),
+    ):
+        lines.append([title, paper, *(number(_untuned(results, name, unit)) for unit in UNITS)])
     columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
     title = f"Table 2: test perplexity of {short_name(_language(results))} by what is trained"

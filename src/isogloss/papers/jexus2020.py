@@ -9,7 +9,7 @@ on N; and accuracy goes with how well the languages of layer N are aligned, judg
 
 The settings are ours: batch 32 and a rate of 5e-5, as the authors of multilingual BERT have them for XNLI; three epochs
 with 10% warm-up, linear decay and the model chosen on English development data, as Wu & Dredze (2019) have them, who
-freeze layers in the same way. `mini`, being smaller, takes 1e-4. Freezing changes which rate is best, so `rates` may be
+freeze layers in the same way. `mini`, being smaller, takes 1e-4. Freezing changes which rate is best, so `rate` may be
 several, of which English development data chooses for each N and seed.
 
 Accuracies are compared seed by seed, since a seed draws the same order of pairs and the same head for each N.
@@ -124,7 +124,7 @@ class JexusScale:
     depth: int = DEPTH
     batch: int = 32
     epochs: int = 3
-    rates: str = "5e-05"
+    rate: str = "5e-05"
     known: int = 0
     pretraining: Mapping[str, Any] = field(default_factory=dict)
     map: Mapping[str, Any] = field(default_factory=lambda: {"points": 300})
@@ -143,7 +143,7 @@ SCALES = {
         speed=Speed(0.17e6, tokens=20, update=0.03, read=500, measured="one core of an AMD EPYC"),
         pair="qab",
         batch=8,
-        rates="1e-2",
+        rate="1e-2",
         known=400,
         pretraining=TINY_ENCODER,
         map={"sample": 100, "words": 60, "points": 40},
@@ -158,7 +158,7 @@ SCALES = {
         ),
         model="mini",
         dutch=True,
-        rates="1e-4",
+        rate="1e-4",
     ),
     "paper": JexusScale("en", XNLI, train=392_702, test=5_010, speed=_SPEED, model="bert-base-multilingual-cased"),
 }
@@ -169,7 +169,7 @@ def plan(
     *,
     train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
     languages: Annotated[str | None, "languages of XNLI besides English, with commas; default: by --scale"] = None,
-    rates: Annotated[
+    rate: Annotated[
         str | None, "learning rates, with commas; English development data chooses; default: by --scale"
     ] = None,
     epochs: Annotated[int | None, "times the training pairs are seen; default 3"] = None,
@@ -179,10 +179,10 @@ def plan(
 
     A job has all seeds of one N, since the states of the frozen layers are computed once for them.
     """
-    given, own_data = {"epochs": epochs, "limit": limit}, (train, languages, limit)
-    scale = scale_of(SCALES, request, given, own_data=own_data, least={"limit": FEWEST})
+    own_data = (train, languages, limit)
+    scale = scale_of(SCALES, request, {"epochs": epochs, "limit": limit}, own_data=own_data, least={"limit": FEWEST})
     targets = tuple(code.strip() for code in languages.split(",")) if languages else scale.targets
-    scale = replace(scale, targets=targets, rates=rates or scale.rates)
+    scale = replace(scale, targets=targets, rate=rate or scale.rate)
     if scale.source in targets or DUTCH in targets:
         raise InputError(
             f"--languages are those of XNLI besides {scale.source}; {DUTCH} is tested on other data anyway"
@@ -196,37 +196,28 @@ def plan(
     test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
     test |= {DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}
     options = {"task": "nli", "train": {scale.source: texts.path(TRAIN)}, "dev": dev, "test": test, "seeds": seeds}
-    options |= {"epochs": scale.epochs, "batch": scale.batch, "rate": scale.rates, "checkpoint": 5000}
+    options |= {"epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate, "checkpoint": 5000}
     jobs = []
     for point in range(NOTHING_FROZEN, depth):
         name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
         jobs.append(request.job("transfer", name, model, {**options, "plans": frozen}, part="transfer", plan=frozen))
     other = scale.pair if scale.pair in targets else targets[0]
-    maps = [("xnli", PARALLEL, tested, 0), (f"{scale.source}-{other}", PARALLEL, (scale.source, other), None)]
-    maps += [("sick", SICK, (scale.source, DUTCH), 0)] if scale.dutch else []
+    maps = [("xnli", PARALLEL, tested, {"points": 0}), (f"{scale.source}-{other}", PARALLEL, (scale.source, other), {})]
+    maps += [("sick", SICK, (scale.source, DUTCH), {"points": 0})] if scale.dutch else []
     for name, text, codes, points in maps:
-        own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first"}
-        own |= {} if points is None else {"points": points}
+        own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
-    before = []
-    if scale.model is None:
-        files = {code: texts.path(f"known.{code}.txt") for code in tested}
-        before.append(
-            request.job("pretrain", MULTILINGUAL, files, scale.pretraining, folder=request.out / MULTILINGUAL)
-        )
-    arguments: dict[str, Any] = {
-        "paper": "jexus2020",
-        "scale": request.scale,
-        "model": called,
-        "languages": ",".join(targets),
-    }
-    arguments |= {"seeds": seeds, "rates": scale.rates, "epochs": scale.epochs, "limit": scale.limit}
+    files = {code: texts.path(f"known.{code}.txt") for code in tested}
+    made = request.job("pretrain", MULTILINGUAL, files, scale.pretraining, folder=request.out / MULTILINGUAL)
+    before = [] if scale.model else [made]
+    arguments: dict[str, Any] = {"paper": "jexus2020", "scale": request.scale, "model": called, "seeds": seeds}
+    arguments |= {"languages": ",".join(targets), "rate": scale.rate, "epochs": scale.epochs, "limit": scale.limit}
     conditions = (
         f"{ABOUT}; at {request.scale} scale: {called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
         f"{depth - 1}, {seeds} seeds, tested on XNLI in {', '.join(tested)}"
         f"{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
     )
-    cost = _cost(scale, (depth + 1) * seeds * len(scale.rates.split(",")))
+    cost = _cost(scale, (depth + 1) * seeds * len(scale.rate.split(",")))
     return Outline(conditions, arguments, texts, before, jobs, cost, depth, texts.notes)
 
 
@@ -265,12 +256,13 @@ def _contents(request: Request, scale: JexusScale, train: str | None) -> dict[st
         sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
         test = balanced([(dutch, english) for part, dutch, english in sick if part == "TEST"])
         files[SICK_TEST] = pair_table([dutch for dutch, _ in test], limit)
-        sentences = {
-            sides
-            for _, dutch, english in sick
-            for sides in ((english.first, dutch.first), (english.second, dutch.second))
-        }
-        whole = sorted(sentences)
+        whole = sorted(
+            {
+                sides
+                for _, dutch, english in sick
+                for sides in ((english.first, dutch.first), (english.second, dutch.second))
+            }
+        )
         files[SICK] = as_lines(
             map("\t".join, [(scale.source, DUTCH), *(whole[n] for n in drawn(range(len(whole)), limit))])
         )
@@ -320,9 +312,8 @@ def invented_pairs(source: str, targets: Sequence[str], *, pairs: int, known: in
 def _invented_table(sentences: Sequence[str]) -> str:
     pairs = []
     for number, sentence in enumerate(sentences):
-        three = " ".join(sentences[number - 3 : number]) or sentence
+        label, three = NLI[number % len(NLI)], " ".join(sentences[number - 3 : number]) or sentence
         second = {"entailment": sentence.split()[-1], "neutral": sentences[number - 1], "contradiction": three}
-        label = NLI[number % len(NLI)]
         pairs.append(SentencePair(sentence, second[label], label))
     return pair_table(pairs)
 
@@ -393,7 +384,10 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         run.append([*scores, *mean_rows(scores)])
     for job in jobs:
         if job.recipe == "map" and job.options["points"]:
-            _copy_word_map(run, job)
+            # The points of the word map or, unless they have been drawn here, the vectors.
+            path = next((job.folder / name for name in WORD_MAP if (job.folder / name).is_file()), None)
+            if path is not None and (path.name == WORD_MAP[0] or not (run.folder / WORD_MAP[0]).is_file()):
+                shutil.copyfile(path, run.folder / path.name)
         elif job.recipe == "map":
             table = read_rows(job.folder)
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
@@ -432,13 +426,6 @@ def correlations(results: Results) -> Iterator[Row]:
                 if value.value == value.value:
                     yield row(kind, value.value, low=value.low, high=value.high, **at)
                     yield row(f"{kind}_share", value.share, **at)
-
-
-def _copy_word_map(run: Run, job: Job) -> None:
-    """Copy the points of the word map, or else their vectors unless the points have been drawn here."""
-    path = next((job.folder / name for name in WORD_MAP if (job.folder / name).is_file()), None)
-    if path is not None and (path.name == WORD_MAP[0] or not (run.folder / WORD_MAP[0]).is_file()):
-        shutil.copyfile(path, run.folder / path.name)
 
 
 SCORES = {"measure": "accuracy", "task": "nli"}
@@ -523,12 +510,13 @@ def near_best(depth: int) -> list[int]:
 
 def _above_chance(results: Results) -> Iterator[Contrast]:
     needed(_points(results), "no N was run")
-    for number, language in enumerate(_languages(results)[1:]):
+    first = "the mean over N in "
+    for language in _languages(results)[1:]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
         gain = over_seeds((curves.values - floors.values).mean(axis=1))
-        first = "the mean over N in " if number == 0 else ""
         mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.values.mean()))
         yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.n)
+        first = ""
 
 
 def _best(results: Results) -> Iterator[Contrast]:
@@ -580,9 +568,8 @@ def _flat(results: Results) -> Iterator[Contrast]:
 
 
 def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
-    names = needed(
-        results.distinct("unit", measure="spearman", target=OTHERS), "it takes every N from 0 on, and the map"
-    )
+    missing = "it takes every N from 0 on, and the map"
+    names = needed(results.distinct("unit", measure="spearman", target=OTHERS), missing)
     seeds = len(_curves(results, OTHERS).seeds)
     for number, name in enumerate(names):
         at = {"target": OTHERS, "unit": name}
@@ -590,9 +577,10 @@ def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
         share = results.value(measure="spearman_share", **at)
         words = f"{name} {interval.say(_two_digits)}"
         words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
-        missing = ", ".join(other for other in ALIGNMENT if other not in names)
-        first = f"rank correlations over N, within languages{f' (no {missing})' * bool(missing)}: "
-        yield Contrast(first * (number == 0) + words, above(interval) if seeds >= LEAST else None, seeds)
+        if number == 0:
+            without = ", ".join(other for other in ALIGNMENT if other not in names)
+            words = f"rank correlations over N, within languages{f' (no {without})' * bool(without)}: {words}"
+        yield Contrast(words, above(interval) if seeds >= LEAST else None, seeds)
 
 
 def _correlation(results: Results, kind: str, **coordinates: Any) -> Interval:
@@ -650,30 +638,44 @@ CLAIMS = (
 
 def tables(results: Results) -> list[Table]:
     """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
+    source, made = _source(results), []
+    if _points(results):
+        anchors = {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
+        columns = [source, *_targets(results), OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
+        first, notes = [], ["The post's own table is an image whose numbers are not available."]
+        if set(anchors) & set(columns):
+            first = [(f"{NOTHING_FROZEN}, published", [anchors.get(code, NOTHING) for code in columns])]
+            notes.append(
+                "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of "
+                "MultiNLI."
+            )
+        if DUTCH in columns:
+            notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
+        chance = percent(float(_curves(results, source, "floor").values.mean()))
+        notes.append(
+            f"Of the epoch that {target_title(source)} development data chooses. Shuffled answers score {chance}."
+        )
+        title = f"Table 1: accuracy (%) of inference, trained in {target_title(source)} with N layers frozen"
+        made.append(_by_language(results, title, columns, notes, first))
     title = "Table 2: the same of the epoch that each target's own development set chooses"
     note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
-    oracle = _by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle")
-    made = [_accuracies(results) if _points(results) else None, oracle]
-    made += [_correlations(results, kind, title) for kind, title in CORRELATIONS]
+    made.append(_by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle"))
+    for kind, title in CORRELATIONS:
+        if targets := results.distinct("target", measure=kind):
+            lines = [
+                [
+                    "pooled" if target == OTHERS else target_title(target),
+                    *(_correlation(results, kind, target=target, unit=unit).say(_two_digits) for unit in ALIGNMENT),
+                ]
+                for target in targets
+            ]
+            note = (
+                "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
+                f"{results.distinct('n', measure=kind)[0]} N from 0 on. Pooled: within the languages of XNLI. "
+                "Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
+            )
+            made.append(Table(f"{title} of accuracy with alignment", ["language", *ALIGNMENT], lines, [note]))
     return [table for table in made if table is not None]
-
-
-def _accuracies(results: Results) -> Table | None:
-    source, anchors = _source(results), {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
-    columns = [source, *_targets(results), OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
-    first, notes = [], ["The post's own table is an image whose numbers are not available."]
-    if set(anchors) & set(columns):
-        first = [(f"{NOTHING_FROZEN}, published", [anchors.get(code, NOTHING) for code in columns])]
-        notes.append(
-            "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
-        )
-    if DUTCH in columns:
-        notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-    chance = percent(float(_curves(results, source, "floor").values.mean()))
-    trained = target_title(source)
-    notes.append(f"Of the epoch that {trained} development data chooses. Shuffled answers score {chance}.")
-    title = f"Table 1: accuracy (%) of inference, trained in {trained} with N layers frozen"
-    return _by_language(results, title, columns, notes, first)
 
 
 def _by_language(
@@ -691,32 +693,20 @@ def _by_language(
     return seeds_table(title, ["N", *heads], lines, notes, first=first)
 
 
-def _correlations(results: Results, kind: str, title: str) -> Table | None:
-    targets = results.distinct("target", measure=kind)
-    if not targets:
-        return None
-    lines = [
-        [
-            "pooled" if target == OTHERS else target_title(target),
-            *(_correlation(results, kind, target=target, unit=unit).say(_two_digits) for unit in ALIGNMENT),
-        ]
-        for target in targets
-    ]
-    note = (
-        "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
-        f"{results.distinct('n', measure=kind)[0]} N from 0 on. Pooled: within the languages of XNLI. Brackets: 95%, "
-        "of runs of three neighbouring layers drawn with replacement."
-    )
-    return Table(f"{title} of accuracy with alignment", ["language", *ALIGNMENT], lines, [note])
-
-
 # ------------------------------------------------------------------------------------------------ the figures
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
     model, source, dutch = results.distinct("model")[0], target_title(_source(results)), DUTCH in _languages(results)
-    seeds = len(_curves(results, _source(results)).seeds)
+    seeds, accuracy = len(_curves(results, _source(results)).seeds), []
+    if seeds:
+        shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
+        floor = float(_curves(results, _source(results), "floor").values.mean())
+        accuracy = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
+        if NOTHING_FROZEN in _points(results):
+            lines = [_line(results, code, change=True) for code in shown]
+            accuracy.append(Panel("the same less that of nothing frozen (N = -1)", lines))
     made = [
         Figure(
             "accuracy-by-frozen-layers",
@@ -725,7 +715,7 @@ def figures(results: Results) -> list[Figure]:
             "embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
             f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= LEAST)}"
             f"{' Dutch is of other data, SICK-NL, and not in the mean.' * dutch}",
-            _accuracy_panels(results) if seeds else [],
+            accuracy,
             "accuracy",
             xlabel="N, frozen layers",
         ),
@@ -753,16 +743,6 @@ def figures(results: Results) -> list[Figure]:
     return [figure for figure in made if figure.panels]
 
 
-def _accuracy_panels(results: Results) -> list[Panel]:
-    shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
-    floor = float(_curves(results, _source(results), "floor").values.mean())
-    panels = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
-    if NOTHING_FROZEN in _points(results):
-        lines = [_line(results, code, change=True) for code in shown]
-        panels.append(Panel("the same less that of nothing frozen (N = -1)", lines))
-    return panels
-
-
 def _line(results: Results, language: str, *, change: bool = False) -> Line:
     """Accuracy of one language, or its change from nothing frozen, which is the first N.
 
@@ -772,10 +752,9 @@ def _line(results: Results, language: str, *, change: bool = False) -> Line:
     if change:
         curves = replace(curves, values=curves.values - curves.values[:, :1])
     label = f"{target_title(language)}, trained in" if source else target_title(language)
-    if language == OTHERS:
-        return curves.line(label, thick=True)
-    line = curves.line(label, hue=_languages(results).index(language))
-    return line if source else replace(line, low=(), high=())
+    look: dict[str, Any] = {"thick": True} if language == OTHERS else {"hue": _languages(results).index(language)}
+    line = curves.line(label, **look)
+    return line if source or language == OTHERS else replace(line, low=(), high=())
 
 
 def _alignment_panels(results: Results, **look: Any) -> list[Panel]:

@@ -116,12 +116,15 @@ ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
-AT_THE_END = 1_000_000  # updates between scores: what is scored is the model after its last update
+# Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
+# takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
+AT_THE_END = 1_000_000
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
 LONGEST = 400  # characters of a side of a pair
 HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
 INVENTED_SEED = 3
+OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit")  # columns
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -287,12 +290,10 @@ def plan(
     own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
     files = texts_in(folder, scale, prepared=texts is not None, **own)
     model, called = request.model_to_read(scale.model, MULTILINGUAL)
-    jobs, before = list(_jobs(request, scale, files, model)), []
-    if scale.model is None:
-        known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
-        before.append(
-            request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=request.out / MULTILINGUAL)
-        )
+    jobs = list(_jobs(request, scale, files, model))
+    known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
+    made = request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=request.out / MULTILINGUAL)
+    before = [] if scale.model else [made]
     arguments = {"paper": "pan2021", "scale": request.scale, "model": called, "steps": align["steps"]}
     arguments |= {"epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
@@ -447,18 +448,21 @@ def texts_in(
         for code in (scale.source, *scale.aligned):
             treebank = folder / "ud_pud" / f"{code}_pud-ud-test.conllu"
             tests |= {letters(sentence) for sentence in read_treebank(treebank, code)} if treebank.is_file() else set()
-        compared = _compared_files(folder, scale)
-        tests |= {letters(sentence) for content in compared.values() for sentence in _cells(content, None)}
+        files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
+        compared = (content for name, content in files.items() if name.startswith("compared/"))
+        tests |= {letters(sentence) for content in compared for sentence in _cells(content, None)}
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
-        parallel = _parallel_files(folder, scale, pairs, tests - {""}, notes)
-        return {
-            **files,
-            **compared,
-            **_evaluated_files(scale, compared, files),
-            **parallel,
-            **_question_files(folder, scale),
-        }
+        sources = pair_sources(folder) if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
+        most = {"most": scale.limit or scale.pairs, "whole": scale.limit}
+        for code in scale.aligned:
+            both = (scale.source, code)
+            parts, counts, left_out = choose_pairs(sources, both, tests=tests - {""}, shares=scale.shares, **most)
+            for part, chosen in enumerate(parts):
+                files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines(map("\t".join, [both, *chosen]))
+            taken = ", ".join(f"{count:,} of {Path(name).name}" for name, count in counts.items())
+            notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
+        return files | _question_files(folder, scale)
 
     return Texts(folder, contents, asked=asked, notes=lambda _: notes, must_exist=prepared)
 
@@ -489,8 +493,11 @@ def _inference_files(folder: Path, scale: PanScale, train: str | None, translate
     return {f"nli/{name}": content for name, content in files.items()}
 
 
-def _compared_files(folder: Path, scale: PanScale) -> dict[str, str]:
-    """Parallel sentences of XNLI, and Tatoeba's of each language with the source."""
+def _compared_files(folder: Path, scale: PanScale, dutch: str) -> dict[str, str]:
+    """Parallel sentences of XNLI, and Tatoeba's of each language with the source; those of XNLI again for perplexity.
+
+    dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
+    """
     path = data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
     xnli = read_bitext(path, languages=(scale.source, *scale.tested))
     if not (folder / "tatoeba").is_dir():
@@ -501,36 +508,11 @@ def _compared_files(folder: Path, scale: PanScale) -> dict[str, str]:
     for name, bitext, count in (("xnli", xnli, most), *(("tatoeba", bitext, scale.limit) for bitext in tatoeba)):
         table = bitext_table(bitext, drawn(range(bitext.rows), count))
         files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = re.sub(r"[^\S\t\n]+", " ", table)
-    return files
-
-
-def _evaluated_files(scale: PanScale, compared: Mapping[str, str], files: Mapping[str, str]) -> dict[str, str]:
-    """The sentences of XNLI that are mapped; for Dutch those of SICK's test."""
-    table = next(content for name, content in compared.items() if "/xnli." in name)
-    head, *rows = (line.split("\t") for line in table.rstrip("\n").split("\n"))
-    sentences = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
-    if scale.dutch:
-        sentences[DUTCH] = [sentence for sentence in _cells(files[f"nli/sick-test-{DUTCH}.tsv"]) if sentence]
-    return {
-        f"evaluate/{code}.txt": as_lines(list(dict.fromkeys(each))[: scale.evaluated])
-        for code, each in sentences.items()
-    }
-
-
-def _parallel_files(
-    folder: Path, scale: PanScale, given: str | None, tests: Collection[str], notes: list[str]
-) -> dict[str, str]:
-    sources = pair_sources(folder) if given is None else {given: find_pairs(given, option="pairs")}
-    files, most = {}, scale.limit or scale.pairs
-    for code in scale.aligned:
-        languages = (scale.source, code)
-        parts, counts, left_out = choose_pairs(
-            sources, languages, tests=tests, shares=scale.shares, most=most, whole=scale.limit
-        )
-        for part, pairs in enumerate(parts):
-            files[f"pairs/{part}/{'-'.join(languages)}.tsv"] = as_lines(map("\t".join, [languages, *pairs]))
-        taken = ", ".join(f"{count:,} of {Path(name).name}" for name, count in counts.items())
-        notes.append(f"{'-'.join(languages)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
+    head, *rows = (line.split("\t") for line in next(iter(files.values())).rstrip("\n").split("\n"))
+    evaluated = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
+    evaluated |= {DUTCH: [sentence for sentence in _cells(dutch) if sentence]} if dutch else {}
+    for code, sentences in evaluated.items():
+        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 
@@ -669,16 +651,13 @@ def invented_files(scale: PanScale) -> dict[str, str]:
         for name in ("known", "evaluate")
         for corpus in parts[name]
     }
-    ends = [0, *(round(share * scale.pairs) for share in scale.shares)]
-    home, *others = parts["pairs"].corpora
-    for other in others:
-        for part, rows in enumerate(map(range, ends, ends[1:])):
-            files[f"pairs/{part}/{source}-{other.language}.tsv"] = bitext_table((home, other), rows)
     files[f"compared/xnli.{'-'.join(languages)}.tsv"] = bitext_table(parts["xnli"], range(scale.compared))
-    home, *others = parts["tatoeba"].corpora
-    for other in others:
-        table = bitext_table((home, other), range(scale.compared))
-        files[f"compared/tatoeba.{source}-{other.language}.tsv"] = table
+    ends = [0, *(round(share * scale.pairs) for share in scale.shares)]
+    tables = [("pairs", f"pairs/{part}/", rows) for part, rows in enumerate(map(range, ends, ends[1:]))]
+    for name, start_of_path, rows in (*tables, ("tatoeba", "compared/tatoeba.", range(scale.compared))):
+        home, *others = parts[name].corpora
+        for other in others:
+            files[f"{start_of_path}{source}-{other.language}.tsv"] = bitext_table((home, other), rows)
     for name, content in invented_pairs(source, scale.aligned, pairs=examples, known=0).items():
         if name.startswith(("mnli", "xnli-")):
             files[f"nli/{name.replace('xnli-dev', 'xnli-train')}"] = content
@@ -717,20 +696,38 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     refuse_mixtures(jobs, _agreeing)
     for sentence in notes_of(jobs):
         run.note(sentence)
-    model = str(run.facts["model"])
-    scores = [entry for job in jobs if job.recipe == "transfer" for entry in _scores(job, model)]
-    scores += list(
-        mean_over((entry for entry in scores if entry["target"] != entry["source"]), "target", target=OTHERS)
-    )
-    read = [entry for job in jobs if job.recipe == "align" for entry in _perplexities(job, model)]
+    scores: list[dict[str, Any]] = []
+    read: list[dict[str, Any]] = []
+    mapped: list[dict[str, Any]] = []
+    for job in jobs:
+        table, own = read_rows(job.folder), {"model": str(run.facts["model"]), "plan": job.place["alignment"]}
+        if job.recipe == "transfer":  # scores of every test set, and the gap to the source
+            own["condition"] = "" if job.place["training"] == ZERO else job.place["training"]
+            table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
+            for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
+                scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
+        elif job.recipe == "align":  # perplexity of each language before the first update and after the last
+            # `all` is that of all languages together, which those with most tokens decide.
+            table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
+            for entry in records(table[table["step"].isin([0, table["step"].max()])]):
+                at = {**own, "seed": job.place["seed"]} | ({} if entry["step"] else {"plan": BEFORE})
+                at |= {"data": "evaluate"} | {name: entry[name] for name in ("n", "target", "unit")}
+                read.append(row("perplexity", entry["value"], **at))
+        else:  # centred retrieval, then debiased CKA, of sentences at every layer; the model as it was has no seed
+            own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.place["seed"]})
+            for measure, method in (("p@1", "centred"), ("cka", "debiased")):
+                wanted = (table["measure"] == measure) & (table["method"] == method) & (table["unit"] == "sentence")
+                for entry in records(table[wanted & table["layer"].notna()]):
+                    values = {column: entry[column] for column in OF_MAPS if column in entry}
+                    mapped.append({**values, **own, "data": str(entry["data"]).partition(".")[0]})
+    others = [entry for entry in scores if entry["target"] != entry["source"]]
+    scores += list(mean_over(others, "target", target=OTHERS))
     # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
     perplexities = list({key(entry): entry for entry in reversed(read)}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
     run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
     run.append(changes(perplexities, measure="factor", log=True, plan=BEFORE))
-    for job in jobs:
-        if job.recipe == "map":
-            run.append(_mapped(job, model))
+    run.append(mapped)
 
 
 def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
@@ -740,39 +737,6 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
     model = (job.recipe, first, None if first == BEFORE else job.place["seed"])
     text = (job.place["part"], job.place.get("training"), str(trained))
     return {(*text, "text"): hashes["data"], (*model, "model"): hashes["model"]}
-
-
-def _scores(job: Job, model: str) -> Iterator[dict[str, Any]]:
-    """Scores of every test set, and the gap to the source."""
-    table = read_rows(job.folder)
-    table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
-    training = job.place["training"]
-    own = {"model": model, "plan": job.place["alignment"], "condition": "" if training == ZERO else training}
-    for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
-        yield {**entry, **own, "data": str(entry["data"]).partition("-")[0]}
-
-
-def _perplexities(job: Job, model: str) -> Iterator[dict[str, Any]]:
-    """Perplexity of each language before the first update and after the last."""
-    table = read_rows(job.folder)
-    # `all` is that of all languages together, which those with most tokens decide.
-    table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
-    for entry in records(table[table["step"].isin([0, table["step"].max()])]):
-        own = {"plan": job.place["alignment"] if entry["step"] else BEFORE, "seed": job.place["seed"], "n": entry["n"]}
-        at = {"model": model, "data": "evaluate", "target": entry["target"], "unit": entry["unit"]}
-        yield row("perplexity", entry["value"], **own, **at)
-
-
-def _mapped(job: Job, model: str) -> Iterator[dict[str, Any]]:
-    """Centred retrieval, then debiased CKA, of sentences at every layer; the model as it was has no seed."""
-    table, name = read_rows(job.folder), job.place["alignment"]
-    own = {"model": model, "task": "align", "plan": name} | ({} if name == BEFORE else {"seed": job.place["seed"]})
-    columns = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit")
-    for measure, method in (("p@1", "centred"), ("cka", "debiased")):
-        wanted = (table["measure"] == measure) & (table["method"] == method) & (table["unit"] == "sentence")
-        for entry in records(table[wanted & table["layer"].notna()]):
-            values = {column: entry[column] for column in columns if column in entry}
-            yield {**values, **own, "data": str(entry["data"]).partition(".")[0]}
 
 
 def _source(results: Results) -> str:
@@ -787,13 +751,10 @@ def _alignments(results: Results) -> list[str]:
     return [*ordered, *_amounts(results), *([SEARCH] if SEARCH in names else [])]
 
 
-def _amounts(results: Results) -> list[str]:
-    """The alignments on less of the text."""
-    return sorted(set(results.distinct("plan")) - set(TITLES), key=_amount)
-
-
-def _amount(name: str) -> float:
-    return float(name.rstrip("%"))
+def _amounts(results: Results) -> dict[str, float]:
+    """The alignments on less of the text, and how much of it in percent."""
+    amounts = {name: float(name.rstrip("%")) for name in results.distinct("plan") if name not in TITLES}
+    return dict(sorted(amounts.items(), key=lambda amount: amount[1]))
 
 
 def titled(alignment: str) -> str:
@@ -891,7 +852,7 @@ def _rises(results: Results) -> Iterator[Contrast]:
     yield contrast(f"{_from_to(results, 'accuracy', 'xnli')}, {{}}; {each}", change(OTHERS), form=signed)
 
 
-def _against(results: Results, others: Sequence[str]) -> Iterator[Contrast]:
+def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
     """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is said beside."""
     needed(others, "nothing to compare with was run")
     for position, other in enumerate(others):
@@ -1147,14 +1108,26 @@ def _times(factor: float) -> str:
 def figures(results: Results) -> list[Figure]:
     """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
     model, source, xnli = next(iter(results.distinct("model")), ""), _source(results), _languages(results, "xnli")
+    amounts, panels = _amounts(results), []
+    measured: dict[str, Callable[[str], Seeds]] = {
+        "zero-shot XNLI, accuracy": partial(_score, results, "accuracy", "xnli"),
+        "Tatoeba P@1, best layer": partial(_retrieval, results),
+    }
+    for title, values in measured.items():  # both losses on ever more of the text; 0 is the model as it was
+        shares = {BEFORE: 0.0, **amounts, BOTH: 100.0}
+        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
+        if amounts and len(points) > 1:
+            means = list(points.values())
+            ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
+            panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
     counts = [len(_retrieval(results, name)) for name in _alignments(results) if name != BEFORE]
-    seeds = bands(min(filter(None, counts), default=0))
+    drawn_bands = bands(min(filter(None, counts), default=0))
     made = [
         Figure(
             "tatoeba-by-layer",
             "Retrieval before and after alignment",
             f"{model}: how often the nearest sentence of the other language is the translation, among the Tatoeba test "
-            f"of each language with {source}; centred, both directions, means over languages. {seeds}",
+            f"of each language with {source}; centred, both directions, means over languages. {drawn_bands}",
             [_panel(results, ", ".join(group), "p@1", "tatoeba", group) for group in _groups(results)],
             "P@1",
             xlabel="layer",
@@ -1163,7 +1136,7 @@ def figures(results: Results) -> list[Figure]:
             "xnli-by-layer",
             "The map before and after alignment",
             f"{model}: sentences of XNLI in {source} and in {', '.join(xnli)}, means over languages; CKA is debiased. "
-            f"{seeds}",
+            f"{drawn_bands}",
             [_panel(results, title, measure, "xnli", xnli) for title, measure in (("CKA", "cka"), ("P@1", "p@1"))],
             xlabel="layer",
         ),
@@ -1171,8 +1144,8 @@ def figures(results: Results) -> list[Figure]:
             "by-amount-of-text",
             "How much parallel text",
             f"{model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
-            f"each. {seeds}",
-            _amount_panels(results),
+            f"each. {drawn_bands}",
+            panels,
             xlabel="share of the text, %",
         ),
     ]
@@ -1187,23 +1160,6 @@ def _panel(results: Results, title: str, measure: str, data: str, languages: Seq
         if curves is not None:
             lines.append(curves.line(titled(name), share=True, hue=hue, thick=name == BEFORE))
     return Panel(title, lines)
-
-
-def _amount_panels(results: Results) -> list[Panel]:
-    """Both losses on ever more of the text; 0 is the model as it was."""
-    amounts, panels = _amounts(results), []
-    shares = {BEFORE: 0.0, **{name: _amount(name) for name in amounts}, BOTH: 100.0}
-    measured: dict[str, Callable[[str], Seeds]] = {
-        "zero-shot XNLI, accuracy": partial(_score, results, "accuracy", "xnli"),
-        "Tatoeba P@1, best layer": partial(_retrieval, results),
-    }
-    for title, values in measured.items():
-        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
-        if amounts and len(points) > 1:
-            means = list(points.values())
-            ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
-            panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
-    return panels
 
 
 PAPER = Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
