@@ -15,7 +15,9 @@ from isogloss.measures.cka import (
 )
 from isogloss.measures.geometry import (
     anisotropy,
+    cosine_distances,
     cosine_drift,
+    l2_distances,
     l2_drift,
     neighbourhood_overlap,
     procrustes_distance,
@@ -23,7 +25,7 @@ from isogloss.measures.geometry import (
 )
 from isogloss.measures.parsing import attachment, best_tree, las, uas
 from isogloss.measures.perplexity import perplexity, perplexity_interval
-from isogloss.measures.registry import MEASURES
+from isogloss.measures.registry import MEASURES, describe, measure
 from isogloss.measures.retrieval import METHODS, induction, mutual, nearest, retrieval, retrieve
 from isogloss.measures.scores import (
     accuracy,
@@ -35,7 +37,7 @@ from isogloss.measures.scores import (
     span_f1,
 )
 from isogloss.measures.statistics import correlation, jackknife_interval, mean_over_seeds
-from isogloss.measures.word_alignment import align_words
+from isogloss.measures.word_alignment import align_words, alignment_error_rate, argmax_links, itermax_links
 
 __all__ = [
     "FORMS",
@@ -44,8 +46,10 @@ __all__ = [
     "CkaStream",
     "accuracy",
     "align_words",
+    "alignment_error_rate",
     "anisotropy",
     "answer_f1",
+    "argmax_links",
     "attachment",
     "best_tree",
     "cka",
@@ -58,13 +62,18 @@ __all__ = [
     "cka_shuffled",
     "cka_uncentred",
     "correlation",
+    "cosine_distances",
     "cosine_drift",
+    "describe",
     "exact_match",
     "induction",
+    "itermax_links",
     "jackknife_interval",
+    "l2_distances",
     "l2_drift",
     "las",
     "mean_over_seeds",
+    "measure",
     "mutual",
     "nearest",
     "neighbourhood_overlap",
