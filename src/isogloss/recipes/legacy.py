@@ -56,7 +56,6 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "no-dropout": {"dropout": False},
 }
 EACH, LEGACY = "each", "legacy:"
-MARK = f"+{LEGACY}"  # between a plan and its defects, where one text has both
 
 
 def parse_legacy(text: str | None) -> list[frozenset[str]]:
