@@ -290,7 +290,7 @@ def test_retrieval_at_every_layer_by_hand(tiny):
 def test_readings_are_named_as_the_map_names_its_rows(tiny):
     parallel = bitext()
     stack = ig.load(tiny("bert"))
-    table = ig.map(stack, parallel, pool="all", pairs="all")
+    table = ig.map(stack, parallel, sample="all", pairs="all")
     rows = table[(table.method == "centred") & (table.unit == "sentence")]
     for one in retrieval_probe(lambda _: stack, [parallel], every=1).take():
         if one["measure"] == "p@1":
@@ -300,7 +300,7 @@ def test_readings_are_named_as_the_map_names_its_rows(tiny):
             for column in ("low", "high", "floor", "n", "data"):
                 assert same[column].tolist() == [pytest.approx(one[column]) if column != "data" else one[column]]
     pair = ig.Bitext((parallel["en"], parallel["nl"]), name="pair")
-    table = ig.map(stack, pair, pool="all")
+    table = ig.map(stack, pair, sample="all")
     rows = table[(table.method == "centred") & (table.measure == "p@1_mean")].set_index("layer")
     for one in retrieval_probe(lambda _: stack, [pair], every=1).take():
         if one["measure"] == "p@1_mean":
