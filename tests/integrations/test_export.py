@@ -15,8 +15,8 @@ from transformers import AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import InputError
+from isogloss.integrations import encoder as formats
 from isogloss.integrations import export as exporting
-from isogloss.integrations import sentence_transformers as sentencetransformers
 from isogloss.integrations.encoder import Affine, Encoder
 from isogloss.integrations.export import inherited
 from isogloss.mappings import NORMALISATIONS, RESTORES, least_squares
@@ -264,7 +264,7 @@ def test_what_cannot_be_checked_says_so(tiny, tmp_path, monkeypatch):
 
 
 def test_vectors_that_differ_are_refused_and_nothing_is_left(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(sentencetransformers, "marks", lambda tokenizer: [])  # as if special tokens were content
+    monkeypatch.setattr(formats, "marks", lambda tokenizer: [])  # as if special tokens were content
     with pytest.raises(InputError, match="gives vectors that differ from isogloss' by 0"):
         ig.export(tiny("bert"), tmp_path / "wrong")
     assert list(tmp_path.iterdir()) == []
@@ -287,7 +287,7 @@ def test_a_failure_half_way_leaves_nothing(tiny, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sentencetransformers, "save_file", full)
+    monkeypatch.setattr(formats, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         ig.export(tiny("bert"), tmp_path / "half", mapping=fitted("none", "raw"))
     assert list(tmp_path.iterdir()) == []
@@ -301,7 +301,7 @@ def test_what_was_there_stays(tiny, tmp_path, monkeypatch):
 
     def made(folder, encoder):
         (tmp_path / "late").mkdir()
-        sentencetransformers.write_sentence_transformer(folder, encoder)
+        formats.write_sentence_transformer(folder, encoder)
 
     kind = exporting.FORMATS["sentence-transformers"]
     monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", exporting.Format(made, kind.read, kind.package))
@@ -375,7 +375,7 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.integrations.onnx.find_spec", lambda name: None)
+    monkeypatch.setattr("isogloss.integrations.encoder.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"--to onnx needs onnx and onnxscript; install isogloss\[onnx\]"):
         ig.export(tiny("bert"), tmp_path / "out", to="onnx")
 

@@ -159,7 +159,7 @@ def test_dropout_in_frozen_layers_changes_the_losses(prepared):
 def test_a_prefix_that_memory_has_no_room_for_is_read_from_its_file(prepared, tmp_path, monkeypatch):
     stack, task, items, _ = prepared()
     inside = read_prefix(stack, items, 2)
-    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
+    monkeypatch.setattr(frozen_prefix, "free_bytes", lambda device: 0.0)
     file = tmp_path / "cut-2.states"
     outside = read_prefix(stack, items, 2, file=file)
     assert file.stat().st_size == items.lengths.sum() * stack.width * 4

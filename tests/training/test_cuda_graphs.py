@@ -131,7 +131,8 @@ def test_graphs_share_a_pool_until_a_capture_breaks_off_in_it(monkeypatch):
         "current_stream": lambda: "the stream of the step", "set_stream": streams.append,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    monkeypatch.setattr(cuda_graphs, "_expect_other_streams", lambda: None)
+    mismatch = "set_warn_on_accumulate_grad_stream_mismatch"
+    monkeypatch.setattr(torch.autograd.graph, mismatch, lambda warn: None, raising=False)
     capture, other = CudaGraphs(), CudaGraphs()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # autocast finds no GPU

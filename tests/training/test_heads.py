@@ -11,7 +11,7 @@ from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load_masked_lm
 from isogloss.stack.stack import module_at
-from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, output, scores
+from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, scores
 from tiny_drift import write_model
 from tiny_models import ENCODERS, tiny_config
 
@@ -70,7 +70,7 @@ def test_scores_and_gradients_equal_those_of_the_full_logits(family, padded):
             torch.testing.assert_close(
                 weight.grad, wanted[name].grad, atol=1e-5, rtol=1e-5, msg=lambda m, n=name: n + m
             )
-    assert output(model).weight.grad.abs().sum() > 0
+    assert module_at(model, head_of(model.config).output).weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -78,10 +78,10 @@ def test_the_rows_point_at_the_right_modules(family):
     model = tiny_model(family)
     row = head_of(model.config)
     assert base(model) is model.base_model
-    assert output(model) is model.get_output_embeddings()
-    assert output(model).weight is model.get_input_embeddings().weight
+    assert module_at(model, head_of(model.config).output) is model.get_output_embeddings()
+    assert module_at(model, head_of(model.config).output).weight is model.get_input_embeddings().weight
     if row.bias is not None:
-        assert module_at(model, row.bias) is output(model).bias
+        assert module_at(model, row.bias) is module_at(model, head_of(model.config).output).bias
     outside = [name for name, _ in model.named_parameters() if not name.startswith(f"{row.base}.")]
     named = (*(f"{path}." for path in row.transform), f"{row.output}.", row.bias or "\0")
     assert all(name.startswith(named) for name in outside), outside

@@ -14,7 +14,7 @@ from isogloss.stack.edit import reinitialise
 from isogloss.stack.families import FAMILIES
 from isogloss.training import plans
 from isogloss.training.checkpoints import Checkpoints, latest
-from isogloss.training.heads import output
+from isogloss.training.heads import head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.masked_lm import masked_lm
 from isogloss.training.optimisation import Optimisation, rate_at
@@ -267,7 +267,8 @@ def test_a_layer_unfrozen_late_begins_without_momentum_or_decay_from_before():
 def test_a_tied_output_layer_is_frozen_with_the_embeddings_and_its_bias_is_not(family):
     one, stack = masked_training(family)
     apply_plan(stack, parse_plan("freeze:0"), epoch=1, seed=0)(0)
-    layer = output(one.model.of("en"))
+    model = one.model.of("en")
+    layer = model.get_submodule(head_of(model.config).output)
     assert layer.weight is stack.model.get_input_embeddings().weight
     assert not layer.weight.requires_grad
     assert layer.bias.requires_grad

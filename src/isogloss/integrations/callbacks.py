@@ -150,8 +150,17 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
         values = {f"eval_{self._name(reading)}": float(reading["value"]) for reading in readings}
         values |= self._further(readings)
         if self._training:
-            if self._resumed:
-                self.rows[:] = self._logged(readings, state)
+            if self._resumed:  # rows of the steps that the log of a resumed training knows
+                coordinates_of = {
+                    f"eval_{self._name(reading)}": {key: item for key, item in reading.items() if key not in ANSWER}
+                    for reading in readings
+                }
+                self.rows[:] = [
+                    {**coordinates, "value": entry[name], "step": entry["step"]}
+                    for entry in state.log_history
+                    for name, coordinates in coordinates_of.items()
+                    if name in entry and entry["step"] < state.global_step
+                ]
                 self._resumed = False
             self.rows += [{**reading, "step": state.global_step} for reading in readings]
         self._step, self._values = state.global_step, values
@@ -159,19 +168,6 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             self._log(dict(values))
         else:
             state.log_history.append({**values, "epoch": state.epoch or 0, "step": state.global_step})
-
-    def _logged(self, readings: Sequence[Reading], state: Any) -> list[dict[str, Any]]:
-        """Rows of the steps that the log of a resumed training knows."""
-        coordinates_of = {
-            f"eval_{self._name(reading)}": {name: value for name, value in reading.items() if name not in ANSWER}
-            for reading in readings
-        }
-        return [
-            {**coordinates, "value": entry[name], "step": entry["step"]}
-            for entry in state.log_history
-            for name, coordinates in coordinates_of.items()
-            if name in entry and entry["step"] < state.global_step
-        ]
 
 
 class PerplexityCallback(ReadingsCallback):
@@ -215,8 +211,19 @@ class PerplexityCallback(ReadingsCallback):
         self._tokenizer, self._seed, self._limit = tokenizer, seed, limit
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
-        if state is not None:
-            self._refuse_worst(args)
+        # Trainer takes any metric but a loss for one that is better when higher, unless it is told.
+        chosen = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
+        readings = [
+            {"target": language, "unit": unit}
+            for language in (*(corpus.language for corpus in self.corpora), OTHERS)
+            for unit in UNITS
+        ]
+        names = {"eval_balance", *(f"eval_{self._name(reading)}" for reading in readings)}
+        if state is not None and args.greater_is_better and chosen in names:
+            raise InputError(
+                f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
+                "greater_is_better=False"
+            )
         limit = self._sample(args, state, loader)
         if not type(model).__name__.endswith("ForMaskedLM"):
             raise InputError(f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
@@ -244,27 +251,12 @@ class PerplexityCallback(ReadingsCallback):
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
     def _name(self, reading: Reading) -> str:
-        return _perplexity_name(reading)
+        unit = "" if reading["unit"] == "token" else f"_{reading['unit']}"
+        return f"{reading['target']}_perplexity{unit}"
 
     def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
         value = self._rule.selection.value(readings)
         return {} if value is None else {"eval_balance": value}
-
-    def _refuse_worst(self, args: Any) -> None:
-        """Trainer takes any metric but a loss for one that is better when higher, unless it is told."""
-        chosen = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
-        languages = [corpus.language for corpus in self.corpora] + [OTHERS]
-        readings = (
-            {"measure": "perplexity", "target": language, "unit": unit} for language in languages for unit in UNITS
-        )
-        if args.greater_is_better and chosen in {
-            "eval_balance",
-            *(f"eval_{_perplexity_name(reading)}" for reading in readings),
-        }:
-            raise InputError(
-                f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
-                "greater_is_better=False"
-            )
 
 
 class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
@@ -285,32 +277,24 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
         self._rule: Stopping = at_balance(
             {"target": perplexity.target}, {"target": OTHERS}, patience=patience, least=least
         )
-        self._targets = (perplexity.target, OTHERS)
+        self._names = {target: f"eval_{target}_perplexity" for target in (perplexity.target, OTHERS)}
         self._memory: Memory = {}
         self._seen, self._step = 0, -1
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Begin anew, with what the log of a resumed training holds."""
         self.reason, self._memory, self._seen, self._step = None, {}, 0, -1
-        self._judge(state, control)
+        self.on_step_end(args, state, control)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Judge readings taken every so many updates."""
-        self._judge(state, control)
-
-    def on_evaluate(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Judge readings taken with Trainer's own evaluation."""
-        self._judge(state, control)
-
-    def _judge(self, state: Any, control: Any) -> None:
         """Show the rule what the log has that it has not seen."""
-        names = {target: f"eval_{target}_perplexity" for target in self._targets}
         for entry in state.log_history[self._seen :]:
             # A step that is evaluated again, as eval_on_start does when training is resumed, is one evaluation.
-            if all(name in entry for name in names.values()) and entry["step"] > self._step:
+            if all(name in entry for name in self._names.values()) and entry["step"] > self._step:
                 self._step = entry["step"]
                 readings = [
-                    {"measure": "perplexity", "target": target, "value": entry[name]} for target, name in names.items()
+                    {"measure": "perplexity", "target": target, "value": entry[name]}
+                    for target, name in self._names.items()
                 ]
                 self._memory, reason = self._rule(self._memory, entry["step"], readings)
                 self.reason = self.reason or reason
@@ -318,10 +302,7 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
         if self.reason is not None:
             control.should_training_stop = True
 
-
-def _perplexity_name(reading: Reading) -> str:
-    unit = "" if reading["unit"] == "token" else f"_{reading['unit']}"
-    return f"{reading['target']}_perplexity{unit}"
+    on_evaluate = on_step_end  # readings are taken every so many updates, or with Trainer's own evaluation
 
 
 def _corpus(language: str, given: Corpus | Sequence[str]) -> Corpus:
@@ -380,17 +361,13 @@ class DriftCallback(ReadingsCallback):
         self._start: Sampled | None = None
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
-        """Keep the start, before Trainer may load a checkpoint into the model."""
-        self._keep(model)
-
-    def _keep(self, model: Any) -> None:
-        """What the model is now is the start."""
+        """Keep what the model is now as the start, before Trainer may load a checkpoint into it."""
         if self._reference is None:
             self._start = own_start(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         if state is not None and state.global_step == 0:
-            self._keep(model)
+            self.on_init_end(args, state, None, model)
         reference = self._reference or self._start
         if reference is None:
             raise InputError(
@@ -458,7 +435,13 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     ) -> None:
         """Freeze what the plan freezes at the step that training begins with."""
         refuse_sharded(args, "UnfreezeCallback")
-        _refuse_waiting(args)
+        # Several processes wait for a gradient of each weight, unless they look which have none.
+        looks = args.ddp_find_unused_parameters
+        if args.world_size > 1 and not (not args.gradient_checkpointing if looks is None else looks):
+            raise InputError(
+                "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
+                "without gradient checkpointing"
+            )
         if self._stack is None or self._stack.model is not model.base_model:
             self._begin(model, fresh=state.global_step == 0)
         epoch = updates_in_epoch(train_dataloader, args)
@@ -467,7 +450,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
                 f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead"
             )
         self._epoch, self._frozen = epoch or 1, None
-        self._change(args, state, model, optimizer, lr_scheduler)
+        self.on_step_begin(args, state, control, model, optimizer, lr_scheduler)
 
     def on_step_begin(
         self,
@@ -480,7 +463,22 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         **rest: Any,
     ) -> None:
         """Unfreeze what the plan trains from this update on."""
-        self._change(args, state, model, optimizer, lr_scheduler)
+        assert self._stack is not None
+        now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
+        if now == self._frozen:
+            return
+        freeze(self._stack, now, until=self.plan.until)
+        self._frozen = now
+        held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+        late = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
+        }
+        if late and args.world_size > 1:
+            raise InputError(
+                "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
+                "Trainer(callbacks=...) and let Trainer make the optimiser"
+            )
+        add_weights(model, late, optimizer=optimizer, schedule=lr_scheduler)
 
     def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
         self._stack = stack_of(model)
@@ -488,21 +486,6 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         if self.plan.reinit and fresh:
             redraw(self._stack, self.plan.reinit, seed=self._seed, initialiser=self.plan.initialiser)
         return self._stack
-
-    def _change(self, args: Any, state: Any, model: nn.Module, optimizer: Any, schedule: Any) -> None:
-        assert self._stack is not None
-        now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
-        if now == self._frozen:
-            return
-        freeze(self._stack, now, until=self.plan.until)
-        self._frozen = now
-        late = _not_held(model, optimizer)
-        if late and args.world_size > 1:
-            raise InputError(
-                "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
-                "Trainer(callbacks=...) and let Trainer make the optimiser"
-            )
-        add_weights(model, late, optimizer=optimizer, schedule=schedule)
 
 
 def add_weights(model: nn.Module, weights: Mapping[str, nn.Parameter], *, optimizer: Any, schedule: Any) -> None:
@@ -535,21 +518,3 @@ def _extend(schedule: Any, like: int) -> None:
         values = getattr(schedule, name, None)
         if isinstance(values, list):
             setattr(schedule, name, [*values, values[like]])  # a new list: schedules of schedules share theirs
-
-
-def _not_held(model: nn.Module, optimizer: Any) -> dict[str, nn.Parameter]:
-    """Weights that require gradients and are in no group of the optimiser."""
-    held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
-    return {
-        name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
-    }
-
-
-def _refuse_waiting(args: Any) -> None:
-    """Several processes wait for a gradient of each weight, unless they look which have none."""
-    looks = args.ddp_find_unused_parameters
-    if args.world_size > 1 and not (not args.gradient_checkpointing if looks is None else looks):
-        raise InputError(
-            "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
-            "without gradient checkpointing"
-        )

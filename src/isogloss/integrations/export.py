@@ -7,6 +7,7 @@ mean; where each language is to have its own, as in `isogloss map`, each gets a 
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -18,9 +19,17 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
-from isogloss.integrations.encoder import Encoder, Pooling, Side, write_model
-from isogloss.integrations.onnx import encode_with_onnxruntime, needed, write_onnx
-from isogloss.integrations.sentence_transformers import encode_with_sentence_transformers, write_sentence_transformer
+from isogloss.integrations.encoder import (
+    Encoder,
+    Pooling,
+    Side,
+    encode_with_onnxruntime,
+    encode_with_sentence_transformers,
+    needed,
+    write_model,
+    write_onnx,
+    write_sentence_transformer,
+)
 from isogloss.mappings import Mapping as Fitted
 from isogloss.mappings import load_mapping
 from isogloss.progress import Progress, silent
@@ -86,21 +95,29 @@ def export(
         needed("onnx", "onnxscript")
     if mapping is None and side != "source":
         raise InputError(f"--side {side} says which space of a --mapping is meant; give one, or leave --side out")
-    source, run = _source(model)
+    # A run folder stands for the model in it.
+    source, run, path = model, None, Path(model)
+    if (path / "run.json").is_file() and (path / "model").is_dir():
+        source, run = path / "model", path
+    elif path.name == "model" and (path.parent / "run.json").is_file():
+        run = path.parent
     stack = load(source, revision, dtype="float32", device="cpu")
-    encoder = _encoder(stack, _layer(stack, layer, run), cast(Pooling, pooling), mapping, cast(Side, side))
-    texts = _texts(centre)
-    if texts:
-        encoder = replace(encoder, mean=_mean(encoder, texts, progress))
+    encoder = _encoder(stack, layer, run, cast(Pooling, pooling), mapping, cast(Side, side))
+    if centre is None or isinstance(centre, Corpus | Bitext):
+        texts = [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
+    else:
+        texts = [joined_corpus(language, files) for language, files in language_files(centre, option="centre").items()]
+    if texts:  # the mean of the languages' means, in float64: a language with more text does not count for more
+        means = [encoder.vectors(text, progress=progress).mean(dim=0, dtype=torch.float64) for text in texts]
+        encoder = replace(encoder, mean=torch.stack(means).mean(dim=0))
     facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers")
     metadata = inherited(source_cards(source, run, revision))
     facts |= {"licence": str(metadata.get("license", "the source's card names none"))}
     with whole_folder(target) as beside:
         kind.write(beside, encoder)
         difference = _check_vectors(beside, encoder, kind, to)
-        pre_norm, checked = stack.family.norm is not None, _told(difference, kind)
-        card = _card(to, model_name(source), facts, metadata, pre_norm=pre_norm, checked=checked)
-        write_text(beside / "README.md", card)
+        pre_norm = stack.family.norm is not None
+        write_text(beside / "README.md", _card(to, model_name(source), facts, metadata, pre_norm, difference))
         if target.exists():
             raise InputError(f"{target} was made by someone else meanwhile; choose another folder")
     return Exported(target, facts, difference)
@@ -122,15 +139,15 @@ FORMATS = {
 }
 
 
-def _source(given: str | Path) -> tuple[str | Path, Path | None]:
-    """The model that was named, and the run it is of: a run folder stands for the model in it."""
-    path = Path(given)
-    if (path / "run.json").is_file() and (path / "model").is_dir():
-        return path / "model", path
-    return given, path.parent if path.name == "model" and (path.parent / "run.json").is_file() else None
-
-
-def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
+def _encoder(
+    stack: Stack,
+    layer: int | None,
+    run: Path | None,
+    pooling: Pooling,
+    mapping: str | Path | Fitted | None,
+    side: Side,
+) -> Encoder:
+    """The encoder that was asked for; a run of align says which layer it aligned."""
     if stack.family.kind != "encoder":
         raise InputError(f"{stack.name} is of the kind {stack.family.kind}; only encoders can be cut and exported")
     if layer is None and run is not None:
@@ -139,10 +156,6 @@ def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
     layer = stack.cuts[-1] if layer is None else layer
     if layer not in stack.cuts:
         raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
-    return int(layer)
-
-
-def _encoder(stack: Stack, layer: int, pooling: Pooling, mapping: str | Path | Fitted | None, side: Side) -> Encoder:
     fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
     if fitted is not None:
         width = fitted.source.width if side == "source" else fitted.target.width
@@ -151,19 +164,7 @@ def _encoder(stack: Stack, layer: int, pooling: Pooling, mapping: str | Path | F
                 f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "
                 "another model, or is the other --side meant?"
             )
-    return Encoder(stack, layer, pooling, fitted, side)
-
-
-def _texts(centre: Any) -> list[Corpus]:
-    if centre is None or isinstance(centre, Corpus | Bitext):
-        return [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
-    return [joined_corpus(language, files) for language, files in language_files(centre, option="centre").items()]
-
-
-def _mean(encoder: Encoder, texts: Sequence[Corpus], progress: Progress) -> Tensor:
-    """Mean of the languages' means, in float64: a language with more text does not count for more."""
-    means = [encoder.vectors(text, progress=progress).mean(dim=0, dtype=torch.float64) for text in texts]
-    return torch.stack(means).mean(dim=0)
+    return Encoder(stack, int(layer), pooling, fitted, side)
 
 
 def _facts(
@@ -224,15 +225,6 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
     return difference
 
 
-def _told(difference: float | None, kind: Format) -> str:
-    if difference is None:
-        return f"Not checked: {kind.package} is not installed where it was made."
-    return (
-        f"Checked when it was made: on sentences in seven languages, read by {kind.package} {version(kind.package)}, "
-        f"its vectors differ from isogloss' by {difference:.1g} at most."
-    )
-
-
 USE = {
     "sentence-transformers": """```python
 from sentence_transformers import SentenceTransformer
@@ -271,14 +263,26 @@ TASK = {
 
 
 def _card(
-    kind: str, name: str, facts: Mapping[str, str], metadata: Mapping[str, Any], *, pre_norm: bool, checked: str
+    to: str,
+    name: str,
+    facts: Mapping[str, str],
+    metadata: Mapping[str, Any],
+    pre_norm: bool,
+    difference: float | None,
 ) -> str:
     """README.md of a folder; metadata: the licence and the languages of the source's own card."""
+    package = FORMATS[to].package
+    checked = f"Not checked: {package} is not installed where it was made."
+    if difference is not None:
+        checked = (
+            f"Checked when it was made: on sentences in seven languages, read by {package} {version(package)}, "
+            f"its vectors differ from isogloss' by {difference:.1g} at most."
+        )
     body = [f"Made with `isogloss export` from {name}, in float32.", ""]
     body += markdown_table(("", ""), list(facts.items()))
-    body += ["", USE[kind], *([NORM] if pre_norm and kind == "transformers" else []), "", checked]
+    body += ["", USE[to], *([NORM] if pre_norm and to == "transformers" else []), "", checked]
     title = f"{name}, layer {facts['layer']}"
-    return model_card(title, body, **metadata, library_name=kind, pipeline_tag=TASK[kind])
+    return model_card(title, body, **metadata, library_name=to, pipeline_tag=TASK[to])
 
 
 def inherited(cards: Sequence[Path]) -> dict[str, Any]:
@@ -297,6 +301,8 @@ def inherited(cards: Sequence[Path]) -> dict[str, Any]:
 
 def source_cards(source: str | Path, run: Path | None, revision: str | None) -> list[Path]:
     """Cards that may name the licence: the model's own, then those of the models it was trained from."""
+    from huggingface_hub import hf_hub_download
+
     cards: list[Path] = []
     seen: set[str] = set()
     now: str | None = str(source)
@@ -306,17 +312,12 @@ def source_cards(source: str | Path, run: Path | None, revision: str | None) -> 
             location = Path(locate(now))
         except InputError:  # the model a run began with is no longer there
             break
-        cards += [location / "README.md"] if location.is_dir() else _hub_card(now, revision)
+        if location.is_dir():
+            cards.append(location / "README.md")
+        else:
+            with suppress(Exception):  # no network, no card: what the hub raises differs by version
+                cards.append(Path(hf_hub_download(now, "README.md", revision=revision)))
         run = run or (location.parent if (location.parent / "run.json").is_file() else None)
         now = read_facts(run).get("arguments", {}).get("model") if run is not None else None
         run, revision = None, None
     return cards
-
-
-def _hub_card(name: str, revision: str | None) -> list[Path]:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return [Path(hf_hub_download(name, "README.md", revision=revision))]
-    except Exception:  # no network, no card: what the hub raises differs by version, and a card is no condition
-        return []

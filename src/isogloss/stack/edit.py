@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -27,7 +26,8 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     blocks = module_at(stack.model, stack.family.blocks)
     stack.model.requires_grad_(n < 0)
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
-    for part in (*blocks[max(n, 0) :], *_above_the_blocks(stack)):
+    above = (getattr(stack.model, name, None) for name in (stack.family.norm, "pooler") if name)
+    for part in (*blocks[max(n, 0) :], *(part for part in above if part is not None)):
         part.requires_grad_(True)
     for part in blocks[until:] if until is not None else ():
         part.requires_grad_(False)
@@ -88,12 +88,6 @@ def without_dropout(model: nn.Module) -> None:
                 setattr(module, name, 0.0)
 
 
-def _above_the_blocks(stack: Stack) -> list[nn.Module]:
-    """The last norm and the pooler, where the model has them."""
-    names = (stack.family.norm, "pooler")
-    return [part for name in names if name and (part := getattr(stack.model, name, None)) is not None]
-
-
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
     """A new stack: embeddings and blocks 1 to `cut` of this one, and `count` fresh blocks of its own kind above them.
 
@@ -110,8 +104,15 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
         raise InputError(f"{stack.name} has cuts 0 to {stack.last}; fresh blocks cannot stand on cut {cut}")
     if count < 1:
         raise InputError(f"at least 1 fresh block is needed, not {count}")
+    config = stack.model.config
+    facts = config.to_dict()
+    for listed in ("layer_types", "transformers_version", "model_type"):  # what is listed by block is as its class says
+        facts.pop(listed, None)
+    facts[next(name for name in ("num_hidden_layers", "n_layers") if name in facts)] = cut + count
+    deep = type(config)(**facts)
+    deep._attn_implementation = config._attn_implementation  # no public name says which attention a model has
     with seeded(seed):
-        model = type(stack.model)(_deep(stack.model.config, cut + count))
+        model = type(stack.model)(deep)
     known = stack.model.state_dict()
     kept_blocks = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
@@ -122,14 +123,3 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
                 weight.copy_(known[name])
     model = model.to(stack.device, stack.dtype).eval()
     return replace(stack, model=model, last=len(module_at(model, stack.family.blocks)))
-
-
-def _deep(config: Any, depth: int) -> Any:
-    """The configuration of a model of another depth; what it lists by block goes on as its class has it."""
-    facts = config.to_dict()
-    for listed in ("layer_types", "transformers_version", "model_type"):
-        facts.pop(listed, None)
-    own = next(name for name in ("num_hidden_layers", "n_layers") if name in facts)
-    made = type(config)(**{**facts, own: depth})
-    made._attn_implementation = config._attn_implementation  # no public name says which attention a model has
-    return made

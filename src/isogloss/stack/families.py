@@ -151,7 +151,7 @@ def configure(
     length: the longest input the encoder learns positions for; rotary families take 512 at least. more: a JSON file
     whose entries override anything.
     """
-    from transformers import AutoConfig, AutoModelForMaskedLM
+    from transformers import AutoConfig
 
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
     if architecture not in known:
@@ -165,7 +165,12 @@ def configure(
         raise InputError(f"--width {width} is no multiple of --heads {heads}")
     spelled = _FIELDS.get(architecture, _BERT_FIELDS)
     gated = rotary = architecture == "modernbert"  # a gated layer has three matrices where others have two
-    marks = _special_ids(tokenizer)
+    ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
+    if tokenizer is not None:
+        ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
+    for border, mark in (("bos", "cls"), ("eos", "sep")):  # borders are the tokenizer's, or else its [CLS] and [SEP]
+        ids[border] = ids[mark] if ids[border] is None else ids[border]
+    marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
     after_padding = FAMILIES[architecture].first_position == "padding"
     before = max(2, marks.get("pad_token_id", 1) + 1) if after_padding else 0  # positions no token ever has
     sizes = {
@@ -183,71 +188,51 @@ def configure(
     plain = AutoConfig.for_model(architecture, **sizes, **marks)
     if more is None:
         return plain
-    given = _read_fields(Path(more))
-    _refuse_unknown(plain, given, more)
+    needed = length + before, vocabulary if tokenizer is not None else 0
+    return _overridden(plain, sizes | marks, more, *needed)
+
+
+def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positions: int, vocabulary: int) -> Any:
+    """A configuration with the fields of a JSON file in place of its own; positions, vocabulary: the least it needs."""
+    from transformers import AutoConfig, AutoModelForMaskedLM
+
+    try:
+        given = json.loads(Path(more).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--config {more} cannot be read as JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise InputError(f"--config {more} must hold one JSON object")
+    # Fields the family has not are refused: transformers keeps any name, so a misspelled one would do nothing.
+    known = {*plain.to_dict(), *vars(plain), *plain.attribute_map, "dtype", "torch_dtype"}
+    if unknown := [name for name in given if name not in known]:
+        near = get_close_matches(unknown[0], known, n=1)
+        hint = f"; is {near[0]} meant?" if near else ""
+        raise InputError(f"--config {more}: {plain.model_type} has no field {unknown[0]}{hint}")
+    architecture = plain.model_type
     if given.pop("model_type", architecture) != architecture:
         raise InputError(f"--config {more} is of another family than --architecture {architecture}")
     try:
-        made = AutoConfig.for_model(architecture, **sizes | marks | given)
-    except Exception as error:  # what a configuration raises differs by family and version
-        raise _refusal(more, architecture, error) from error
-    _refuse_too_small(made, more, positions=length + before, vocabulary=vocabulary if tokenizer is not None else 0)
-    try:
+        made = AutoConfig.for_model(architecture, **{**fields, **given})
+        # What is too small would only show as an index out of range, on a GPU as a failed assertion, in training.
+        if made.max_position_embeddings < positions:
+            raise InputError(
+                f"--config {more} gives {made.max_position_embeddings} positions, but --length needs {positions}"
+            )
+        if made.vocab_size < vocabulary:
+            raise InputError(
+                f"--config {more} gives a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; "
+                "leave vocab_size out"
+            )
+        if made.hidden_size % made.num_attention_heads:
+            raise InputError(
+                f"--config {more} gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
+            )
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
             AutoModelForMaskedLM.from_config(made)
-    except Exception as error:
-        raise _refusal(more, architecture, error) from error
+    except InputError:
+        raise
+    except Exception as error:  # what a configuration raises differs by family and version
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
+        ending = " is not known" if isinstance(error, KeyError) else ""
+        raise InputError(f"--config {more} cannot be used for {architecture}: {reason}{ending}") from error
     return made
-
-
-def _refusal(more: str | Path, architecture: str, error: Exception) -> InputError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
-    known = " is not known" if isinstance(error, KeyError) else ""
-    return InputError(f"--config {more} cannot be used for {architecture}: {reason}{known}")
-
-
-def _special_ids(tokenizer: Any) -> dict[str, int]:
-    """Ids of the special tokens, as configurations name them; borders are the tokenizer's, or else its [CLS], [SEP]."""
-    ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
-    if tokenizer is not None:
-        ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
-    for border, mark in (("bos", "cls"), ("eos", "sep")):
-        ids[border] = ids[mark] if ids[border] is None else ids[border]
-    return {f"{name}_token_id": number for name, number in ids.items() if number is not None}
-
-
-def _refuse_unknown(plain: Any, given: Mapping[str, Any], more: str | Path) -> None:
-    """Refuse fields the family has not: transformers keeps any name, so a misspelled one would do nothing."""
-    known = {*plain.to_dict(), *vars(plain), *plain.attribute_map, "dtype", "torch_dtype"}
-    for name in given:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; is {near[0]} meant?" if near else ""
-            raise InputError(f"--config {more}: {plain.model_type} has no field {name}{hint}")
-
-
-def _refuse_too_small(made: Any, more: str | Path, *, positions: int, vocabulary: int) -> None:
-    """Refuse what would only show as an index out of range, on a GPU as a failed assertion, once training begins."""
-    if made.max_position_embeddings < positions:
-        raise InputError(
-            f"--config {more} gives {made.max_position_embeddings} positions, but --length needs {positions}"
-        )
-    if made.vocab_size < vocabulary:
-        raise InputError(
-            f"--config {more} gives a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; "
-            "leave vocab_size out"
-        )
-    if made.hidden_size % made.num_attention_heads:
-        raise InputError(
-            f"--config {more} gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
-        )
-
-
-def _read_fields(path: Path) -> dict[str, Any]:
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"--config {path} cannot be read as JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise InputError(f"--config {path} must hold one JSON object")
-    return fields

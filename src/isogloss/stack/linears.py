@@ -12,7 +12,7 @@ The copies take as much room as the blocks' weights, and are let go with the fun
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,16 +29,24 @@ def laid_out(blocks: Blocks) -> Prepared:
 
     Where oneDNN or single precision is missing, the context does nothing.
     """
+    from transformers.activations import GELUActivation
+
     if not _available():
         return nullcontext
     forwards: list[tuple[nn.Module, Callable[[Tensor], Tensor]]] = []
     for block, family in blocks:
-        fused = _fused(block, family)
+        fused: nn.Module | None = None  # the projection whose result goes straight into an exact GELU, if there is one
+        if family.expands is not None and type(block.get_submodule(str(family.activation))) is GELUActivation:
+            projection = block.get_submodule(family.expands)
+            fused = None if projection._forward_hooks else projection  # a hook wants to see what comes before the GELU
         for module in block.modules():
-            if _plain(module):
+            # A matrix product as torch has it, in single precision: nothing wraps or replaces it.
+            if type(module) is not nn.Linear or "forward" in module.__dict__:
+                continue
+            if module.weight.dtype == torch.float32 and module.weight.device.type == "cpu":
                 forwards.append((module, _product(module, gelu=module is fused)))
-                if module is fused:
-                    forwards.append((block.get_submodule(str(family.activation)), _same))
+                if module is fused:  # the product has applied the activation already
+                    forwards.append((block.get_submodule(str(family.activation)), lambda states: states))
 
     @contextmanager
     def around() -> Iterator[None]:
@@ -64,27 +72,6 @@ def _product(module: nn.Linear, *, gelu: bool) -> Callable[[Tensor], Tensor]:
         return product
 
     return forward
-
-
-def _fused(block: nn.Module, family: Family) -> nn.Module | None:
-    """The projection whose result goes straight into an exact GELU, if there is one."""
-    from transformers.activations import GELUActivation
-
-    if family.expands is None or type(block.get_submodule(str(family.activation))) is not GELUActivation:
-        return None
-    projection = block.get_submodule(family.expands)
-    return None if projection._forward_hooks else projection  # a hook wants to see what comes before the GELU
-
-
-def _plain(module: nn.Module) -> TypeGuard[nn.Linear]:
-    """Whether this is a matrix product as torch has it, in single precision: nothing wraps or replaces it."""
-    if type(module) is not nn.Linear or "forward" in module.__dict__:
-        return False
-    return module.weight.dtype == torch.float32 and module.weight.device.type == "cpu"
-
-
-def _same(states: Tensor) -> Tensor:
-    return states
 
 
 def _available() -> bool:

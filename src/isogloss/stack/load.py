@@ -1,6 +1,8 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -86,30 +88,27 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
         except SafetensorError as error:
             raise InputError(f"{_broken_file(source)} is damaged or cut off ({error}); copy it again") from error
         except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise InputError(_why_not(name, source, error)) from error
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            if Path(source).is_dir():
+                raise InputError(f"{source} cannot be loaded as a model: {reason}") from error
+            raise InputError(
+                f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
+                f"(HF_HUB_OFFLINE and the network decide): {reason}"
+            ) from error
     read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
     missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
     if missing:
-        raise InputError(_what_is_missing(model, missing, name))
-    _check_tokenizer(tokenizer, model, name)
-    return model, tokenizer, family
-
-
-def _what_is_missing(model: Any, missing: list[str], name: str | Path) -> str:
-    encoder = model.base_model_prefix
-    if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
-        return (
-            f"{name} has no head that predicts masked words; it would be random numbers, so the model is not loaded: "
-            "give one that was saved with its head (AutoModelForMaskedLM)"
+        encoder = model.base_model_prefix
+        if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
+            raise InputError(
+                f"{name} has no head that predicts masked words; it would be random numbers, so the model is not "
+                "loaded: give one that was saved with its head (AutoModelForMaskedLM)"
+            )
+        raise InputError(
+            f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
+            "they would be random numbers, so the model is not loaded"
         )
-    return (
-        f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
-        "they would be random numbers, so the model is not loaded"
-    )
-
-
-def _check_tokenizer(tokenizer: Any, model: Any, name: str | Path) -> None:
-    """Where tokenizer files are missing, transformers makes one that knows no word, and every text reads the same."""
+    # Where tokenizer files are missing, transformers makes one that knows no word, and every text reads the same.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
     known = len(model.get_input_embeddings().weight)
@@ -118,6 +117,7 @@ def _check_tokenizer(tokenizer: Any, model: Any, name: str | Path) -> None:
             f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}: "
             "they do not belong together; use the tokenizer that the model was trained with"
         )
+    return model, tokenizer, family
 
 
 def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
@@ -167,7 +167,8 @@ def locate(name: str | Path) -> str:
             if len(sides) == 1:
                 raise InputError(f"{folder} is no model, but {folder / sides[0]} is one: give that")
             if sides:
-                raise InputError(f"{folder} is no model, but the folders {_few(sides)} in it are: name one of these")
+                few = ", ".join(sides[:3]) + (f" and {len(sides) - 3} more" if len(sides) > 3 else "")
+                raise InputError(f"{folder} is no model, but the folders {few} in it are: name one of these")
             raise InputError(f"{folder} is no model: it has no config.json")
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
@@ -183,10 +184,6 @@ def locate(name: str | Path) -> str:
     return str(name)
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
 def _broken_file(source: str) -> str:
     for path in sorted(Path(source).glob("*.safetensors")):
         try:
@@ -197,29 +194,17 @@ def _broken_file(source: str) -> str:
     return source
 
 
-def _why_not(name: str | Path, source: str, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if Path(source).is_dir():
-        return f"{source} cannot be loaded as a model: {first}"
-    return (
-        f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
-        f"(HF_HUB_OFFLINE and the network decide): {first}"
-    )
-
-
-class quietly:
+@contextmanager
+def quietly() -> Iterator[None]:
     """No progress bars or advice from transformers while loading; what matters is checked and said by `load`."""
+    from transformers.utils import logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging
-
-        self.logging: Any = logging
-        self.level = logging.get_verbosity()
-        self.bars = logging.is_progress_bar_enabled()
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        self.logging.set_verbosity(self.level)
-        if self.bars:
-            self.logging.enable_progress_bar()
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -12,7 +12,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -84,14 +84,9 @@ class Stack:
     @property
     def max_length(self) -> int:
         """Most tokens a sentence may have, special tokens included."""
-        limits = [
-            self.tokenizer.model_max_length,
-            getattr(self.model.config, "max_position_embeddings", None),
-        ]
-        if self.family.first_position == "padding" and limits[1] is not None:
-            limits[1] -= self.first_position
-        known = [int(limit) for limit in limits if limit is not None and limit < 1_000_000]
-        return min(known) if known else 512
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
+        return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
 
     @property
     def first_position(self) -> int:
@@ -225,7 +220,9 @@ class Stack:
         pack = self.packs
         lengths = batch.lengths
         longest = int(lengths.max())
-        mask = None if pack or int(lengths.min()) == longest else _mask(lengths, longest)
+        mask: Tensor | None = None
+        if not pack and int(lengths.min()) != longest:
+            mask = torch.arange(longest, device=lengths.device)[None, :] < lengths[:, None]  # (sentences, longest)
 
         def spread(flat: Tensor) -> Tensor:
             """(tokens, ...) -> (1, tokens, ...) packed, (sentences, longest, ...) padded."""
@@ -244,10 +241,7 @@ class Stack:
                 results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
-        if hidden is None:
-            inputs["input_ids"] = spread(batch.ids)
-        else:
-            inputs["inputs_embeds"] = spread(hidden)
+        inputs |= {"input_ids": spread(batch.ids)} if hidden is None else {"inputs_embeds": spread(hidden)}
         if pack:
             inputs |= packed_inputs(self, batch)
         if hidden is None and batch.types is not None and self.tells_types:
@@ -256,12 +250,9 @@ class Stack:
             inputs["use_cache"] = False
         body = self._body if hidden is None else self._body_from_hidden
         attention = self.family.attention if part == "attention" else None
-        with reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention):
-            if pack:
-                with packed(body):
-                    out = body(**inputs)
-            else:
-                out = body(**inputs)
+        hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
+        with hooks, packed(body) if pack else nullcontext():
+            out = body(**inputs)
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
             keep(self.first, out[0])
         return results
@@ -339,10 +330,6 @@ class _Given(nn.Module):
         given = args[1] if inputs_embeds is None else inputs_embeds
         assert isinstance(given, Tensor)
         return given
-
-
-def _mask(lengths: Tensor, longest: int) -> Tensor:
-    return torch.arange(longest, device=lengths.device)[None, :] < lengths[:, None]  # (sentences, longest)
 
 
 def packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class TaskModel(nn.Module):
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
         blocks = list(module_at(self.encoder, self.stack.family.blocks))
-        below = [module for path in self.stack.family.embeddings if (module := _module(self.encoder, path)) is not None]
+        modules = dict(self.encoder.named_modules())  # electra projects its embeddings only where they are narrower
+        below = [modules[path] for path in self.stack.family.embeddings if path in modules]
         held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
         self._frozen = held + (blocks[until:] if until is not None else [])
         self.train(self.training)
@@ -84,26 +85,17 @@ class TaskModel(nn.Module):
     def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
         """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
         stack = self.stack if self.training else self.still
-        graphs = self.captured if self.training else None
+        graphs, top = self.captured if self.training else None, stack.last
         states = None if graphs is None else graphs.top(asked.batch, prefix, cut)
-        if states is None:
-            states = self._top(stack, asked.batch, prefix, cut)
+        if states is None and prefix is not None and cut == top:
+            states = prefix
+        elif states is None:
+            run = stack if prefix is None else self._uppers.setdefault((cut, self.training), stack[cut:])
+            states = run.read(asked.batch, [top], reduce=lambda _, states: states, hidden=prefix)[top]
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
         scores: tuple[Tensor, ...] = self.head(chosen, asked.present)
         return scores
-
-    def _top(self, stack: Stack, batch: Batch, prefix: Tensor | None, cut: int) -> Tensor:
-        """The states of the top cut, (tokens, width)."""
-        top = stack.last
-        if prefix is None:
-            states: Tensor = stack.read(batch, [top], reduce=_as_they_are)[top]
-            return states
-        if cut == top:
-            return prefix
-        upper = self._uppers.setdefault((cut, self.training), stack[cut:])
-        above: Tensor = upper.read(batch, [top], reduce=_as_they_are, hidden=prefix)[top]
-        return above
 
 
 def task_model(
@@ -233,14 +225,3 @@ def answers(
     for owner, prediction in zip(items.owners, predictions, strict=True):
         grouped[owner].append(prediction)
     return [task.decode(example, own, labels) for example, own in zip(examples, grouped, strict=True)]
-
-
-def _as_they_are(cut: int, states: Tensor) -> Tensor:
-    return states
-
-
-def _module(model: nn.Module, path: str) -> nn.Module | None:
-    try:
-        return model.get_submodule(path)
-    except AttributeError:  # electra projects its embeddings only where they are narrower
-        return None

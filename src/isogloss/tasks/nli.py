@@ -20,11 +20,6 @@ from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.switching import Switched
 
 
-def read(source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail) -> list[SentencePair]:
-    """Pairs of a file; a label other than the three is a problem."""
-    return read_pairs(source, problem)
-
-
 def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """One item a pair; where it is too long, the longer sentence is cut first."""
     encoded = tokenizer(
@@ -91,7 +86,7 @@ def differ(example: SentencePair, translation: SentencePair) -> str:
 NLI = Task(
     name="nli",
     main="accuracy",
-    read=read,
+    read=lambda source, language, *, labels=None, problem=fail: read_pairs(source, problem),
     labels=lambda _: LABELS,
     encode=encode,
     head=head,

@@ -32,7 +32,7 @@ from isogloss.measures.scores import Score
 from isogloss.tasks.task import Item, Labels, Prediction, Task, Tensors, encode_words, shuffle_words
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.conll import Tree, read_parses
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.lines import fail
 
 ARC, RELATION = 500, 200
 DROPOUT = 0.1
@@ -47,11 +47,6 @@ class Parse:
 
     heads: tuple[int, ...]
     relations: tuple[str, ...]
-
-
-def read(source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail) -> list[Tree]:
-    """Trees of a treebank; in a test a relation that was not trained on must at least be universal."""
-    return read_parses(source, problem, relations=labels)
 
 
 def relations_of(examples: Sequence[Tree]) -> Labels:
@@ -195,10 +190,10 @@ def shuffle(answers: Sequence[Parse], generator: np.random.Generator) -> list[Pa
 
     Where that is beyond the end of the sentence, the count goes on at the other end. What comes out is no tree.
     """
-    arcs = [
-        [(0 if head == 0 else head - word, relation) for word, (head, relation) in enumerate(_pairs(answer), 1)]
-        for answer in answers
-    ]
+    arcs = []
+    for answer in answers:
+        far = [0 if head == 0 else head - word for word, head in enumerate(answer.heads, 1)]
+        arcs.append(list(zip(far, answer.relations, strict=True)))
     parses = []
     for dealt in shuffle_words(arcs, generator):
         heads = [0 if far == 0 else (word - 1 + far) % len(dealt) + 1 for word, (far, _) in enumerate(dealt, 1)]
@@ -206,22 +201,14 @@ def shuffle(answers: Sequence[Parse], generator: np.random.Generator) -> list[Pa
     return parses
 
 
-def _pairs(parse: Parse) -> list[tuple[int, str]]:
-    return list(zip(parse.heads, parse.relations, strict=True))
-
-
-def head(width: int, labels: Labels) -> nn.Module:
-    """The biaffine scorer."""
-    return Biaffine(width, len(labels))
-
-
 PARSING = Task(
     name="parsing",
     main="las",
-    read=read,
+    # In a test a relation that was not trained on must at least be universal.
+    read=lambda source, language, *, labels=None, problem=fail: read_parses(source, problem, relations=labels),
     labels=relations_of,
     encode=encode,
-    head=head,
+    head=lambda width, labels: Biaffine(width, len(labels)),
     loss=loss,
     guess=guess,
     decode=decode,

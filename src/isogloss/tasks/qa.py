@@ -37,11 +37,6 @@ LONGEST = 30  # tokens of an answer
 AT_ONCE = 512  # questions that are tokenised together
 
 
-def read(source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail) -> list[Question]:
-    """Questions with answers that are in their contexts."""
-    return read_questions(source, problem)
-
-
 def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """The windows of each question, in order; units are the characters of the context each token stands for."""
     if not tokenizer.is_fast:
@@ -49,14 +44,25 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
             f"answers meet subwords through character offsets, which the slow tokenizer of "
             f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
         )
-    room = length - min(QUESTION, length // 3) - tokenizer.num_special_tokens_to_add(pair=True)
+    most = min(QUESTION, length // 3)  # tokens of a question
+    room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
     if room < 2:
         raise InputError(f"a window of {length} tokens leaves no room for a question and its context; give more")
     items: list[Item] = []
     for start in range(0, len(examples), AT_ONCE):
         chunk = examples[start : start + AT_ONCE]
+        plain = tokenizer(
+            [example.question for example in chunk],
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            verbose=False,
+        )
+        questions = [
+            example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
+            for example, offsets in zip(chunk, plain["offset_mapping"], strict=True)
+        ]
         encoded = tokenizer(
-            _cut(chunk, tokenizer, min(QUESTION, length // 3)),
+            questions,
             [example.context for example in chunk],
             truncation="only_second",
             max_length=length,
@@ -70,17 +76,6 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
     return items
 
 
-def _cut(examples: Sequence[Question], tokenizer: Any, most: int) -> list[str]:
-    """The questions, each up to its first `most` tokens."""
-    encoded = tokenizer(
-        [example.question for example in examples], add_special_tokens=False, return_offsets_mapping=True, verbose=False
-    )
-    return [
-        example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
-        for example, offsets in zip(examples, encoded["offset_mapping"], strict=True)
-    ]
-
-
 def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[Item]:
     owners = encoded["overflow_to_sample_mapping"]
     held = [False] * len(examples)
@@ -90,11 +85,15 @@ def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[I
         )
         units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
         begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
-        answer = _answer(examples[owner], units, whole=(begins, ends))
-        held[owner] = held[owner] or answer is not None
+        start = examples[owner].starts[0]
+        stop = start + len(examples[owner].answers[0])
+        inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > start) & (units[:, 1] > units[:, 0])) + 1
+        # An answer that goes on in a neighbouring window is not in this one.
+        whole = len(inside) > 0 and (begins or units[0, 0] <= start) and (ends or units[-1, 1] >= stop)
+        held[owner] = held[owner] or bool(whole)
         gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
-        gold[0 if answer is None else answer[0] + 1, 0] = 1
-        gold[0 if answer is None else answer[1] + 1, 1] = 1
+        gold[inside[0] if whole else 0, 0] = 1
+        gold[inside[-1] if whole else 0, 1] = 1
         yield Item(
             encoded["input_ids"][number],
             np.concatenate([[0], tokens]),
@@ -105,21 +104,6 @@ def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[I
             encoded["token_type_ids"][number],
             lost=int(ends and not held[owner]),
         )
-
-
-def _answer(example: Question, units: np.ndarray, *, whole: tuple[bool, bool]) -> tuple[int, int] | None:
-    """First and last token of the first answer in a window, or None where it is not whole in it.
-
-    units (tokens, 2); whole: whether the window has the beginning of the context, and its end.
-    """
-    start = example.starts[0]
-    end = start + len(example.answers[0])
-    inside = np.flatnonzero((units[:, 0] < end) & (units[:, 1] > start) & (units[:, 1] > units[:, 0]))
-    if not len(inside):
-        return None
-    if not (whole[0] or units[0, 0] <= start) or not (whole[1] or units[-1, 1] >= end):
-        return None
-    return int(inside[0]), int(inside[-1])
 
 
 def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
@@ -196,7 +180,7 @@ def swap(example: Question, translation: Question, segment: int) -> Question:
 QA = Task(
     name="qa",
     main="answer_f1",
-    read=read,
+    read=lambda source, language, *, labels=None, problem=fail: read_questions(source, problem),
     labels=lambda _: ("begin", "end"),
     encode=encode,
     head=lambda width, _: LabelHead(width, 2),

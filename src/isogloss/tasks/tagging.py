@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from isogloss.measures.scores import OUTSIDE, Score, f1, repair_bio, share, span_counts
 from isogloss.tasks.task import (
@@ -28,7 +27,7 @@ from isogloss.tasks.task import (
     shuffle_words,
 )
 from isogloss.text.readers.conll import UPOS, TaggedSentence, read_tagged
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.lines import fail
 
 OTHER = "X"  # what is said of a word without a token
 
@@ -47,11 +46,6 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
     return items
 
 
-def head(width: int, labels: Labels) -> nn.Module:
-    """A linear layer onto the tags."""
-    return LabelHead(width, len(labels))
-
-
 def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Labels], list[str]]:
     """The best tag of every word, `absent` where it has no token."""
 
@@ -65,13 +59,6 @@ def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Label
     return tags
 
 
-def read_pos(
-    source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail
-) -> list[TaggedSentence]:
-    """Sentences of a treebank, or of a file of words and tags, with universal parts of speech."""
-    return read_tagged(source, problem, tags=UPOS, bio=False)
-
-
 def score_pos(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
@@ -79,13 +66,6 @@ def score_pos(
     pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
     rows = [(sum(map(str.__eq__, gold, said)), len(gold)) for gold, said in pairs]
     return {"accuracy": Score(np.array(rows, dtype=np.float64))}
-
-
-def read_ner(
-    source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail
-) -> list[TaggedSentence]:
-    """Sentences whose tags are O, B-type or I-type; in a test, of types that were trained."""
-    return read_tagged(source, problem, tags=labels, bio=True)
 
 
 def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
@@ -108,10 +88,10 @@ def score_ner(
 POS = Task(
     name="pos",
     main="accuracy",
-    read=read_pos,
+    read=lambda source, language, *, labels=None, problem=fail: read_tagged(source, problem, tags=UPOS, bio=False),
     labels=lambda _: UPOS,
     encode=encode,
-    head=head,
+    head=lambda width, labels: LabelHead(width, len(labels)),
     loss=label_loss,
     guess=label_guess,
     decode=decode(OTHER),
@@ -120,5 +100,12 @@ POS = Task(
     shuffle=shuffle_words,
 )
 NER = replace(
-    POS, name="ner", main="span_f1", read=read_ner, labels=labels_ner, decode=decode(OUTSIDE), score=score_ner
+    POS,
+    name="ner",
+    main="span_f1",
+    # Tags are O, B-type or I-type; in a test, of types that were trained.
+    read=lambda source, language, *, labels=None, problem=fail: read_tagged(source, problem, tags=labels, bio=True),
+    labels=labels_ner,
+    decode=decode(OUTSIDE),
+    score=score_ner,
 )

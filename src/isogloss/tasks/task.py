@@ -27,7 +27,7 @@ was read and is scored) may become several items, as the windows of a long conte
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ from isogloss.seeds import seed_of
 from isogloss.text.batches import ranges
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
 from isogloss.text.words import word_of_tokens
 
@@ -193,26 +193,17 @@ class Prediction:
     guess: tuple[np.ndarray, ...]
 
 
-class Read(Protocol):
-    """Read the examples of a file.
+Read = Callable[..., list[Example]]
+"""read(source, language, *, labels=None, problem=fail): the examples of a file, in its order.
 
-    labels: those of training, where a label that is not among them cannot be used; None for the training file itself.
-    problem: given one sentence for each bad row, with file and line; where it returns, the row is left out.
-    """
+labels: those of training, where a label that is not among them cannot be used; None for the training file itself.
+problem: given one sentence for each bad row, with file and line; where it returns, the row is left out.
+"""
+Encode = Callable[..., list[Item]]
+"""encode(examples, labels, *, tokenizer, length): examples as items, in order, one an example or several.
 
-    def __call__(
-        self, source: Source, language: str, *, labels: Labels | None = None, problem: Problem = fail
-    ) -> list[Example]:
-        """Examples in the order of the file."""
-        ...
-
-
-class Encode(Protocol):
-    """Examples as items, in order; length: most tokens of an item, special ones counted."""
-
-    def __call__(self, examples: Sequence[Example], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
-        """One item an example, or several; `owner` is the example's number in `examples`."""
-        ...
+length: most tokens of an item, special ones counted. An item's `owner` is the example's number in `examples`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

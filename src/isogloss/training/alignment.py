@@ -23,13 +23,12 @@ hardware allows, `row_states` takes the padding out again and runs the rows end 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import cross_entropy, normalize, pad
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
@@ -42,7 +41,7 @@ from isogloss.text.streams import Borders, PairStream
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
 from isogloss.training.heads import scores
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.masked_lm import padding_id
+from isogloss.training.masked_lm import padding_id, summed_cross_entropy
 from isogloss.training.probes import Probe, Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
@@ -203,8 +202,10 @@ def fill_single(sentences: PlainSentences, borders: Borders, padding: int) -> Fi
 
 def fill_pairs(sides: Sides, borders: Borders, padding: int, *, longest: int) -> Filled:
     """Both sentences of a pair in one row, `[CLS]` a `[SEP]` b `[SEP]`, cut to `longest` tokens as `fitting` says."""
-    sizes = fitting(sides[0].sizes, sides[1].sizes, longest - borders.pair)
-    cut = [_cut(side, size) for side, size in zip(sides, sizes, strict=True)]
+    cut = []
+    for side, sizes in zip(sides, fitting(sides[0].sizes, sides[1].sizes, longest - borders.pair), strict=True):
+        begins = np.cumsum(side.sizes) - side.sizes
+        cut.append(PlainSentences(side.ids[ranges(begins, sizes)], sizes))
     return _fill(cut, (borders.pair_before, borders.between, borders.pair_after), padding)
 
 
@@ -240,16 +241,6 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def runs_packed(stack: Stack, device: torch.device, *, half: bool) -> bool:
-    """Whether rows run end to end, where the family allows: on a CPU, and in half precision on a GPU.
-
-    The kernel of a GPU knows no dropout of attention, without which lengths would be read back in every layer.
-    """
-    if device.type == "cpu":
-        return stack.family.packs
-    return device.type == "cuda" and half and stack.family.packs and not drops_attention(stack)
-
-
 @dataclass(frozen=True)
 class States:
     """The states of some rows at one cut: flat (n, width), and where each row begins in them, (rows,)."""
@@ -271,10 +262,6 @@ class States:
         chosen = self.flat[self.begins[rows] + places].float()
         sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
         return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
-
-    def first(self) -> Tensor:
-        """The state of each row's first token, (rows, width), float32."""
-        return self.flat[self.begins].float()
 
 
 def row_states(
@@ -304,42 +291,24 @@ def row_states(
         given["token_type_ids"] = (later & stack.tells_types).astype(np.int64)
     if not end_to_end:
         given["attention_mask"] = (places < lengths.numpy()[rows]).astype(np.int64)
-    chosen, starting, *others = _sent([rows * ids.shape[1] + places, begins, *given.values()], ids.device)
-    inputs = dict(zip(given, others, strict=True))
-    if end_to_end:
-        return States(_run_packed(stack, ids.flatten()[chosen], starting, int(lengths.max()), inputs, graphs), starting)
-    states: Tensor = stack._body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
-    return States(states.flatten(0, 1), starting)
-
-
-def _run_packed(
-    stack: Stack, ids: Tensor, begins: Tensor, longest: int, given: dict[str, Tensor], graphs: Captured | None
-) -> Tensor:
-    """The rows without their padding, in one row whose borders attention stops at: (tokens,) -> (tokens, width)."""
-    borders = torch.nn.functional.pad(begins, (0, 1), value=len(ids))
-    if graphs is not None:
-        states_of_graph = graphs.from_text(ids, given["position_ids"], borders, given.get("token_type_ids"))
-        if states_of_graph is not None:
-            return states_of_graph
+    arrays = [rows * ids.shape[1] + places, begins, *given.values()]
+    sent = to_device(np.concatenate(arrays), ids.device)  # all in one copy
+    chosen, starting, *others = torch.split(sent, [len(array) for array in arrays])
+    inputs: dict[str, Any] = dict(zip(given, others, strict=True))
     body: Any = stack._body
-    inputs: dict[str, Any] = {name: values[None] for name, values in given.items()}
-    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": longest}
+    if not end_to_end:
+        states = body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
+        return States(states.flatten(0, 1), starting)
+    # The rows without their padding, in one row whose borders attention stops at.
+    flat, borders = ids.flatten()[chosen], pad(starting, (0, 1), value=len(chosen))
+    if graphs is not None:
+        states = graphs.from_text(flat, inputs["position_ids"], borders, inputs.get("token_type_ids"))
+        if states is not None:
+            return States(states, starting)
+    inputs = {name: values[None] for name, values in inputs.items()}
+    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": int(lengths.max())}
     with packed(body):
-        states: Tensor = body(input_ids=ids[None], attention_mask=None, **inputs)[0]
-    return states[0]
-
-
-def _sent(arrays: Sequence[np.ndarray], device: torch.device) -> list[Tensor]:
-    """Arrays of whole numbers on the device, in one copy."""
-    return list(torch.split(to_device(np.concatenate(arrays), device), [len(array) for array in arrays]))
-
-
-def _cut(sentences: PlainSentences, sizes: np.ndarray) -> PlainSentences:
-    """Sentences with just their first tokens, so many of each."""
-    if np.array_equal(sizes, sentences.sizes):
-        return sentences
-    begins = np.cumsum(sentences.sizes) - sentences.sizes
-    return PlainSentences(sentences.ids[ranges(begins, sizes)], sizes)
+        return States(body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting)
 
 
 def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], padding: int) -> Filled:
@@ -416,12 +385,26 @@ class Aligner(nn.Module):
         device = stack.device
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.register_buffer("sums", torch.zeros(4, dtype=wide, device=device))  # nats and counts: TLM, contrast
-        self.projection = _projection(how, stack.width, seed).to(device) if how.contrastive else nn.Identity()
+        self.projection: nn.Module = nn.Identity()
+        if how.contrastive and how.projection != "none":
+            with seeded(seed_of(seed, "projection")):  # one linear layer, or two with a ReLU between (MoCo v2)
+                last = nn.Linear(stack.width, how.width)
+                lower = () if how.projection == "linear" else (nn.Linear(stack.width, stack.width), nn.ReLU())
+            self.projection = (nn.Sequential(*lower, last) if lower else last).to(device)
         self.pending: list[tuple[Tensor, Tensor]] = []  # keys of the step that is being computed, and their names
         if how.queued:
-            self.key, self.key_projection = _lower(stack, how.layer), copy.deepcopy(self.projection)
+            # The key encoder is a copy without what lies above the cut.
+            self.key, self.key_projection = copy.deepcopy(stack.model), copy.deepcopy(self.projection)
+            del module_at(self.key, stack.family.blocks)[how.layer :]
+            if "pooler" in self.key._modules:
+                self.key._modules["pooler"] = None
             self.key.requires_grad_(False), self.key_projection.requires_grad_(False)
             self.keys = replace(self.sentences, model=self.key)
+            # Weights of the key encoder and its projection, and those they follow.
+            fast = dict(stack.model.named_parameters())
+            pairs = [(weight, fast[name]) for name, weight in self.key.named_parameters()]
+            pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
+            self.slow_and_fast = [slow for slow, _ in pairs], [weight for _, weight in pairs]
             draw = torch.Generator().manual_seed(seed_of(seed, "queue"))
             width = how.width if how.projection != "none" else stack.width
             first = normalize(torch.randn(how.size, width, generator=draw))  # as MoCo begins
@@ -431,19 +414,11 @@ class Aligner(nn.Module):
         # Not part of a checkpoint: a run that goes on loads the same model first.
         self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
 
-    @cached_property
-    def slow_and_fast(self) -> tuple[list[Tensor], list[Tensor]]:
-        """Weights of the key encoder and its projection, and those they follow."""
-        fast = dict(self.stack.model.named_parameters())
-        pairs = [(weight, fast[name]) for name, weight in self.key.named_parameters()]
-        pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
-        return [weight for weight, _ in pairs], [other for _, other in pairs]
-
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
             follow(*self.slow_and_fast, momentum=self.how.momentum)
-            keys, names = (torch.cat(column) for column in zip(*self.pending, strict=True))
+            keys, names = map(torch.cat, zip(*self.pending, strict=True))
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
 
@@ -476,7 +451,10 @@ def align_pairs(
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
     maskable[list(marks)] = False
-    end_to_end = runs_packed(aligner.stack, device, half=half)
+    # Rows run end to end, where the family allows, on a CPU, and in half precision on a GPU. Its kernel knows no
+    # dropout of attention, without which lengths would be read back in every layer.
+    kernel = device.type == "cuda" and half and not drops_attention(aligner.stack)
+    end_to_end = aligner.stack.family.packs and (device.type == "cpu" or kernel)
     if graphs is None:
         on_gpu = end_to_end and device.type == "cuda"
         graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled) if on_gpu else {}
@@ -500,14 +478,12 @@ def align_pairs(
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for sentences, name in zip(sides, ("query", "key"), strict=True):
-                rows |= _tensors(fill_single(sentences, borders, padding), name, device)
+                single = fill_single(sentences, borders, padding)
+                rows |= {name: to_device(single.ids, device), f"{name}_lengths": torch.from_numpy(single.lengths)}
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
-    def loss(rows: Rows, name: str) -> Tensor:
-        return run.loss(rows)
-
-    return Objective(draw, loss, lambda rows: len(next(iter(rows.values()))), after=aligner.after)
+    return Objective(draw, run.loss, lambda rows: len(next(iter(rows.values()))), after=aligner.after)
 
 
 def graphs_of(
@@ -559,12 +535,23 @@ class _Runner:
     end_to_end: bool
     graphs: Mapping[str, Captured]
 
-    def loss(self, rows: Rows) -> Tensor:
+    def loss(self, rows: Rows, name: str) -> Tensor:
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
         aligner, how = self.aligner, self.aligner.how
         total = aligner.sums.new_zeros((), dtype=torch.float32)
         if how.tlm:
-            nats = self.tlm(rows)
+            states = row_states(
+                aligner.stack,
+                rows["inputs"],
+                rows["lengths"],
+                end_to_end=self.end_to_end,
+                second=rows["second"],
+                reset=how.reset,
+                graphs=self.graphs.get("tlm"),
+            )
+            # The vocabulary is scored at the masked tokens only.
+            predicted = scores(aligner.model, aligner.stack.head_input(states.at(rows["places"])))
+            nats = summed_cross_entropy(predicted, rows["labels"])
             total = total + how.tlm * nats * rows["pairs_per_token"][0]
             aligner.sums[0] += nats.detach()
             aligner.sums[1] += (rows["labels"] != IGNORE).sum()
@@ -577,23 +564,6 @@ class _Runner:
             count = len(next(iter(rows.values())))
             total = total + how.pull * count * distance(aligner.model.parameters(), aligner.start)
         return total
-
-    def tlm(self, rows: Rows) -> Tensor:
-        """Nats of the masked tokens, summed; the vocabulary is scored there only."""
-        stack, how = self.aligner.stack, self.aligner.how
-        states = row_states(
-            stack,
-            rows["inputs"],
-            rows["lengths"],
-            end_to_end=self.end_to_end,
-            second=rows["second"],
-            reset=how.reset,
-            graphs=self.graphs.get("tlm"),
-        )
-        predicted = scores(self.aligner.model, stack.head_input(states.at(rows["places"])))
-        return cross_entropy(
-            predicted.float().flatten(0, 1), rows["labels"].flatten(), ignore_index=IGNORE, reduction="sum"
-        )
 
     def contrast(self, rows: Rows) -> Tensor:
         """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
@@ -617,29 +587,7 @@ class _Runner:
         lengths = rows[f"{side}_lengths"]
         states = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=self.graphs.get(side))
         if self.aligner.how.pool == "first":
-            pooled = states.first()
+            pooled = states.flat[states.begins].float()
         else:
             pooled = states.mean(lengths, before=len(self.borders.before), after=len(self.borders.after))
         return normalize(projection(pooled).float())
-
-
-def _tensors(filled: Filled, name: str, device: torch.device) -> dict[str, Tensor]:
-    return {name: to_device(filled.ids, device), f"{name}_lengths": torch.from_numpy(filled.lengths)}
-
-
-def _projection(how: Alignment, width: int, seed: int) -> nn.Module:
-    """Nothing, one linear layer, or two with a ReLU between (MoCo v2), drawn from the seed."""
-    if how.projection == "none":
-        return nn.Identity()
-    with seeded(seed_of(seed, "projection")):
-        last = nn.Linear(width, how.width)
-        return last if how.projection == "linear" else nn.Sequential(nn.Linear(width, width), nn.ReLU(), last)
-
-
-def _lower(stack: Stack, layer: int) -> nn.Module:
-    """A copy of the encoder without what lies above a cut."""
-    copied: Any = copy.deepcopy(stack.model)
-    del module_at(copied, stack.family.blocks)[layer:]
-    if "pooler" in copied._modules:
-        copied._modules["pooler"] = None
-    return copied

@@ -55,7 +55,12 @@ def save_checkpoint(
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
     with whole_folder(path) as beside:
         checkpoints.export(beside)
-        save_file(_tensors(model, optimiser), beside / "training.safetensors")
+        tensors = {f"weight.{name}": value for name, value in _weights(model).items()}
+        for name, weight in model.named_parameters():
+            moments = optimiser.state.get(weight, {})
+            tensors |= {f"{part}.{name}": torch.as_tensor(value) for part, value in moments.items()}
+        whole = {name: value.detach().contiguous() for name, value in tensors.items()}
+        save_file(whole, beside / "training.safetensors")
         if best is not None:
             save_file({name: value.contiguous() for name, value in best.items()}, beside / BEST)
         write_text(beside / "training.json", json.dumps(dict(state), indent=2) + "\n")
@@ -122,8 +127,11 @@ def restore_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Opti
     _put(model, {name: tensors[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
         moments = {part: tensors[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in tensors}
-        if moments:
-            optimiser.state[weight] = {part: _placed(part, value, weight) for part, value in moments.items()}
+        if moments:  # AdamW keeps its step counts on the CPU unless it runs fused; moments are beside their weight
+            optimiser.state[weight] = {
+                part: value if part == "step" and not weight.is_cuda else value.to(weight.device)
+                for part, value in moments.items()
+            }
     return dict(state)
 
 
@@ -147,16 +155,3 @@ def _put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, value in _weights(model).items():
             value.copy_(weights[name])
-
-
-def _tensors(model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    tensors = {f"weight.{name}": value.detach().contiguous() for name, value in _weights(model).items()}
-    for name, weight in model.named_parameters():
-        for part, value in optimiser.state.get(weight, {}).items():
-            tensors[f"{part}.{name}"] = torch.as_tensor(value).detach().contiguous()
-    return tensors
-
-
-def _placed(part: str, value: Tensor, weight: Tensor) -> Tensor:
-    """AdamW keeps its step counts on the CPU unless it runs fused; moments are beside their weight."""
-    return value.to(weight.device) if part != "step" or weight.is_cuda else value

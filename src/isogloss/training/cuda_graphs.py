@@ -69,7 +69,8 @@ class CudaGraphs:
         if self._pool is None:
             gc.collect()  # old graphs lie in cycles: they hold memory, and one that is freed meanwhile spoils a capture
             self._pool = torch.cuda.graph_pool_handle()
-            _expect_other_streams()
+            # Newer versions warn that gradients arrive on another stream than the one a capture was tried out on.
+            getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", lambda warn: None)(False)
         stream = torch.cuda.current_stream()
         try:
             with torch.autocast("cuda", dtype=torch.get_autocast_dtype("cuda"), cache_enabled=False):
@@ -79,13 +80,6 @@ class CudaGraphs:
             torch.cuda.set_stream(stream)  # torch leaves its own current where the end of a capture fails, too
             raise
         return cast(Graph, graph)
-
-
-def _expect_other_streams() -> None:
-    """Keep torch from warning that gradients arrive on another stream than the one a capture was tried out on."""
-    warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)
-    if warn is not None:  # in newer versions only
-        warn(False)
 
 
 class Captured:
@@ -106,8 +100,6 @@ class Captured:
 
     def top(self, batch: Batch, hidden: Tensor | None = None, cut: int = 0) -> Tensor | None:
         """The states of the top cut, (tokens, width), from text or from those of a cut; None as `run` says."""
-        if len(batch) != self._rows:
-            return None
         tokens = len(batch.ids) if hidden is None else len(hidden)
         places, borders = packed_positions(batch.lengths, tokens=tokens, first=self._stack.first_position)
         if hidden is None:
@@ -150,23 +142,16 @@ class Captured:
             return None
         size, left = size_of(len(hidden)), size_of(len(hidden)) - len(hidden)
         what = (cut, hidden.dtype, back and hidden.requires_grad, trained, tuple(block.training for block in blocks))
-        graph = self._graph(upper, size, hidden, what)
+        # Memory of a pool is used again by what is no larger, so the first graph is larger than those that follow.
+        for captured_size in [size] if self._graphs or size < LARGE else [size_of(size + size // 8), size]:
+            if (captured_size, *what) not in self._graphs:
+                full = len(self._graphs) >= MOST
+                self._graphs[(captured_size, *what)] = None if full else self._capture(upper, captured_size, hidden)
+        graph = self._graphs[(size, *what)]
         if graph is None:
             return None
         ends = filled_up(borders, len(hidden), size, longest=self._longest)
         return graph(pad(hidden, (0, 0, 0, left)), pad(places, (0, left)), ends)[: len(hidden)]
-
-    def _graph(self, upper: Stack, size: int, hidden: Tensor, what: tuple[Any, ...]) -> Graph | None:
-        """The graph of a size.
-
-        Memory of a pool is used again by what is no larger, so the first graph is larger than those that follow.
-        """
-        sizes = [size] if self._graphs or size < LARGE else [size_of(size + size // 8), size]
-        for captured_size in sizes:
-            if (captured_size, *what) not in self._graphs:
-                full = len(self._graphs) >= MOST
-                self._graphs[(captured_size, *what)] = None if full else self._capture(upper, captured_size, hidden)
-        return self._graphs[(size, *what)]
 
     def _capture(self, upper: Stack, size: int, hidden: Tensor) -> Graph | None:
         """A graph, or None with a warning; the draws of a step are not disturbed."""

@@ -9,7 +9,7 @@ The sample of words is drawn once. The other model's vectors of it are computed 
 written. Dropout is off, so a frozen layer has the same distance at every step.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal, get_args
@@ -109,12 +109,15 @@ def distance_probe(
     where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
     chosen = tuple(stack.cuts_of(part) if layers is None else layers)
+    if reference.cuts != stack.cuts:
+        raise InputError(
+            f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}: layers are "
+            "compared one by one; choose a model of the same depth"
+        )
     if not isinstance(reference, Sampled):
-        _same_depth(stack, reference.cuts, other)
         how = {"by_position": by_position, "attend_padding": attend_padding}
         reference = own_start(reference, corpus, seed=seed, words=words, layers=chosen, part=part, **how)
     start, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position, attend_padding)
-    _same_depth(stack, start.cuts, other)
     if (start.rows, start.unit, start.part, start.text) != (rows, unit, part, corpus.fingerprint):
         raise InputError(
             f"the vectors kept of {other} are of other words than those to compare; keep them with the same corpus, "
@@ -122,13 +125,26 @@ def distance_probe(
         )
     if missing := set(chosen) - set(start.layers):
         raise InputError(f"the vectors kept of {other} are of layers {list(start.layers)}, not {sorted(missing)}")
-    names, notes = _comparable(measures, stack, start.values.shape[2], other)
+    if unknown := [name for name in measures if name not in get_args(Distance)]:
+        raise InputError(f"no distance is called {unknown[0]!r}; choose {', '.join(get_args(Distance))}")
+    width, names, left = start.values.shape[2], list(measures), list[str]()
+    widths = f"{other} is {width} wide and {stack.name} {stack.width}"
+    if width != stack.width:
+        names, left = [name for name in measures if name in ANY_WIDTH], [x for x in measures if x not in ANY_WIDTH]
+        if not names:
+            raise InputError(f"{widths}; of the distances only cka compares models of different widths")
+    note = f"{widths}: {', '.join(left)} left out, only cka compares models of different widths"
     coordinates = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
     coordinates |= {"method": "attention"} if part == "attention" else {}
 
     def take() -> Iterator[Reading]:
         sampled = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)
-        mine, theirs = _common(sampled.items, start.items)
+        # Where the items that both have stand in each: both list a sentence's items in order, and sentences alike.
+        both = (sampled.items, start.items)
+        most = 1 + max((int(items[:, 1].max()) for items in both if len(items)), default=0)
+        keys = [items[:, 0] * most + items[:, 1] for items in both]
+        mine, theirs = (torch.isin(own, others).nonzero().flatten() for own, others in (keys, keys[::-1]))
+        assert torch.equal(keys[0][mine], keys[1][theirs])
         if len(mine) < FEWEST:
             raise InputError(
                 f"{corpus.name or corpus.language}: {stack.name} and {other} have {len(mine)} {unit}s in common, and "
@@ -139,10 +155,10 @@ def distance_probe(
             x = sampled.values[number][mine.to(sampled.values.device)]
             y = start.values[start.layers.index(layer)][theirs].to(x.device)
             for name in names:
-                answer = _TAKEN[name](x, y, sentences, seed)
+                answer = _distance(name, x, y, sentences, seed)
                 yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
 
-    return Probe(every, take, notes)
+    return Probe(every, take, (note,) if left else ())
 
 
 def _sample(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
@@ -209,15 +225,6 @@ def _positions(
         yield torch.stack([states_at[layer] for layer in layers]), items
 
 
-def _common(mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the items that both have stand in each: both list a sentence's items in order, and sentences alike."""
-    width = 1 + max((int(items[:, 1].max()) for items in (mine, theirs) if len(items)), default=0)
-    keys = [items[:, 0] * width + items[:, 1] for items in (mine, theirs)]
-    mine_at, theirs_at = (torch.isin(own, other).nonzero().flatten() for own, other in (keys, keys[::-1]))
-    assert torch.equal(keys[0][mine_at], keys[1][theirs_at])
-    return mine_at, theirs_at
-
-
 def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) -> Reading:
     """The mean of distances (n,), with a delete-one-sentence jackknife: words of a sentence are not independent."""
     values = distances.cpu()
@@ -228,64 +235,19 @@ def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) ->
     return {"measure": measure, "value": value, "low": max(low, 0.0), "high": min(high, most)}
 
 
-def _l2(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
-    return _mean("l2_drift", l2_distances(x, y), sentences, most=float("inf"))
-
-
-def _cosine(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
-    return _mean("cosine_drift", cosine_distances(x, y), sentences, most=2.0)
-
-
-def _cka(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+    """The reading of one measure: x, y (items, width), sentences (items,) the sentence of each item."""
+    if name == "l2":
+        return _mean("l2_drift", l2_distances(x, y), sentences, most=float("inf"))
+    if name == "cosine":
+        return _mean("cosine_drift", cosine_distances(x, y), sentences, most=2.0)
+    if name == "procrustes":
+        floor = procrustes_floor(x, y, seed=seed)
+        return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
     pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
     pair.update({"x": x, "y": y})
-    estimate = pair.estimate("x", "y")
-    return {
-        "measure": "cka",
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "floor": estimate.floor,
-    }
-
-
-def _procrustes(x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
-    floor = procrustes_floor(x, y, seed=seed)
-    return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
-
-
-_TAKEN: Mapping[str, Callable[[Tensor, Tensor, Tensor, int], Reading]] = {
-    "l2": _l2,
-    "cosine": _cosine,
-    "cka": _cka,
-    "procrustes": _procrustes,
-}
-
-
-def _comparable(
-    measures: Sequence[Distance], stack: Stack, width: int, other: str
-) -> tuple[list[Distance], tuple[str, ...]]:
-    """The measures that models of these widths allow, and a sentence on those left out."""
-    if unknown := [name for name in measures if name not in get_args(Distance)]:
-        raise InputError(f"no distance is called {unknown[0]!r}; choose {', '.join(get_args(Distance))}")
-    if width == stack.width:
-        return list(measures), ()
-    left = [name for name in measures if name not in ANY_WIDTH]
-    comparable = [name for name in measures if name in ANY_WIDTH]
-    note = f"{other} is {width} wide and {stack.name} {stack.width}"
-    if not comparable:
-        raise InputError(f"{note}; of the distances only cka compares models of different widths")
-    return comparable, (
-        f"{note}: {', '.join(left)} left out, only cka compares models of different widths",
-    ) if left else ()
-
-
-def _same_depth(stack: Stack, cuts: range, other: str) -> None:
-    if cuts != stack.cuts:
-        raise InputError(
-            f"{other} has {len(cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}: layers are compared one by "
-            "one; choose a model of the same depth"
-        )
+    cka = pair.estimate("x", "y")
+    return {"measure": "cka", "value": cka.value, "low": cka.low, "high": cka.high, "floor": cka.floor}
 
 
 def _unit(by_position: bool, attend_padding: bool) -> Unit:

@@ -124,7 +124,11 @@ def shared_prefix(
     Where the disk has no room they are computed as ever.
     """
     size = _size(stack, items, dtype)
-    file = folder / f"cut-{cut}-{_digest(stack, items, dtype, weights)}.states"
+    # What the states of a cut hang on: weights, text, and the kind of arithmetic.
+    digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
+    for array in (items.ids, items.types, items.lengths):
+        digest.update(np.ascontiguousarray(array).data)
+    file = folder / f"cut-{cut}-{digest.hexdigest()[:32]}.states"
     folder.mkdir(parents=True, exist_ok=True)
     if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
         return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
@@ -146,14 +150,6 @@ def _in_a_file(
             del room
     mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
     return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
-
-
-def _digest(stack: Stack, items: TokenItems, dtype: torch.dtype | None, weights: str) -> str:
-    """What the states of a cut hang on: weights, text, and the kind of arithmetic."""
-    digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
-    for array in (items.ids, items.types, items.lengths):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()[:32]
 
 
 def _fill(
@@ -184,14 +180,12 @@ def _home(device: torch.device, size: int) -> torch.device | None:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Bytes of memory that are free on a GPU or in the machine; 0 of a device that does not say."""
-    if device.type == "cpu":
-        return _free_memory()
-    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
+    """Bytes of memory that are free on a GPU, or free or could be in the machine.
 
-
-def _free_memory() -> float:
-    """Bytes of the machine's memory that are free or could be; where the system does not say, 2 GiB."""
+    0 of a device that does not say; 2 GiB where the system does not.
+    """
+    if device.type != "cpu":
+        return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
     try:
         lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))

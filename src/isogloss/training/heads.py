@@ -81,11 +81,6 @@ def base(model: Any) -> nn.Module:
     return module_at(model, head_of(model.config).base)
 
 
-def output(model: Any) -> nn.Module:
-    """The linear layer onto the vocabulary: weight (vocabulary, width), tied to the word embeddings."""
-    return module_at(model, head_of(model.config).output)
-
-
 def scores(model: Any, states: Tensor) -> Tensor:
     """What the model's own head says of these states: (..., width) -> (..., vocabulary), before any softmax.
 

@@ -112,19 +112,29 @@ class Training:
     def update(self) -> None:
         """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
         parts = self.objective.draw(self.step)
-        counts = sum(self.objective.count(part.rows) for part in parts)
-        count = self._on_device(counts)
+        counts, device = sum(self.objective.count(part.rows) for part in parts), self.processes.device
+        # A number that is not on the device yet is filled in, for a copy would wait for the last step.
+        count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
         half = torch.bfloat16 if self.settings.half else None
-        with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
+        with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with arithmetic(self.processes.device, half), self.objective.around():
+                    with arithmetic(device, half), self.objective.around():
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
         self._count += count
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
-        self._share_gradients(weights, least=min(len(next(iter(part.rows.values()))) for part in parts))
+        if self.processes.count > 1:
+            # With fewer rows in a part than processes, some of these have no gradient where others have one, and each
+            # must know which; otherwise every process ran every part, and all agree. A weight without any stays so.
+            if min(len(next(iter(part.rows.values()))) for part in parts) < self.processes.count:
+                held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32).to(device)
+                self.processes.add([held])
+                for weight, holders in zip(weights, held.tolist(), strict=True):
+                    if holders and weight.grad is None:
+                        weight.grad = torch.zeros_like(weight)
+            self.processes.add(weight.grad for weight in weights if weight.grad is not None)
         optimisation = self.settings.optimisation
         if optimisation.clip:
             nn.utils.clip_grad_norm_(weights, optimisation.clip)
@@ -140,12 +150,6 @@ class Training:
         total = self._total.clone()
         self.processes.add([total])
         return float(total), float(self._count)
-
-    def read_loss(self) -> Reading:
-        """The mean loss of a target since it was last read; a loss that is no number ends the training."""
-        total, count = self.sound_losses()
-        self._total.zero_(), self._count.zero_()
-        return {"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"}
 
     def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
         """Whether a rule ends the training here; `stopped` then says why.
@@ -181,23 +185,6 @@ class Training:
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
 
-    def _share_gradients(self, weights: Sequence[Tensor], *, least: int) -> None:
-        """Sum gradients over the processes; a weight that has none in any of them stays without.
-
-        least: rows of the smallest part. With fewer rows than processes, some of these have no gradient where others
-        have one, and each must know which; otherwise every process ran every part, and all agree.
-        """
-        if self.processes.count == 1:
-            return
-        if least < self.processes.count:
-            held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32)
-            held = held.to(self.processes.device)
-            self.processes.add([held])
-            for weight, processes in zip(weights, held.tolist(), strict=True):
-                if processes and weight.grad is None:
-                    weight.grad = torch.zeros_like(weight)
-        self.processes.add(weight.grad for weight in weights if weight.grad is not None)
-
     def sound_losses(self) -> tuple[float, float]:
         """`losses`, refused where a loss or weight is no number: updates can spoil weights after a last good loss."""
         total, count = self.losses()
@@ -208,11 +195,6 @@ class Training:
                 "again in another folder (the last checkpoint is from before and intact)"
             )
         return total, count
-
-    def _on_device(self, count: Tensor | int) -> Tensor:
-        """A number as a tensor; one that is not there yet is filled in, for a copy would wait for the last step."""
-        device = self.processes.device
-        return count.to(device) if isinstance(count, Tensor) else torch.full((), count, device=device)
 
 
 def train(
@@ -245,8 +227,11 @@ def train(
             last = step == settings.steps or (stop is not None and training.judge(stop, readings))
             if last:
                 readings += _take(training, probes, begun, due=False)
-            if selection is not None:
-                _keep_best(training, selection, readings, checkpoints)
+            value = None if selection is None else selection.value(readings)
+            if selection is not None and value is not None and selection.better(value, training.best):
+                training.best, training.best_step = value, step
+                if checkpoints is not None and training.processes.first:
+                    training.best_weights = copy_weights(model, training.best_weights)
             if readings:
                 stage = next((f"training: loss {x['value']:.3f}" for x in readings if x["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
@@ -272,18 +257,10 @@ def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool)
         training.sound_losses()  # a probe would only stumble over what is no number
     readings = [reading for probe in chosen for reading in probe.take()]
     if training.step > begun and (training.step % training.settings.report == 0) is due:
-        readings.append(training.read_loss())
+        total, count = training.sound_losses()
+        training._total.zero_(), training._count.zero_()
+        readings.append({"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"})
     return readings
-
-
-def _keep_best(
-    training: Training, selection: Choice, readings: Sequence[Reading], checkpoints: Checkpoints | None
-) -> None:
-    value = selection.value(readings)
-    if value is not None and selection.better(value, training.best):
-        training.best, training.best_step = value, training.step
-        if checkpoints is not None and training.processes.first:
-            training.best_weights = copy_weights(training.model, training.best_weights)
 
 
 @contextmanager

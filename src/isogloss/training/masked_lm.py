@@ -81,7 +81,8 @@ def masked_lm(
     special[list(marks)] = True
     pools = {name: pool.to(device) for name, pool in pools.items()}
     begins = {name: table.to(device) for name, table in (starts or {}).items()}
-    alone, loss_of = _one_model(models, names), _compiled() if compiled else masked_loss
+    alone = all(models.of(name) is models.of(names[0]) for name in names)
+    loss_of = _compiled() if compiled else masked_loss
     if begins and alone:  # what goes on a word in one language is no word in any other
         begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
 
@@ -89,7 +90,10 @@ def masked_lm(
         numbers, starts = sampler.rows(step, batch)
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
         parts = []
-        for name, chosen in _together(models, names, numbers):
+        for number, name in enumerate(names[:1] if alone else names):
+            chosen = np.arange(len(numbers)) if alone else np.flatnonzero(numbers == number)
+            if not len(chosen):
+                continue
             ids = text.rows(numbers[chosen], starts[chosen])
             masked = mask(
                 ids,
@@ -118,7 +122,9 @@ def masked_lm(
 
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
     """Cross entropy of the masked tokens in nats, summed; rows: inputs, places, labels and, if padded, attention."""
-    return _surprise(masked_scores(model, rows["inputs"], rows["places"], rows.get("attention")), rows["labels"])
+    return summed_cross_entropy(
+        masked_scores(model, rows["inputs"], rows["places"], rows.get("attention")), rows["labels"]
+    )
 
 
 @cache
@@ -151,23 +157,12 @@ def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor 
     if states is None:
         return None
     places = (torch.cumsum(size, 0) - size)[:, None] + rows["places"]  # beyond a sentence there are no labels
-    return _surprise(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
+    return summed_cross_entropy(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
 
 
-def _surprise(predicted: Tensor, labels: Tensor) -> Tensor:
+def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
+    """Nats of the labels, summed: predicted (rows, k, vocabulary), labels (rows, k) or `IGNORE`."""
     return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
-
-
-def _together(models: Languages, names: list[str], numbers: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Which rows run together: all of them where there is one model, else language by language."""
-    if _one_model(models, names):
-        return [(names[0], np.arange(len(numbers)))]
-    groups = [(name, np.flatnonzero(numbers == number)) for number, name in enumerate(names)]
-    return [(name, chosen) for name, chosen in groups if len(chosen)]
-
-
-def _one_model(models: Languages, names: list[str]) -> bool:
-    return all(models.of(name) is models.of(names[0]) for name in names)
 
 
 class _Streams:
@@ -329,17 +324,6 @@ def surprise(model: Any, batches: Sequence[MaskedBatch], *, layout: Layout) -> T
         return torch.cat(nats)
 
 
-def by_sentence(nats: Tensor, batches: Sequence[MaskedBatch], *, sentences: int) -> tuple[Tensor, Tensor]:
-    """What `surprise` found, summed over the tokens of each sentence, float64, and their number: (sentences,) both.
-
-    Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken again would
-    differ in its last digits.
-    """
-    owners = torch.cat([batch.owners for batch in batches])
-    totals = torch.zeros(sentences, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
-    return totals, torch.bincount(owners, minlength=sentences)
-
-
 @dataclass(frozen=True)
 class Sentences:
     """The sentences of one corpus as token ids, special tokens included, end to end.
@@ -431,8 +415,6 @@ def masked_sentences(
             "give more sentences or a smaller batch"
         )
     content = _content(sentences, marks)
-    if not content.any():
-        raise _no_content(sentences)
     words = pool.to(device)
     starts = np.cumsum(sentences.lengths) - sentences.lengths
     padding, steps = padding_id(model), steps_in_epoch(sentences, batch)
@@ -499,10 +481,19 @@ def sentence_perplexity_probe(
     interval over blocks of neighbouring sentences; and of target `others`, all corpora that are not of the language
     `target` pooled, where there are any.
     """
-    _refuse_unclear(corpora, limit)
-    texts = [_evaluated(corpus, marks, limit) for corpus in corpora]
+    if not corpora:
+        raise InputError("perplexity needs at least one corpus to evaluate on")
+    if limit is not None and limit < 1:
+        raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
+    titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
+    if twice := [title for title in titles if titles.count(title) > 1]:
+        raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
+    now: Callable[[], Any] = (lambda: model) if isinstance(model, nn.Module) else model
+    contents = [_content(corpus, marks, limit) for corpus in corpora]
+    pairs = list(zip(corpora, contents, strict=True))
+    sizes = [TextSize(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
     layout = choose_layout(
-        _given(model),
+        now(),
         torch.device(device),
         dtype=dtype,
         tokens=tokens,
@@ -511,76 +502,46 @@ def sentence_perplexity_probe(
     )
     words, takes = pool.cpu().numpy(), itertools.count()
 
-    def prepare(text: _Evaluated, *number: int) -> list[MaskedBatch]:
-        key = seed_of(seed, "sentence masks", text.language, text.name, *number)
+    def prepare(corpus: Sentences, content: np.ndarray, *number: int) -> list[MaskedBatch]:
+        key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
+        lengths = corpus.lengths[:limit]
+        ids = corpus.ids[: int(lengths.sum())]
         inputs, chosen = fixed_masks(
-            text.ids, text.lengths, content=text.content, mask_id=mask_id, pool=words, seed=key, share=share
+            ids, lengths, content=content[: len(ids)], mask_id=mask_id, pool=words, seed=key, share=share
         )
-        return masked_batches(text.ids, text.lengths, inputs=inputs, chosen=chosen, layout=layout)
+        return masked_batches(ids, lengths, inputs=inputs, chosen=chosen, layout=layout)
 
-    ready = None if redraw else [prepare(text) for text in texts]
+    ready = None if redraw else [prepare(*pair) for pair in pairs]
 
     def take() -> Iterator[Reading]:
         number = redraw() if callable(redraw) else next(takes)
-        batches = [prepare(text, number) for text in texts] if ready is None else ready
-        # All texts are under way before the first is waited for, so that the device never idles between two.
-        nats = [surprise(_given(model), some, layout=layout) for some in batches]
-        sizes = [len(text.lengths) for text in texts]
-        found = [by_sentence(*one[:2], sentences=one[2]) for one in zip(nats, batches, sizes, strict=True)]
-        for text, one in zip(texts, found, strict=True):
-            yield from ({**reading, "data": text.name} for reading in perplexities(text.language, [text.size], [one]))
-        others = [i for i, text in enumerate(texts) if text.language != target]
+        batches = [prepare(*pair, number) for pair in pairs] if ready is None else ready
+        # All corpora are under way before the first is waited for, so that the device never idles between two.
+        nats = [surprise(now(), own, layout=layout) for own in batches]
+        losses = []
+        for corpus, own, each in zip(corpora, batches, nats, strict=True):
+            # Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken
+            # again would differ in its last digits.
+            owners, count = torch.cat([batch.owners for batch in own]), len(corpus.lengths[:limit])
+            totals = torch.zeros(count, dtype=torch.float64).index_add(0, owners, each.cpu().double())
+            losses.append((totals, torch.bincount(owners, minlength=count)))
+        sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
+        others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
         if others:
-            pooled = perplexities("others", [texts[i].size for i in others], [found[i] for i in others])
-            names = "+".join(dict.fromkeys(texts[i].name for i in others))
-            yield from ({**one, "data": names} for one in pooled)
+            sets.append(("others", "+".join(dict.fromkeys(corpora[i].name for i in others)), others))
+        for language, name, members in sets:
+            readings = perplexities(language, [sizes[i] for i in members], [losses[i] for i in members])
+            yield from (reading | {"data": name} for reading in readings)
 
     return Probe(every, take)
 
 
-@dataclass(frozen=True)
-class _Evaluated:
-    """What of a corpus is evaluated: ids, content (tokens,), lengths (sentences,); the size is of all of it."""
-
-    language: str
-    name: str
-    ids: np.ndarray
-    content: np.ndarray
-    lengths: np.ndarray
-    size: TextSize
-
-
-def _evaluated(corpus: Sentences, marks: Sequence[int], limit: int | None) -> _Evaluated:
-    content = _content(corpus, marks)
-    lengths = corpus.lengths[:limit]
-    used = int(lengths.sum())
-    if not content[:used].any():
-        raise _no_content(corpus, limit)
-    size = TextSize(int(content.sum()), corpus.words, corpus.characters)
-    return _Evaluated(corpus.language, corpus.name, corpus.ids[:used], content[:used], lengths, size)
-
-
-def _content(corpus: Sentences, marks: Sequence[int]) -> np.ndarray:
-    return ~np.isin(corpus.ids, list(marks))
-
-
-def _no_content(corpus: Sentences, limit: int | None = None) -> InputError:
-    first = "" if limit is None else f" in its first {limit} sentences"
-    return InputError(
-        f"the corpus {corpus.name} ({corpus.language}) has no token that could be masked{first}; give other text"
-    )
-
-
-def _refuse_unclear(corpora: Sequence[Sentences], limit: int | None) -> None:
-    if not corpora:
-        raise InputError("perplexity needs at least one corpus to evaluate on")
-    if limit is not None and limit < 1:
-        raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
-    names = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
-
-
-def _given(model: nn.Module | Callable[[], nn.Module]) -> nn.Module:
-    return model if isinstance(model, nn.Module) else model()
+def _content(corpus: Sentences, marks: Sequence[int], limit: int | None = None) -> np.ndarray:
+    """Which tokens of a corpus could be masked, (tokens,) bool; refused where its first `limit` sentences have none."""
+    content: np.ndarray = ~np.isin(corpus.ids, list(marks))
+    if not content[: int(corpus.lengths[:limit].sum())].any():
+        first = "" if limit is None else f" in its first {limit} sentences"
+        raise InputError(
+            f"the corpus {corpus.name} ({corpus.language}) has no token that could be masked{first}; give other text"
+        )
+    return content

@@ -64,7 +64,9 @@ class Plan:
     def __str__(self) -> str:
         """The plan as `parse_plan` reads it, one text for each plan."""
         end = "" if self.initialiser == OWN else f"/{self.initialiser}"
-        parts = [f"reinit:{first}-{last}{end}" for first, last in _ranges(self.reinit)]
+        firsts = [number for number in self.reinit if number - 1 not in self.reinit]  # of stretches of blocks
+        lasts = [number for number in self.reinit if number + 1 not in self.reinit]
+        parts = [f"reinit:{first}-{last}{end}" for first, last in zip(firsts, lasts, strict=True)]
         parts += [f"freeze:{self.freeze}"] if self.freeze >= 0 else []
         parts += [f"last:{self.last}"] if self.last is not None else []
         parts += [f"train:{self.train[0]}-{self.train[1]}"] if self.train is not None else []
@@ -84,10 +86,11 @@ def parse_plan(text: str) -> Plan:
     blocks: set[int] = set()
     drawn: set[str] = set()
     for part in text.split("+"):
-        plain, initialiser = _drawn_by(part.strip())
-        name, numbers = _part(plain, text)
+        plain = part.strip()
+        by_torch = plain.startswith("reinit:") and plain.endswith(f"/{TORCH}")
+        name, numbers = _part(plain.removesuffix(f"/{TORCH}") if by_torch else plain, text)
         if name == "reinit":
-            drawn.add(initialiser)
+            drawn.add(TORCH if by_torch else OWN)
             blocks |= set(range(numbers[0], numbers[-1] + 1))
         elif name in forms:
             raise InputError(f"the plan {text!r} says {name} twice; say it once")
@@ -160,12 +163,6 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
     return before
 
 
-def _drawn_by(part: str) -> tuple[str, str]:
-    """A part without its initialiser, and which one draws its fresh weights."""
-    by_torch = part.startswith("reinit:") and part.endswith(f"/{TORCH}")
-    return (part.removesuffix(f"/{TORCH}"), TORCH) if by_torch else (part, OWN)
-
-
 def _part(part: str, text: str) -> tuple[str, list[int]]:
     """The form of one part and its numbers; 0 for the steps of `unfreeze:4/epoch`."""
     layer = "([0-9]{1,4})"
@@ -205,10 +202,3 @@ def _check(plan: Plan, depth: int, epoch: int, name: str = "the model") -> None:
             )
     if plan.unfreeze is not None and plan.every is None and epoch < 1:
         raise InputError(f"the plan {plan} counts epochs, but an epoch has {epoch} steps; write unfreeze:4/500 instead")
-
-
-def _ranges(numbers: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Stretches of consecutive numbers: (1, 2, 5) -> [(1, 2), (5, 5)]."""
-    begins = [number for number in numbers if number - 1 not in numbers]
-    ends = [number for number in numbers if number + 1 not in numbers]
-    return list(zip(begins, ends, strict=True))

@@ -114,10 +114,14 @@ def perplexity_probe(
         raise InputError(f"perplexity needs at least one stream a language, not {limit}")
     if not streams:
         raise InputError("perplexity needs held-out text of at least one language")
-    texts = [
-        _held_out(language, ids, facts[language], length=length, marks=marks, pool=pools[language])
-        for language, ids in streams.items()
-    ]
+    texts = []
+    for language, ids in streams.items():
+        content = int((~np.isin(ids, list(marks))).sum())
+        texts.append(HeldOut(language, ids, length, pools[language].cpu(), TextSize(content, *facts[language])))
+        if texts[-1].streams == 0 or content == 0:
+            raise InputError(
+                f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
+            )
 
     def take() -> Iterator[Reading]:
         losses = []
@@ -173,20 +177,14 @@ def retrieval_probe(
     names = [_name(bitext) for bitext in bitexts]
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their readings could not be told apart")
-    texts = [_sample(bitext, sample, seed) for bitext in bitexts]
+    texts = []
+    for bitext, name in zip(bitexts, names, strict=True):
+        if len(bitext.languages) < 2:
+            raise InputError(f"{name} has one language only; retrieval needs two")
+        whole = sample is None or sample >= bitext.rows
+        rows = [] if whole else np.random.default_rng(seed).permutation(bitext.rows)[:sample].tolist()
+        texts.append(bitext if whole else bitext.take(rows))
     return Probe(every, lambda: (reading for text in texts for reading in _retrieval(stacks, text)))
-
-
-def _held_out(
-    language: str, ids: np.ndarray, facts: tuple[int, int], *, length: int, marks: Sequence[int], pool: Tensor
-) -> HeldOut:
-    content = int((~np.isin(ids, list(marks))).sum())
-    text = HeldOut(language, ids, length, pool.cpu(), TextSize(content, *facts))
-    if text.streams == 0 or content == 0:
-        raise InputError(
-            f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
-        )
-    return text
 
 
 def _surprise(
@@ -223,18 +221,15 @@ def perplexities(target: str, sizes: Sequence[TextSize], losses: Sequence[tuple[
     for size, (totals, counts) in zip(sizes, losses, strict=True):
         whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
     blocks = min(BLOCKS, *(len(totals) for totals, _ in losses))
+    # Sums over consecutive blocks of streams, (blocks,), of nats and of tokens.
     totals, counts = (
-        torch.stack([_in_blocks(side_sums[side], blocks) for side_sums in losses]).sum(dim=0) for side in (0, 1)
+        torch.stack([torch.stack([part.sum() for part in each.tensor_split(blocks)]) for each in side]).sum(dim=0)
+        for side in zip(*losses, strict=True)
     )
     for unit in UNITS:
         low, high = perplexity_interval(totals, counts, rate=tokens_per(whole, unit))
         reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
         yield reading | {"n": whole.count, "target": target, "unit": unit}
-
-
-def _in_blocks(values: Tensor, blocks: int) -> Tensor:
-    """Sums over consecutive blocks of streams: (streams,) -> (blocks,)."""
-    return torch.stack([part.sum() for part in values.tensor_split(blocks)])
 
 
 def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Reading]:
@@ -256,23 +251,11 @@ def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Readi
                 yield answer | coordinates | {"n": result.n, "source": direction[0], "target": direction[1]}
                 hits.append((result.ranks == 1).double())
                 floors.append(result.floor[1])
-        yield _mean_reading(torch.stack(hits).mean(dim=0), sum(floors) / len(floors)) | coordinates
-
-
-def _mean_reading(hits: Tensor, floor: float) -> Reading:
-    """P@1 averaged over directions: hits (n,), the share of directions that found each sentence."""
-    value = float(hits.mean())
-    low, high = jackknife_interval(value, (hits.sum() - hits) / max(1, len(hits) - 1))
-    low, high = max(low, 0.0), min(high, 1.0)
-    return {"measure": "p@1_mean", "value": value, "low": low, "high": high, "floor": floor, "n": len(hits)}
-
-
-def _sample(bitext: Bitext, size: int | None, seed: int) -> Bitext:
-    if len(bitext.languages) < 2:
-        raise InputError(f"{_name(bitext)} has one language only; retrieval needs two")
-    if size is None or size >= bitext.rows:
-        return bitext
-    return bitext.take(np.random.default_rng(seed).permutation(bitext.rows)[:size].tolist())
+        mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
+        value = float(mean_hits.mean())
+        low, high = jackknife_interval(value, (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1))
+        answer = {"measure": "p@1_mean", "value": value, "low": max(low, 0.0), "high": min(high, 1.0)}
+        yield answer | {"floor": sum(floors) / len(floors), "n": len(mean_hits)} | coordinates
 
 
 def _name(bitext: Bitext) -> str:

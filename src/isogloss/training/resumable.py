@@ -103,8 +103,8 @@ class Resumable:
     def finished(self) -> bool:
         """Whether the training was finished earlier; checkpoints that a kill right after the end left are removed."""
         done = (self.folder / FINISHED).is_file()
-        if done:
-            self._remove_checkpoints()
+        for path in self.folder.glob("step-*") if done else ():
+            shutil.rmtree(path)
         return done
 
     def train(
@@ -161,10 +161,6 @@ class Resumable:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / FINISHED).touch()
-        self._remove_checkpoints()
+        self.finished()
         if not keep_best:
             shutil.rmtree(self.folder / "best", ignore_errors=True)
-
-    def _remove_checkpoints(self) -> None:
-        for path in self.folder.glob("step-*"):
-            shutil.rmtree(path)

@@ -109,15 +109,22 @@ def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int)
     >>> both.of("nl").bert.encoder.layer[0] is both.of("en").bert.encoder.layer[0]  # doctest: +SKIP
     True
     """
+    from transformers import AutoModelForMaskedLM
+
     if not languages or len({_key(language) for language in languages}) < len(languages):
         raise InputError(f"languages must be named once each, and at least one: {', '.join(languages) or 'none given'}")
-    configs = _copied(_configs(config, languages, sharing))
-    first = languages[0]
-    if sharing.everything:
-        return Languages({ALL: _draw(configs[first], first, seed)}, languages, sharing=sharing)
-    models = {language: _draw(configs[language], language, seed) for language in languages}
-    for language in languages[1:]:
-        _share(models[first], models[language], sharing)
+    configs = _configs(config, languages, sharing)
+    copies: list[Any] = []  # one for languages whose configurations are equal: one compiled step fits all their models
+    for each in configs.values():
+        copies += [] if each in copies else [copy.deepcopy(each)]
+    configs = {language: copies[copies.index(each)] for language, each in configs.items()}
+    models: dict[str, Any] = {}
+    for language in languages[:1] if sharing.everything else languages:
+        with seeded(seed_of(seed, "weights", language)):
+            model = AutoModelForMaskedLM.from_config(configs[language], dtype=torch.float32)
+        models[ALL if sharing.everything else language] = model
+        if language != languages[0]:
+            _share(models[languages[0]], model, sharing)
     return Languages(models, languages, sharing=sharing)
 
 
@@ -132,11 +139,23 @@ def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, h
     if missing:
         raise InputError(f"there is no tokenizer for {', '.join(missing)}")
     different = {id(tokenizers[language]) for language in languages.languages}
-    if languages.sharing.everything and len(different) == 1:
-        _write(languages.of(languages.languages[0]), tokenizers[languages.languages[0]], folder, half)
-        return
-    for language in languages.languages:
-        _write(languages.of(language), tokenizers[language], folder / language, half)
+    together = languages.sharing.everything and len(different) == 1
+    for language in languages.languages[:1] if together else languages.languages:
+        # Saving writes the precision into the configuration, and half precision would change the weights: save a copy.
+        copied = copy.deepcopy(languages.of(language)).cpu()
+        if half:
+            most = torch.finfo(torch.float16).max
+            for name, weight in copied.named_parameters():
+                if float(weight.detach().abs().max()) > most:
+                    raise InputError(
+                        f"{name} has a weight beyond {most:,.0f}, which float16 cannot hold; store float32"
+                    )
+            copied = copied.half()
+        tokenizer, own_folder = tokenizers[language], folder if together else folder / language
+        with quietly():
+            copied.save_pretrained(own_folder)
+            tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
+            tokenizer.save_pretrained(own_folder)
 
 
 def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> Stack:
@@ -173,24 +192,9 @@ def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[st
     return configs
 
 
-def _copied(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Copies, one for languages whose configurations are equal: so one compiled step fits all of their models."""
-    copies: list[Any] = []
-    for config in configs.values():
-        copies += [] if config in copies else [copy.deepcopy(config)]
-    return {language: copies[copies.index(config)] for language, config in configs.items()}
-
-
 def _shape(config: Any) -> dict[str, Any]:
     facts: dict[str, Any] = config.to_dict()
     return {key: value for key, value in facts.items() if key != "vocab_size" and not key.endswith("_token_id")}
-
-
-def _draw(config: Any, language: str, seed: int) -> Any:
-    from transformers import AutoModelForMaskedLM
-
-    with seeded(seed_of(seed, "weights", language)):
-        return AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
@@ -210,25 +214,6 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
     for path in taken:
         owner, _, name = path.rpartition(".")
         setattr(module_at(taker, owner) if owner else taker, name, module_at(giver, path))
-
-
-def _write(model: Any, tokenizer: Any, folder: Path, half: bool) -> None:
-    # Saving writes the precision into the configuration, and half precision would change the weights: save a copy.
-    copied = copy.deepcopy(model).cpu()
-    if half:
-        _refuse_too_large(copied)
-        copied = copied.half()
-    with quietly():
-        copied.save_pretrained(folder)
-        tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
-        tokenizer.save_pretrained(folder)
-
-
-def _refuse_too_large(model: nn.Module) -> None:
-    most = torch.finfo(torch.float16).max
-    for name, weight in model.named_parameters():
-        if float(weight.detach().abs().max()) > most:
-            raise InputError(f"{name} has a weight beyond {most:,.0f}, which float16 cannot hold; store float32")
 
 
 def _key(language: str) -> str:

@@ -100,10 +100,14 @@ class Balance:
 
     def value(self, readings: Sequence[Reading]) -> float | None:
         """The balance at a step whose readings these are, in nats; None unless both are among them."""
-        target, others = self.target.value(readings), self.others.value(readings)
-        if target is None or others is None:
-            return None
-        return _cost(self.target, target) + _cost(self.others, others)
+        total = 0.0
+        for side in (self.target, self.others):
+            value = side.value(readings)
+            if value is None:
+                return None
+            logarithm = math.log(value) if value > 0 else math.nan
+            total += -logarithm if side.higher_is_better else logarithm
+        return total
 
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
         """Whether a balance is lower than the lowest so far, by more than `least` nats."""
@@ -181,9 +185,3 @@ def _better(new: float, old: float | None, least: float, *, higher: bool) -> boo
     if old is None or math.isnan(new):
         return not math.isnan(new)
     return new > old + least if higher else new < old - least
-
-
-def _cost(side: Selection, value: float) -> float:
-    if not value > 0:
-        return math.nan
-    return -math.log(value) if side.higher_is_better else math.log(value)
