@@ -318,7 +318,7 @@ def test_place_prior_sums_to_one_minus_null_and_peaks_on_the_diagonal():
 def test_likelihood_never_falls_under_plain_em(prior):
     source, target, _ = planted(60, seed=7)
     met, model = count_words(source, target), Model(prior=prior, smoothing=0.0)
-    table = word_alignment.Table(np.ones(len(met.pair_source)), np.ones(met.target_words))
+    table = word_alignment.TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
     table = maximise(met, expect(met, table, model=model)[0], smoothing=0.0)
     history = []
     for _ in range(15):
@@ -332,7 +332,7 @@ def test_likelihood_never_falls_under_plain_em(prior):
 def test_every_target_word_is_shared_out_once():
     source, target, _ = planted(30, seed=8)
     met = count_words(source, target)
-    table = word_alignment.Table(np.ones(len(met.pair_source)), np.ones(met.target_words))
+    table = word_alignment.TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
     counts, _ = expect(met, table, model=Model())
     assert counts.words.sum() + counts.null.sum() == pytest.approx(sum(map(len, target)))
 

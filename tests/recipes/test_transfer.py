@@ -107,7 +107,7 @@ def test_frozen_layers_that_are_computed_once_change_no_score(plan, tiny, sets):
 def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny, sets, tmp_path, monkeypatch):
     given = {**sets, **SMALL, "rate": "1e-2", "plans": "freeze:2"}
     usual = ig.transfer(tiny("bert"), **given)
-    monkeypatch.setattr(frozen_prefix, "_free_memory", lambda: 0.0)
+    monkeypatch.setattr(frozen_prefix, "free_bytes", lambda device: 0.0)
     files, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(
         transfer_module, "read_prefix", lambda *a, **k: (real(*a, **k), files.append(k["file"].stat().st_size))[0]
