@@ -1,7 +1,7 @@
-"""What an export holds (a stack, a layer, how a sentence is made of its tokens, linear steps), and how it is written.
+"""The encoder that an export writes: a model cut at a layer, pooling, and linear steps; and the three formats.
 
-What follows is a list of two kinds of steps, which every format knows in some form: an affine map, and a division of
-each row by its length. A fitted mapping with its normalisation is such a list, and so is centring.
+After pooling come steps of two kinds, which every format knows in some form: an affine map, and a division of each
+vector by its length. A fitted mapping with its normalisation is a list of such steps, and so is centring.
 
 `write_model` writes the stack cut at a layer as a `transformers` model of its own that `from_pretrained` reads. Weights
 are shared with the stack until they are written. A pooler is left out: no cut reads it, and one that was trained on
@@ -9,12 +9,12 @@ another layer would mean nothing.
 
 `write_sentence_transformer` writes a folder that sentence-transformers loads with its own modules alone:
 
-    Transformer    the model, cut at the layer; of a pre-norm model the state that a spare block above the cut reads
-    WordWeights    0 for special tokens, 1 for all others: the mean is of content tokens (none where the first is taken)
+    Transformer    the model, cut at the layer; a pre-norm model keeps one block above the cut, whose input is read
+    WordWeights    0 for special tokens, 1 for all others: the mean is of content tokens (not with the first token)
     Pooling        mean, or the first token
     Dense          an affine map; Normalize a division by length: a mapping, centring
 
-Nothing of the package is needed to write it. The names of its modules are those that folders on the hub have.
+sentence-transformers need not be installed to write it. The names of its modules are those of folders on the hub.
 
 `write_onnx` writes the whole of an encoder as one graph: token ids and their mask in, sentence vectors out.
 """

@@ -7,7 +7,7 @@ Perplexity is carried as sums and counts, the ratio formed last:
     per character   exp(total / count * tokens / characters)
 
 The first cannot be compared between vocabularies: longer pieces are fewer and harder to guess. The other two spread
-what the text costs over units that no tokenizer decides, and can.
+what the text costs over units that do not depend on the tokenizer, so they can be compared.
 
 With a masked model only some tokens are predicted, each from both sides, and `total / count` estimates the mean
 surprise of a token. That is no likelihood of the text: the conditionals of a masked model need not belong to any one
@@ -89,7 +89,7 @@ def perplexity(likelihood: Likelihood, unit: Unit = "token") -> float:
 
 
 def tokens_per(likelihood: Likelihood, unit: Unit) -> float:
-    """Tokens of the text for each of its tokens (1), words or characters.
+    """How many tokens the text has for each of its tokens (that is 1), words or characters.
 
     >>> tokens_per(Likelihood(0.0, 1, tokens=30, words=20, characters=120), "word")
     1.5

@@ -7,7 +7,8 @@ read from the one table of rows: `collect` makes that table, with published valu
 folder alone. `isogloss.papers.reproduction` runs it all.
 
 The text of a reproduction is written into its own folder (`Texts`), where the jobs read it. Where there is more text
-than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken: no seed, and no order of a file, does.
+than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the seed and the order of
+the file.
 """
 
 import gzip
@@ -117,7 +118,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Speed:
-    """What an estimate rests on.
+    """Measured speeds that an estimate of the cost rests on.
 
     weights: of the model. tokens: of a sentence. update: seconds an update. read: sentences a second in evaluation.
     measured: on what these were measured.
@@ -196,7 +197,7 @@ class Outline:
 
 @dataclass(frozen=True)
 class Paper:
-    """One paper.
+    """A paper that can be reproduced.
 
     about: cites it. plan: `plan(request, *, ...)` gives the outline; its keyword arguments are the options that this
     paper alone has, each annotated with its help and None unless given. `collect(run, jobs)` fills the run's table from
@@ -244,7 +245,7 @@ def scale_of(
 
 
 def config_of(model: str, purpose: str) -> Any:
-    """The configuration of a model; `purpose` ends the sentence on one that cannot be read."""
+    """Read the configuration of a model; `purpose` says in the error message what cannot be done without it."""
     from transformers import AutoConfig
 
     try:
@@ -407,7 +408,7 @@ def refuse_mixtures(
     jobs: Sequence[Job],
     agreeing: Callable[[Job, Mapping[str, Any]], Mapping[tuple[Hashable, ...], Any]] = _hashes_by_recipe,
 ) -> None:
-    """Refuse finished jobs that are no runs of one reproduction.
+    """Refuse finished jobs that were run on different models or texts.
 
     Args:
         jobs: finished ones.

@@ -6,7 +6,7 @@ context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Every layer 
 task layers are given the target model's states at the same cut in each of these conditions:
 
     stitched   through the fitted map: W, and means as --denormalise says
-    shifted    means alone: the same with W = 1 (only where the map moves means, --denormalise recentred)
+    shifted    means alone: the same with the identity for W (only where the map moves means, --denormalise recentred)
     unmapped   as they are (as normalised, where the task's layers were trained on normalised states): the control
     random     the same as stitched with a random rotation for W: what any rotation would give
 """
@@ -292,7 +292,7 @@ def space_rows(count: int, *, most: int, seed: int) -> list[int]:
 
 @dataclass(frozen=True)
 class WordReading:
-    """How words are read.
+    """How the vectors of words in context are read.
 
     layers: the cuts. rows: the sentences whose words are the space of a language. pooling: how a word's vector is made
     of its subwords, first or mean. normalise: the normalisation of the spaces.
@@ -324,7 +324,7 @@ def read_words(
         corpus: The text of one language.
         words: (row, word) of the corpus. The store has their vectors as `words.LANGUAGE`, (layers, words, width); a
             word of which nothing is left after cutting a long sentence is nan. What is stored is not made again.
-        reading: How words are read.
+        reading: How the vectors of words in context are read.
         store: Takes the vectors.
         progress: Told the sentences read.
 

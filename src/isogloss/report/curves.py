@@ -1,8 +1,9 @@
 """Rows become curves: one measure of one thing, along the layers of a model or along the steps of a training.
 
-The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are what the
-mean would have if all pairs erred together; pairs share their sentences, so anything narrower would promise too much.
-A map measures the interval of the mean itself, and how far each layer is behind the best; `overall` prefers those.
+The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are the
+interval of the mean if the errors of all pairs were perfectly correlated; pairs share their sentences, so anything
+narrower would promise too much. `isogloss map` measures the interval of the mean itself, and how far each layer is
+behind the best; `overall` prefers those.
 Only curves read at the same positions enter an average: else it would move because its members changed. Along steps,
 curves of several seeds become one, their mean with a t interval over seeds; along layers they stay apart.
 """

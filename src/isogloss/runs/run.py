@@ -178,7 +178,7 @@ def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
 
 
 def check_folder(path: Path, *, resume: bool) -> None:
-    """Refuse a folder that holds a run already, unless it is to be resumed, or anything else; or cannot be written."""
+    """Refuse a folder that cannot be written, holds other files, or holds a run that is not to be resumed."""
     if (path / "run.json").is_file():
         if not resume:
             raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")

@@ -101,7 +101,7 @@ def number_or_text(text: str) -> Any:
 
 
 def training_name(coordinates: Row) -> str:
-    """What a training of a run is called: its plan, its condition and the settings of its own.
+    """The name of a training: its plan, its condition and its own settings.
 
     >>> training_name({"plan": "freeze:8", "condition": "switch:0.5", "settings": '{"rate": 5e-05}'})
     'freeze:8 switch:0.5 rate:5e-05'

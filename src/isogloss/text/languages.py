@@ -2,9 +2,9 @@
 
 Tatoeba names its files with ISO 639-3 (`nld`, `cmn`), treebanks and XNLI with ISO 639-1 (`nl`, `zh`), FLORES
 with `nld_Latn`. Inside the toolkit a language has one code: two letters where ISO 639-1 has them, three
-otherwise. Codes of a large variety fold into the language they stand for in those data sets (`cmn` -> `zh`,
-`pes` -> `fa`, `arb` -> `ar`, `swh` -> `sw`, `lvs` -> `lv`, `zsm` -> `ms`); distinct data sets stay distinct
-(`arz`, `yue`). ISO 639 reserves `qaa`..`qtz` for local use: they are accepted, for invented languages.
+otherwise. The code of a standard variety becomes that of the language it stands for in those data sets (`cmn` -> `zh`,
+`pes` -> `fa`, `arb` -> `ar`, `swh` -> `sw`, `lvs` -> `lv`, `zsm` -> `ms`); varieties with data sets of their own keep
+their code (`arz`, `yue`). ISO 639 reserves `qaa`..`qtz` for local use: they are accepted, for invented languages.
 """
 
 import re
@@ -105,7 +105,7 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The code without a number behind it, for what is known of the language: `plain("en2")` is `"en"`."""
+    """The code without the number of a second text of the language: `en` for `en2`: `plain("en2")` is `"en"`."""
     return code(text).rstrip("23456789")
 
 

@@ -1,4 +1,4 @@
-"""Which words of a bitext stand for the languages: pairs of types that translate each other, with the links' word.
+"""Word types of several languages, and which of them translate each other, from the word links of a bitext.
 
 Links come with the bitext (set by hand) or from the statistical aligner; never from the model under study, which would
 then be judged by its own opinion.

@@ -45,7 +45,7 @@ Export = Callable[[Path], None]
 
 
 def export_nothing(folder: Path) -> None:
-    """The export of a training whose checkpoints are only there to go on from."""
+    """Export no model, for a training whose checkpoints are only there to be resumed from."""
 
 
 @dataclass(frozen=True)
