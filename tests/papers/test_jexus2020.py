@@ -320,7 +320,7 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
     assert "1,435,824 updates" in told  # 13 points, 3 seeds, 3 epochs of 392,702 pairs in batches of 32
     assert not (tmp_path / "run").exists()
     mini = PAPER.plan(Request("mini", tmp_path / "run"), rate="2e-5,5e-5")
-    assert [job.place for job in selected(mini.jobs, "freeze:8")] == [{"part": "transfer", "plan": "freeze:8"}]
+    assert [job.coordinates for job in selected(mini.jobs, "freeze:8")] == [{"part": "transfer", "plan": "freeze:8"}]
     assert [job.name for job in selected(mini.jobs, "part=map")] == ["map-xnli", "map-en-zh", "map-sick"]
     assert mini.cost.steps == 2 * 39 * 1875 and len(mini.jobs) == 16
 

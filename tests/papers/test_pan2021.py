@@ -363,7 +363,7 @@ def test_a_dry_run_needs_neither_data_nor_model(tmp_path):
         assert part in told
     assert not (tmp_path / "run").exists()
     mini = PAPER.plan(Request("mini", tmp_path / "run"))
-    kinds = [job.place["part"] for job in mini.jobs]
+    kinds = [job.coordinates["part"] for job in mini.jobs]
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "align": 21,
         "qa": 9,
@@ -385,7 +385,7 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
     assert len(by_name) == len(jobs)
     for name in ("nli-tlm-seed-2", "map-10-seed-1", "qa-both-seed-0", "sick-switched-both-seed-1"):
         job = by_name[name]
-        seed, alignment = job.place["seed"], job.place["alignment"].rstrip("%")
+        seed, alignment = job.coordinates["seed"], job.coordinates["alignment"].rstrip("%")
         assert job.first == str(tmp_path / "run" / "jobs" / f"align-{alignment}-seed-{seed}" / "model")
         assert job.needs == [tmp_path / "run" / "jobs" / f"align-{alignment}-seed-{seed}"]
     assert by_name["nli-before-seed-1"].first == "mini" and not by_name["nli-before-seed-1"].needs
@@ -640,7 +640,9 @@ def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):
 
 def test_commands_of_a_dry_run_parse(tmp_path):
     outline = find("pan2021").plan(Request("mini", tmp_path))
-    first = {(job.recipe, job.place["part"], job.place.get("training")): job for job in reversed(outline.jobs)}
+    first = {
+        (job.recipe, job.coordinates["part"], job.coordinates.get("training")): job for job in reversed(outline.jobs)
+    }
     assert len(first) == 8
     for job in (*first.values(), *find("pan2021").plan(Request("smoke", tmp_path)).before):
         parse(" ".join(job.words).split()[1:])

@@ -77,4 +77,4 @@ def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):
     with pytest.raises(ig.InputError, match="b were run on a different data; they are no runs of one reproduction"):
         refuse_mixtures(jobs)
     refuse_mixtures(jobs, lambda job, hashes: {("model",): hashes["model"]})
-    refuse_mixtures(jobs, lambda job, hashes: {(job.place["source"], "data"): hashes["data"]})
+    refuse_mixtures(jobs, lambda job, hashes: {(job.coordinates["source"], "data"): hashes["data"]})

@@ -349,8 +349,12 @@ def test_models_share_packed_text_where_their_pieces_are_the_same():
 
 def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     outline = PAPER.plan(Request("mini", tmp_path))
-    models = [job for job in outline.jobs if job.place["part"] == "pretrain"]
-    plain = sorted(f"{job.place['model']} {job.place['seed']}" for job in models if job.place["condition"] == "Default")
+    models = [job for job in outline.jobs if job.coordinates["part"] == "pretrain"]
+    plain = sorted(
+        f"{job.coordinates['model']} {job.coordinates['seed']}"
+        for job in models
+        if job.coordinates["condition"] == "Default"
+    )
     assert plain == sorted(
         [f"{one} {seed}" for one in ("en", "fr", "en-fr") for seed in range(3)]
         + [f"{one} 0" for one in ("de", "ru", "zh", "nl", "en-de", "en-ru", "en-zh", "en-nl")]
@@ -359,8 +363,12 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     assert all(job.options["depth"] == 8 for job in models)
     assert len({job.folder for job in outline.jobs}) == len(outline.jobs)
     chosen = selected(outline.jobs, "part=stitch,target=ru,task=ner")
-    assert {job.place["part"] for job in chosen} == {"pack", "pretrain", "stitch"}
-    assert {job.place["model"] for job in chosen if job.place["part"] == "pretrain"} == {"en", "ru", "en-ru"}
+    assert {job.coordinates["part"] for job in chosen} == {"pack", "pretrain", "stitch"}
+    assert {job.coordinates["model"] for job in chosen if job.coordinates["part"] == "pretrain"} == {
+        "en",
+        "ru",
+        "en-ru",
+    }
     seconds = [one for one in outline.cost.basis if "34 models to pretrain" in one]
     assert seconds and 0.3 < outline.cost.hours < 2
 
@@ -368,7 +376,9 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
 def test_the_same_share_of_the_updates_warms_up_however_many_there_are(tmp_path):
     for steps in (None, 1000, 3):
         jobs = PAPER.plan(Request("mini", tmp_path), steps=steps).jobs
-        found = {(job.options["steps"], job.options["warm_up"]) for job in jobs if job.place["part"] == "pretrain"}
+        found = {
+            (job.options["steps"], job.options["warm_up"]) for job in jobs if job.coordinates["part"] == "pretrain"
+        }
         assert found == {(steps or 6000, 0.1)}
 
 
@@ -589,7 +599,7 @@ def test_the_report_shows_the_papers_own_figures(reproduced, tmp_path):
 def test_jobs_of_other_weights_are_refused(reproduced, monkeypatch):
     folder = reproduced[1]
     make_small(monkeypatch)
-    jobs = [job for job in PAPER.plan(Request("smoke", folder, seeds=1)).jobs if job.place["part"] == "stitch"]
+    jobs = [job for job in PAPER.plan(Request("smoke", folder, seeds=1)).jobs if job.coordinates["part"] == "stitch"]
     facts = jobs[1].folder / "run.json"
     before = facts.read_text(encoding="utf-8")
     changed = json.loads(before)

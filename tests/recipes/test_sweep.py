@@ -104,8 +104,8 @@ def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
     grid = {"plans": ["a", "b", "c"], "epochs": [1, 2], "seed": [0, 1, 2]}
     options = dict.fromkeys(("task", "train", "dev", "test"), "x")
     jobs = grid_jobs(TRANSFER, grid, options, folder=Path("out"))
-    assert len({json.dumps(job.place) for job in jobs}) == len({job.folder for job in jobs}) == 18
-    chosen = [jobs[number].place for number in spread(grid)]
+    assert len({json.dumps(job.coordinates) for job in jobs}) == len({job.folder for job in jobs}) == 18
+    chosen = [jobs[number].coordinates for number in spread(grid)]
     assert len(chosen) == 1 + 2 + 1 + 2
     for name, values in grid.items():
         assert {coordinates[name] for coordinates in chosen} == set(values)

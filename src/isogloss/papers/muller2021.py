@@ -314,7 +314,7 @@ def _notes(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[str]:
 def _cost(scale: MullerScale, jobs: Sequence[Job], parallel: int) -> Cost:
     updates = trained = read = 0
     for job in jobs:
-        there = scale.sizes.get("ner" if job.place["task"] == "ner" else job.place["source"])
+        there = scale.sizes.get("ner" if job.coordinates["task"] == "ner" else job.coordinates["source"])
         train = min(size for size in (there, scale.examples, 10**9) if size is not None)
         updates += len(PLANS) * scale.epochs * ceil(train / scale.batch)
         trained += len(PLANS) * scale.epochs * train
@@ -359,7 +359,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Seeds of one experiment agree in everything, and all jobs in the model and the parallel text."""
-    own = (job.place["task"], job.place["source"])
+    own = (job.coordinates["task"], job.coordinates["source"])
     shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
     return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
 

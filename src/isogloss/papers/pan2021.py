@@ -380,7 +380,7 @@ def _cost(scale: PanScale, jobs: Sequence[Job]) -> Cost:
     examples = {"nli": scale.train, "translate": 2_490 * (1 + len(scale.tested)), "sick": 2 * 4_439}
     examples["qa"] = round(1.2 * scale.questions)  # long texts have several windows
     steps, tokens, seconds = 0, 0.0, 0.0
-    parts = [str(job.place["part"]) for job in jobs]
+    parts = [str(job.coordinates["part"]) for job in jobs]
     for part, options in zip(parts, (job.options for job in jobs), strict=True):
         if part != "map":
             kind = {"align": 0, "qa": 2}.get(part, 1)
@@ -700,9 +700,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     read: list[dict[str, Any]] = []
     mapped: list[dict[str, Any]] = []
     for job in jobs:
-        table, own = read_rows(job.folder), {"model": str(run.facts["model"]), "plan": job.place["alignment"]}
+        table, own = read_rows(job.folder), {"model": str(run.facts["model"]), "plan": job.coordinates["alignment"]}
         if job.recipe == "transfer":  # scores of every test set, and the gap to the source
-            own["condition"] = "" if job.place["training"] == ZERO else job.place["training"]
+            own["condition"] = "" if job.coordinates["training"] == ZERO else job.coordinates["training"]
             table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
             for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
                 scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
@@ -710,11 +710,11 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             # `all` is that of all languages together, which those with most tokens decide.
             table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
             for entry in records(table[table["step"].isin([0, table["step"].max()])]):
-                at = {**own, "seed": job.place["seed"]} | ({} if entry["step"] else {"plan": BEFORE})
+                at = {**own, "seed": job.coordinates["seed"]} | ({} if entry["step"] else {"plan": BEFORE})
                 at |= {"data": "evaluate"} | {name: entry[name] for name in ("n", "target", "unit")}
                 read.append(row("perplexity", entry["value"], **at))
         else:  # centred retrieval, then debiased CKA, of sentences at every layer; the model as it was has no seed
-            own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.place["seed"]})
+            own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.coordinates["seed"]})
             for measure, method in (("p@1", "centred"), ("cka", "debiased")):
                 wanted = (table["measure"] == measure) & (table["method"] == method) & (table["unit"] == "sentence")
                 for entry in records(table[wanted & table["layer"].notna()]):
@@ -733,9 +733,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Jobs of one part read the same text, and those of one alignment and seed the same model."""
     trained = job.options.get("train", job.options.get("train_bitext"))
-    first = BEFORE if job.recipe == "align" else job.place["alignment"]
-    model = (job.recipe, first, None if first == BEFORE else job.place["seed"])
-    text = (job.place["part"], job.place.get("training"), str(trained))
+    first = BEFORE if job.recipe == "align" else job.coordinates["alignment"]
+    model = (job.recipe, first, None if first == BEFORE else job.coordinates["seed"])
+    text = (job.coordinates["part"], job.coordinates.get("training"), str(trained))
     return {(*text, "text"): hashes["data"], (*model, "model"): hashes["model"]}
 
 

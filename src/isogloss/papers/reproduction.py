@@ -151,7 +151,7 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
 
 def _kind(job: Job) -> tuple[str, Any]:
     """What jobs whose commands are shown together have in common."""
-    return job.recipe, job.place.get("part")
+    return job.recipe, job.coordinates.get("part")
 
 
 # ------------------------------------------------------------------------------------------------ papers and options
@@ -209,7 +209,7 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
         for item in (given or "").split(",") if given is not None else ():
             name, value = _named(jobs, f"{prefix}{item.strip()}", f"--{option} {item.strip()!r}")
             wanted.setdefault(name, set()).add(value)
-    chosen = [job for job in jobs if all(str(job.place.get(name)) in values for name, values in wanted.items())]
+    chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
     if not chosen:
         raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
     needed = _needed(jobs, chosen)
@@ -226,7 +226,7 @@ def _named(jobs: Sequence[Job], item: str, option: str) -> tuple[str, str]:
     """The coordinate and the value that an item names."""
     known: dict[str, dict[str, None]] = {}
     for job in jobs:
-        for name, value in job.place.items():
+        for name, value in job.coordinates.items():
             known.setdefault(name, {})[str(value)] = None
     name, _, value = item.partition("=")
     having = [name] if name in known and value in known[name] else [each for each in known if item in known[each]]

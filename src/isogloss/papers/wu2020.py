@@ -319,7 +319,9 @@ def _notes(scale: WuScale, crawl: str | None) -> list[str]:
 
 
 def _cost(scale: WuScale, jobs: Sequence[Job], seeds: int) -> Cost:
-    parts = {part: [job for job in jobs if job.place["part"] == part] for part in ("pretrain", "stitch", "transfer")}
+    parts = {
+        part: [job for job in jobs if job.coordinates["part"] == part] for part in ("pretrain", "stitch", "transfer")
+    }
     models, sentences = len(parts["pretrain"]), scale.examples or 12_544
     tokens = scale.steps * scale.batch * scale.shape["length"]
     each = tokens / scale.tokens_a_second + scale.overhead
@@ -329,7 +331,9 @@ def _cost(scale: WuScale, jobs: Sequence[Job], seeds: int) -> Cost:
     scored = int(5.5 * (scale.tested or 1000)) * int(scale.stitched["epochs"]) * layers * seeds
     trainings = seeds * len(str(scale.tuned["rate"]).split(","))
     pairs = {"nli": min(scale.inferred, 392_702)}
-    tuned = sum(trainings * _updates(pairs.get(job.place["task"], sentences), scale.tuned) for job in parts["transfer"])
+    tuned = sum(
+        trainings * _updates(pairs.get(job.coordinates["task"], sentences), scale.tuned) for job in parts["transfer"]
+    )
     seconds = {
         part: f"about {updates * scale.update / max(1, len(parts[part])):,.0f} seconds each"
         for part, updates in (("stitch", stitched), ("transfer", tuned))
@@ -757,11 +761,11 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     the source, fresh weights for the other); for the baseline of words it is `static`, in Table 1 the pair. `condition`
     is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
     """
-    reading = [job for job in jobs if job.place["part"] not in ("pack", "pretrain")]
+    reading = [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")]
     refuse_mixtures(reading, _weights)
     for sentence in notes_of(reading):
         run.note(sentence)
-    rows = [entry for job in jobs if job.place["part"] != "pack" for entry in _rows_of(job)]
+    rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
     run.append(rows)
@@ -771,12 +775,14 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Jobs of one part read the same weights from the same folder; fresh ones are drawn anew."""
     sides = {"model": job.first} | ({} if job.options.get("random_weights") else {"other": job.options.get("other")})
-    return {(job.place["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path}
+    return {
+        (job.coordinates["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path
+    }
 
 
 def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     """The main rows of a job, at the coordinates that they have here."""
-    part, place, table = job.place["part"], job.place, read_rows(job.folder)
+    place, part, table = job.coordinates, job.coordinates["part"], read_rows(job.folder)
     if part == "pretrain":
         rows = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
         at = {"data": place["model"], "condition": place["condition"], "seed": place["seed"]}

@@ -96,7 +96,7 @@ def main() -> None:
     """Run the job that standard input names, and end when that is closed; a mistake is a sentence on standard error."""
     given = json.loads(sys.stdin.readline())
     seconds = given.pop("lease", None)
-    job = Job(**{**given, "folder": Path(given["folder"]), "place": {}})
+    job = Job(**{**given, "folder": Path(given["folder"]), "coordinates": {}})
     lease = None if seconds is None else job_lease(job.lease, seconds=seconds)
 
     def give_back() -> None:

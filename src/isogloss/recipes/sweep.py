@@ -228,7 +228,7 @@ def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
 def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder: Path) -> list[Job]:
     """A job for every combination of the grid's values; the last argument changes fastest.
 
-    A job's folder is named by its coordinates, which are also its `place`.
+    A job's folder is named by its coordinates.
     """
     if both := [name for name in grid if name in options]:
         raise InputError(f"--{_dashed(both[0])} is given, and is in --grid, too; leave one of them out")
@@ -262,7 +262,7 @@ def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Pro
             texts, options = read_options(recipe, job.options)
             recipe.check(job.first, *texts, **options)
         except InputError as error:
-            where = ", ".join(f"{name} {value}" for name, value in job.place.items())
+            where = ", ".join(f"{name} {value}" for name, value in job.coordinates.items())
             raise InputError(f"{error} (with {where}; no job was started)") from error
     progress("checking the grid", len(chosen), len(chosen))
 
@@ -424,7 +424,7 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
     settings. A row that is the same in several jobs is there once; where they have different values under the same
     coordinates, all of the grid is put into its settings.
     """
-    models = {str(job.place["model"]) for job in jobs} if "model" in grid else set()
+    models = {str(job.coordinates["model"]) for job in jobs} if "model" in grid else set()
     called_alike = len(set(map(model_name, models))) < len(models)
     in_columns = [name for name in grid if name in COLUMN_ARGUMENTS and not (name == "model" and called_alike)]
     in_settings = [name for name in grid if name not in in_columns]
@@ -443,7 +443,9 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
 def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> dict[str, Any]:
     """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible."""
     own = {
-        name: value if isinstance(value := job.place[name], int | float) else number_or_text(_label(value, grid[name]))
+        name: value
+        if isinstance(value := job.coordinates[name], int | float)
+        else number_or_text(_label(value, grid[name]))
         for name in names
     }
     return {**entry, "settings": settings_text({**settings_of(entry), **own})}

@@ -43,7 +43,7 @@ LOST = 75  # the exit code of a worker that lost its lease: its job may be tried
 class Job:
     """One call of a recipe: `first` is what stands before the options (a model, or text), `folder` its run.
 
-    place: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
+    coordinates: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
     before it, such as that of the model it reads.
     """
 
@@ -52,7 +52,7 @@ class Job:
     first: Any
     options: Mapping[str, Any]
     folder: Path
-    place: Mapping[str, Any]
+    coordinates: Mapping[str, Any]
     needs: Sequence[Path] = ()
 
     @property
@@ -94,7 +94,7 @@ class Job:
         return words
 
     def as_json(self) -> str:
-        """What a worker reads; `place` stays here."""
+        """What a worker reads; `coordinates` stay here."""
         given = {"name": self.name, "recipe": self.recipe, "first": self.first, "options": self.options}
         return json.dumps({**given, "folder": self.folder}, default=str)
 
