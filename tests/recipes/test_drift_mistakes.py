@@ -82,7 +82,7 @@ def test_text_without_a_token_that_can_be_masked(refused, tmp_path):
         ({"checkpoint": 0}, "--checkpoint must be at least 1, not 0"),
         ({"words": 3}, "--words must be at least 4, not 3"),
         ({"rate": 0}, "--rate must be above 0, not 0"),
-        ({"decay": "steep"}, "--decay 'steep' is not known"),
+        ({"decay": "steep"}, "--decay takes linear or cosine or "),
         ({"dtype": "float16"}, "--dtype float16 does not train stably"),
         ({"target": None}, "target"),
         ({"target": "qaa"}, "--target takes LANG=FILE or a folder"),

@@ -45,7 +45,6 @@ from isogloss.recipes.recipe import (
     Revision,
     Seed,
     Work,
-    at_least,
     describe_files,
     language_files,
     model_name,
@@ -90,15 +89,15 @@ def lexicon(
     mappings: Annotated[
         str, "maps to compare: raw, centred, procrustes+iterative, ridge, ..."
     ] = "raw,procrustes+iterative",
-    refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", RARE)] = 1.0,
+    refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
+    ridge_strength: Annotated[float, Option("strength of ridge", RARE, least=0)] = 1.0,
     static: Annotated[
         LanguageFiles | str | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
     ] = None,
     identical: Annotated[bool, "keep pairs that are written alike"] = True,
-    sample: Annotated[int, "most sentences of a language, drawn by seed"] = 500_000,
-    vocabulary: Annotated[int, "most words of a language, the most frequent"] = 20_000,
-    min_count: Annotated[int, "uses a word must have"] = 3,
+    sample: Annotated[int, Option("most sentences of a language, drawn by seed", least=1)] = 500_000,
+    vocabulary: Annotated[int, Option("most words of a language, the most frequent", least=1)] = 20_000,
+    min_count: Annotated[int, Option("uses a word must have", least=1)] = 3,
     layers: Layers = None,
     revision: Revision = None,
     seed: Seed = 0,
@@ -122,8 +121,6 @@ def lexicon(
     files = language_files(text)
     if len(files) < 2:
         raise InputError(f"--text has one language only ({', '.join(files)}); a lexicon joins two, the source first")
-    at_least("sample", sample, 1), at_least("vocabulary", vocabulary, 1), at_least("min_count", min_count, 1)
-    at_least("refine", refine, 0), at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
     asked = {"train": _several(train_lexicon), "test": _several(test_lexicon)}
     if not any(spec.learns for spec in specs):
         del asked["train"]

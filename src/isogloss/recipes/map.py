@@ -38,10 +38,8 @@ from isogloss.recipes.recipe import (
     Revision,
     Seed,
     Work,
-    at_least,
     layer_list,
     model_name,
-    one_of,
     recipe,
 )
 from isogloss.recipes.word_map import draw
@@ -71,12 +69,15 @@ def map(
     model: Model = "mini",
     *bitext: Bitext | Corpus,
     sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
-    pairs: Annotated[str, "'all' pairs of languages, or 'first': the first language with each other"] = "all",
+    pairs: Annotated[
+        str,
+        Option("'all' pairs of languages, or 'first': the first language with each other", choices=("all", "first")),
+    ] = "all",
     layers: Layers = None,
-    words: Annotated[int, "most word pairs a pair of languages to judge words by"] = 1000,
-    points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP)] = 120,
+    words: Annotated[int, Option("most word pairs a pair of languages to judge words by", least=1)] = 1000,
+    points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
-    tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP)] = 15.0,
+    tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
     revision: Revision = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -96,8 +97,6 @@ def map(
     texts = [_without_repeats(text) for text in bitexts_of(bitext)] or [embedded()]
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
     size, cuts = _sample_size(sample), layer_list(layers, stack) or tuple(stack.cuts)
-    one_of("pairs", pairs, ("all", "first")), at_least("words", words, 1), at_least("points", points, 0)
-    at_least("tsne_perplexity", tsne_perplexity, 1), at_least("seed", seed, 0)
     for text in texts:
         if len(text.languages) < 2:
             raise InputError(f"{text.name or 'the text'} has one language only ({text.languages[0]}); a map needs two")
@@ -458,4 +457,5 @@ def _sample_size(sample: int | str) -> int | None:
         size = int(sample)
     except ValueError as error:
         raise InputError(f"--sample takes a number of sentences or 'all', not {sample!r}") from error
-    return at_least("sample", size, 4)
+    Option("", least=4).check("sample", size)
+    return size

@@ -45,7 +45,7 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.optimisation import Decay, Optimisation
+from isogloss.training.optimisation import DECAYS, Decay, Optimisation
 from isogloss.training.plans import Plan, parse_plan
 from isogloss.training.processes import launched
 from isogloss.training.resumable import RECORD
@@ -80,14 +80,44 @@ class Work:
 
 @dataclass(frozen=True)
 class Option:
-    """What the command line says of a parameter beside its type: its help, the panel it stands in.
+    """What an annotation says of a parameter beside its type.
 
-    recorded: whether a run records it; where a shared folder lies, for instance, changes no row.
+    Args:
+        help: What the command line's help says of it.
+        panel: The section of the help that it stands in.
+        recorded: Whether a run records it; where a shared folder lies, for instance, changes no row.
+        least: The smallest value allowed, which must be finite then.
+        above: A value must be greater than this.
+        below: A value must be smaller than this; goes with `least` or `above`.
+        choices: The values allowed, where they are words.
+
     """
 
     help: str
     panel: str | None = None
     recorded: bool = True
+    least: float | None = None
+    above: float | None = None
+    below: float | None = None
+    choices: Sequence[str] = ()
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value outside the limits, named the way the command line spells it; None is not checked."""
+        option, low = f"--{name.replace('_', '-')}", self.least if self.above is None else self.above
+        if value is None:
+            return
+        if self.choices and value not in self.choices:
+            raise InputError(f"{option} takes {' or '.join(self.choices)}, not {value!r}")
+        if low is None:
+            return
+        large = value >= low if self.above is None else value > low
+        if self.below is not None and not (large and value < self.below):
+            begin = "from" if self.above is None else "above"
+            raise InputError(f"{option} must be {begin} {low} to below {self.below}, not {value}")
+        if not large:
+            raise InputError(f"{option} must be {'at least' if self.above is None else 'above'} {low}, not {value}")
+        if value == math.inf:
+            raise InputError(f"{option} must be a finite number, not {value}")
 
 
 @dataclass(frozen=True)
@@ -120,13 +150,18 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     signature = inspect.signature(function)
 
     @wraps(function)
+    def check(*args: P.args, **kwargs: P.kwargs) -> Work:
+        check_arguments(function, signature.bind(*args, **kwargs).arguments)
+        return function(*args, **kwargs)
+
+    @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
         how = {name: given[name] for name in RUN_OPTIONS}
         return execute(
-            function(*args, **kwargs),
+            check(*args, **kwargs),
             command=function.__name__,
             arguments=recorded_arguments(signature, given),
             seed=given.get("seed", 0),
@@ -134,7 +169,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         )
 
     call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
-    call.recipe = Recipe(function.__name__, function, call)  # type: ignore[attr-defined]
+    call.recipe = Recipe(function.__name__, check, call)  # type: ignore[attr-defined]
     return call
 
 
@@ -190,23 +225,30 @@ LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE
 
 Revision = Annotated[str | None, Option("revision of a model on the hub", RARE)]
 Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; default all"]
-Seed = Annotated[int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE)]
-Seeds = Annotated[int, Option("how many seeds every training is run with", SCHEDULE)]
-Epochs = Annotated[int, Option("times the training text is seen", SCHEDULE)]
-Batch = Annotated[int, Option("sentences or examples in a batch", SCHEDULE)]
+Seed = Annotated[int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0)]
+Seeds = Annotated[int, Option("how many seeds every training is run with", SCHEDULE, least=1)]
+Epochs = Annotated[int, Option("times the training text is seen", SCHEDULE, least=1)]
+Batch = Annotated[int, Option("sentences or examples in a batch", SCHEDULE, least=1)]
 MicroBatch = Annotated[
-    int | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE)
+    int | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE, least=1)
 ]
-CheckpointEvery = Annotated[int, Option("updates between checkpoints", SCHEDULE)]
-Rate = Annotated[float, Option("highest learning rate", OPTIMISER)]
-WarmUp = Annotated[float, Option("share of the updates until the rate is highest", OPTIMISER)]
-DecayName = Annotated[str, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER)]
-WeightDecay = Annotated[float, Option("AdamW's weight decay of matrices", OPTIMISER)]
-Clip = Annotated[float, Option("largest norm of the gradient; 0 for any", OPTIMISER)]
+CheckpointEvery = Annotated[int, Option("updates between checkpoints", SCHEDULE, least=1)]
+Rate = Annotated[float, Option("highest learning rate", OPTIMISER, above=0)]
+WarmUp = Annotated[float, Option("share of the updates until the rate is highest", OPTIMISER, least=0, below=1)]
+DecayName = Annotated[str, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER, choices=DECAYS)]
+WeightDecay = Annotated[float, Option("AdamW's weight decay of matrices", OPTIMISER, least=0)]
+Clip = Annotated[float, Option("largest norm of the gradient; 0 for any", OPTIMISER, least=0)]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
 Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
 TrainDtype = Annotated[str | None, Option("float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU", COMPUTE)]
-Compiled = Annotated[str, Option("auto, yes or no: compile the step on an NVIDIA GPU (slower to start)", COMPUTE)]
+Compiled = Annotated[
+    str,
+    Option(
+        "auto, yes or no: compile the step on an NVIDIA GPU (slower to start)",
+        COMPUTE,
+        choices=("auto", "yes", "no"),
+    ),
+]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 
@@ -217,6 +259,12 @@ def option_of(annotation: Any) -> Option:
         if isinstance(note, Option | str):
             return note if isinstance(note, Option) else Option(note)
     return Option("")
+
+
+def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Refuse the first argument that is outside the limits which the function's annotation of it declares."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        option_of(parameter.annotation).check(name, given.get(name))
 
 
 def command_type(annotation: Any) -> Any:
@@ -329,8 +377,7 @@ def half_precision(dtype: str | None, device: torch.device) -> bool:
 
 def compiles(compiled: str, device: torch.device, *, auto: bool) -> bool:
     """Whether --compiled asks for a compiled step; auto: what `auto` means on an NVIDIA GPU."""
-    choice = one_of("compiled", compiled, ("auto", "yes", "no"))
-    return choice == "yes" or (choice == "auto" and auto and device.type == "cuda")
+    return compiled == "yes" or (compiled == "auto" and auto and device.type == "cuda")
 
 
 PRETRAINING_ADAM: dict[str, Any] = {"betas": (0.9, 0.98), "epsilon": 1e-6}  # as RoBERTa and InfoXLM are trained
@@ -348,8 +395,7 @@ def optimisation(
     epsilon: float = 1e-8,
 ) -> Optimisation:
     """The optimiser of a training of so many steps; warm_up is a share of them."""
-    warm = round(share_of("warm_up", warm_up) * steps)
-    return Optimisation(rate, warm, cast(Decay, decay), weight_decay, betas, epsilon, clip)
+    return Optimisation(rate, round(warm_up * steps), cast(Decay, decay), weight_decay, betas, epsilon, clip)
 
 
 def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:

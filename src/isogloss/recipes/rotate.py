@@ -46,7 +46,6 @@ from isogloss.recipes.recipe import (
     Revision,
     Seed,
     Work,
-    at_least,
     layer_list,
     model_name,
     recipe,
@@ -84,10 +83,10 @@ def rotate(
     mappings: Annotated[
         str, "maps to compare, with commas; 'none' for CKA alone"
     ] = "raw,centred,procrustes,procrustes+iterative",
-    train_sample: Annotated[int, "most parallel sentences to learn from, drawn by seed"] = 10_000,
-    sample: Annotated[int, "most sentences to look up, drawn by seed"] = 2000,
-    refine: Annotated[int, "rounds of refinement by mutual neighbours"] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", RARE)] = 1.0,
+    train_sample: Annotated[int, Option("most parallel sentences to learn from, drawn by seed", least=2)] = 10_000,
+    sample: Annotated[int, Option("most sentences to look up, drawn by seed", least=2)] = 2000,
+    refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
+    ridge_strength: Annotated[float, Option("strength of ridge", RARE, least=0)] = 1.0,
     layers: Layers = None,
     save_mappings: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
     revision: Revision = None,
@@ -114,8 +113,6 @@ def rotate(
                 f"{text.name or 'the text'} has {text.rows} parallel sentences in {len(text.languages)} languages; "
                 "two of each are the least"
             )
-    at_least("train_sample", train_sample, 2), at_least("sample", sample, 2), at_least("refine", refine, 0)
-    at_least("ridge_strength", ridge_strength, 0), at_least("seed", seed, 0)
     learned = [spec.name for spec in specs if spec.learns]
     if train_bitext is None and learned:
         raise InputError(

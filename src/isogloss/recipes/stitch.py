@@ -39,6 +39,7 @@ from isogloss.recipes.recipe import (
     LanguageFile,
     LanguageFiles,
     Layers,
+    Option,
     Out,
     Rate,
     Resume,
@@ -48,10 +49,8 @@ from isogloss.recipes.recipe import (
     TrainDtype,
     WarmUp,
     Work,
-    at_least,
     half_precision,
     model_name,
-    one_of,
     one_process,
     optimisation,
     recipe,
@@ -102,22 +101,30 @@ def stitch(
     test: Annotated[LanguageFiles, "examples to test on, LANG=FILE[,FILE], once a set: the source's, and the target's"],
     other: Annotated[str | None, "the model that reads the target language; default the same model"] = None,
     layers: Layers = None,
-    fresh_layers: Annotated[int, "fresh layers between the cut and the head"] = 4,
+    fresh_layers: Annotated[int, Option("fresh layers between the cut and the head", least=1)] = 4,
     mapping: Annotated[
         str, "the map: procrustes, least-squares or ridge, alone or with +iterative, +centred, +length"
     ] = "procrustes+iterative",
-    denormalise: Annotated[str, f"in which terms mapped states are given: {', '.join(RESTORES)}"] = "recentred",
-    word_pairs: Annotated[int, "most pairs of words to fit the map on, drawn by seed"] = 50_000,
-    max_uses: Annotated[int, "most pairs that one word type is in"] = 20,
-    pooling: Annotated[str, "a word's vector: its first subword, or the mean of all"] = "first",
-    sample: Annotated[int, "most sentences of --bitext whose words are a language's space, drawn by seed"] = 50_000,
-    refine: Annotated[int, "rounds of refinement by mutual neighbours among the paired words"] = 0,
+    denormalise: Annotated[
+        str, Option(f"in which terms mapped states are given: {', '.join(RESTORES)}", choices=RESTORES)
+    ] = "recentred",
+    word_pairs: Annotated[int, Option("most pairs of words to fit the map on, drawn by seed", least=2)] = 50_000,
+    max_uses: Annotated[int, Option("most pairs that one word type is in", least=1)] = 20,
+    pooling: Annotated[
+        str, Option("a word's vector: its first subword, or the mean of all", choices=("first", "mean"))
+    ] = "first",
+    sample: Annotated[
+        int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
+    ] = 50_000,
+    refine: Annotated[int, Option("rounds of refinement by mutual neighbours among the paired words", least=0)] = 0,
     seeds: Seeds = 1,
     epochs: Epochs = 10,
     batch: Batch = 32,
     rate: Rate = 5e-5,
     warm_up: WarmUp = 0.1,
-    length: Annotated[int | None, "most tokens of an example; default the task's, or the model's if it is less"] = None,
+    length: Annotated[
+        int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
+    ] = None,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
     checkpoint: CheckpointEvery = 1000,
     revision: Revision = None,
@@ -138,12 +145,6 @@ def stitch(
     if others or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = half_precision(dtype, processor)
-    one_of("denormalise", denormalise, RESTORES), one_of("pooling", pooling, ("first", "mean"))
-    at_least("fresh_layers", fresh_layers, 1), at_least("word_pairs", word_pairs, 2), at_least("max_uses", max_uses, 1)
-    at_least("sample", sample, 2), at_least("refine", refine, 0), at_least("epochs", epochs, 1)
-    at_least("batch", batch, 1), at_least("checkpoint", checkpoint, 1)
-    chosen_seeds = range(at_least("seed", seed, 0), seed + at_least("seeds", seeds, 1))
-    optimisation(steps=1, rate=rate, warm_up=warm_up)  # checks them
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     target = _target_language(sets)
     sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
@@ -164,7 +165,7 @@ def stitch(
             "layers of the other: take models of one width"
         )
     cuts = shared_layers(source, second, layers)
-    tokens = at_least("length", min(source.max_length, second.max_length, length or sets.task.length), 8)
+    tokens = min(source.max_length, second.max_length, length or sets.task.length)
     base = {"model": model_name(model), "other_model": None if other is None else model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
 
@@ -203,7 +204,7 @@ def stitch(
             # Read once for all seeds, and only where something is left to train.
             states = cache(partial(_read_states, setup, fitted, cut=cut, folder=run.scratch, progress=progress))
             results: list[Row] = []
-            for each in chosen_seeds:
+            for each in range(seed, seed + seeds):
                 conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
                 training = LayerTraining(cut, each, run.folder / "checkpoints" / f"layer-{cut}-seed-{each}", conditions)
                 shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")

@@ -8,8 +8,6 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from isogloss.errors import InputError
-
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
 DECAYS: tuple[Decay, ...] = get_args(Decay)
 
@@ -29,14 +27,6 @@ class Optimisation:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
     clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.decay not in DECAYS:
-            raise InputError(f"--decay {self.decay!r} is not known; choose {', '.join(DECAYS)}")
-        if not self.rate > 0:
-            raise InputError(f"--rate must be above 0, not {self.rate:g}")
-        if self.warm_up < 0 or self.weight_decay < 0 or self.clip < 0:
-            raise InputError("--warm-up, --weight-decay and --clip must not be negative")
 
 
 def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
