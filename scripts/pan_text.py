@@ -31,7 +31,7 @@ def main(given: list[str]) -> int:
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write("".join(f"{line}\n" for line in texts.notes()))
+    sys.stdout.write("".join(f"{line}\n" for line in texts.facts["notes"]))
     return 0
 
 

@@ -27,7 +27,6 @@ SMALL_JEXUS = replace(
     jexus2020.SCALES["smoke"],
     depth=3,
     train=9,
-    test=9,
     known=60,
     epochs=1,
     pretraining=TINY,

@@ -1,4 +1,4 @@
-"""What planning any paper takes: texts, scales, estimates, and jobs that belong together."""
+"""What planning any paper takes: texts, scales, and jobs that belong together."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import isogloss as ig
-from isogloss.papers.paper import PREPARED, Request, Speed, Texts, estimate, refuse_mixtures, scale_of
+from isogloss.papers.paper import PREPARED, Request, Texts, join_jobs, scale_of
 from isogloss.progress import silent
 from isogloss.recipes.jobs import Job
 
@@ -19,30 +19,30 @@ def never():
 def test_texts_are_made_when_they_are_needed_and_written_once(tmp_path):
     Texts(tmp_path / "text", never).path("a.txt")  # a dry run reads nothing
     contents = {"a.txt": "één\n", "part/b.txt.gz": "twee\n"}
-    texts = Texts(tmp_path / "text", lambda: contents, notes=lambda given: [f"{len(given)} files"])
+    texts = Texts(tmp_path / "text", lambda: contents, read_notes=lambda given: [f"{len(given)} files"])
     texts.write(silent)
     assert Path(texts.path("a.txt")).read_text(encoding="utf-8") == "één\n"
-    assert set(texts.hashes()) == set(contents) and texts.notes() == ["2 files"]
+    assert set(texts.facts["hashes"]) == set(contents) and texts.facts["notes"] == ["2 files"]
     assert not (tmp_path / "text" / PREPARED).exists()
 
 
 def test_prepared_texts_are_taken_as_they_are_unless_something_else_is_asked_for(tmp_path):
     contents = {"a.txt": "een\n", "b.txt.gz": "twee\n"}
     with pytest.raises(ig.InputError, match="holds no prepared texts"):
-        Texts(tmp_path, never, asked={"pairs": 5}, must_exist=True).hashes()
-    first = Texts(tmp_path, lambda: contents, asked={"pairs": 5, "shares": (0.1, 1.0)}, notes=lambda _: ["few"])
+        Texts(tmp_path, never, asked={"pairs": 5}, must_exist=True).facts["hashes"]
+    first = Texts(tmp_path, lambda: contents, asked={"pairs": 5, "shares": (0.1, 1.0)}, read_notes=lambda _: ["few"])
     first.write(silent)
     again = Texts(tmp_path, never, asked={"pairs": 5, "shares": (0.1, 1.0)})
     again.write(silent)
-    assert again.hashes() == first.hashes() and again.notes() == ["few"]
+    assert again.facts["hashes"] == first.facts["hashes"] and again.facts["notes"] == ["few"]
     with pytest.raises(ig.InputError, match="their pairs is 5, and 6 is asked for"):
-        Texts(tmp_path, never, asked={"pairs": 6}).hashes()
+        Texts(tmp_path, never, asked={"pairs": 6}).facts["hashes"]
     (tmp_path / "a.txt").write_text("drie\n", encoding="utf-8")
     with pytest.raises(ig.InputError, match=r"a\.txt is not what it was"):
-        Texts(tmp_path, never, asked={"pairs": 5}).hashes()
+        Texts(tmp_path, never, asked={"pairs": 5}).facts["hashes"]
     (tmp_path / "a.txt").unlink()
     with pytest.raises(ig.InputError, match=r"a\.txt is missing"):
-        Texts(tmp_path, never, asked={"pairs": 5}).hashes()
+        Texts(tmp_path, never, asked={"pairs": 5}).facts["hashes"]
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,6 @@ def test_options_take_the_place_of_the_scales_own_settings():
         scale_of(scales, Request("smoke", Path("out")), {}, own_data=[None, "text.txt"])
 
 
-def test_an_estimate_counts_updates_and_what_is_read():
-    speed = Speed(weights=1e9, tokens=10, update=0.5, read=100, measured="a laptop")
-    cost = estimate(speed, updates=7200, trained=1000, read=360_000, work="w", uncounted="loading")
-    assert cost.hours == pytest.approx(1.0 + 1.0) and cost.tokens == 3_610_000 and cost.memory == pytest.approx(18.0)
-    assert "500 ms an update and 100 sentences/s in evaluation, as measured on a laptop" in cost.basis[1]
-
-
 def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):
     jobs = []
     for name, hashes in (("a", {"model": 1, "data": 2}), ("b", {"model": 1, "data": 3})):
@@ -75,6 +68,6 @@ def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):
         (tmp_path / name / "run.json").write_text(json.dumps({"hashes": hashes}))
         jobs.append(Job(name, "drift", "m", {}, tmp_path / name, {"source": name}))
     with pytest.raises(ig.InputError, match="b were run on a different data; they are no runs of one reproduction"):
-        refuse_mixtures(jobs)
-    refuse_mixtures(jobs, lambda job, hashes: {("model",): hashes["model"]})
-    refuse_mixtures(jobs, lambda job, hashes: {(job.coordinates["source"], "data"): hashes["data"]})
+        join_jobs(None, jobs)
+    join_jobs(None, jobs, lambda job, hashes: {("model",): hashes["model"]})
+    join_jobs(None, jobs, lambda job, hashes: {(job.coordinates["source"], "data"): hashes["data"]})

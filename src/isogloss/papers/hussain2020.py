@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,18 +24,16 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval
 from isogloss.papers.paper import (
+    EPYC,
+    H200,
     TINY,
-    Cost,
     Outline,
     Paper,
     Request,
-    Speed,
     Texts,
     config_of,
-    estimate,
+    join_jobs,
     lowest_hashed,
-    notes_of,
-    refuse_mixtures,
     scale_of,
 )
 from isogloss.papers.results import (
@@ -81,7 +78,7 @@ PLANS = {
     LAST_1: "last layer",
 }
 UNTUNED, OTHERS = "untuned", "others"
-MULTILINGUAL, NATIVE = "multilingual", "native"  # folders, and names, of models that are pretrained on the spot
+NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
 PUBLISHED = published("hussain2020")
@@ -101,13 +98,15 @@ class HussainScale:
     language: what is tuned on. others: languages that are watched. sentences: to tune on. watched: sentences of each
     other language. rate: the paper's, except where models are tiny. every, distance: updates between readings of
     perplexity, and of distances. words: of the sample for distances. pretraining: options of the native model's.
+    seconds: about how long a job takes, as `measured`.
     """
 
     language: str
     others: tuple[str, ...]
     sentences: int
     watched: int
-    speed: Speed
+    seconds: float
+    measured: str
     model: str | None = None
     native: str | None = None
     rate: float = 5e-5
@@ -119,14 +118,14 @@ class HussainScale:
     native_steps: int = 0
 
 
-H200 = "an mBERT-shaped model on one H200"
 SCALES = {
     "smoke": HussainScale(
         "qaa",
         ("qab", "qac"),
         sentences=120,
         watched=12,
-        speed=Speed(0.17e6, tokens=12, update=0.03, read=1000, measured="one core of an AMD EPYC"),
+        seconds=1.3,
+        measured=EPYC,
         rate=2e-3,
         every=6,
         distance=12,
@@ -140,7 +139,8 @@ SCALES = {
         ("en", "de", "fr", "es", "ru", "zh"),
         sentences=25_000,
         watched=417,
-        speed=Speed(33.7e6, 36, 8 / 240, 28_900, f"{H200}; mini is as deep and smaller, so this is more than it takes"),
+        seconds=276,
+        measured=f"{H200}; mini is as deep and smaller, so this is more than it takes",
         model="mini",
         checkpoint=1250,
         pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000},
@@ -151,7 +151,8 @@ SCALES = {
         XNLI,
         sentences=100_000,
         watched=667,
-        speed=Speed(178e6, tokens=31, update=8 / 240, read=28_900, measured=H200),
+        seconds=1_416,
+        measured=H200,
         model="bert-base-multilingual-cased",
         native="wietsedv/bert-base-dutch-cased",
         distance=500,
@@ -178,11 +179,14 @@ def plan(
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
     native = native or scale.native
     contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
-    texts = Texts(request.out / "text", contents, notes=partial(_shorter_texts, scale))
-    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    texts = Texts(request.out / "text", contents, read_notes=partial(_shorter_texts, scale))
+    options = {**scale.pretraining, "steps": scale.native_steps}
+    known = {each: texts.path(f"known.{each}.txt") for each in (scale.language, *scale.others)}
+    model, called, before = request.model_to_read(scale.model, known, {**options, "vocabulary": 300})
+    if native is None:
+        before.append(_native_pretraining(request, scale, options, native_text or texts.path("known.native.txt")))
     beside = model_name(native) if native else NATIVE
-    before = list(_pretraining(request, scale, texts, native=native, text=native_text))
-    options: dict[str, Any] = {
+    options = {
         "target": {scale.language: texts.path(f"{scale.language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         "native": native or str(request.out / NATIVE / "model"),
@@ -195,47 +199,22 @@ def plan(
         for each in PLANS:
             name, own = f"{re.sub('[:/]', '-', each)}-seed-{seed}", {"plans": each, "seed": seed}
             jobs.append(request.job("drift", name, model, {**options, **own}, plan=each, seed=seed))
-    arguments = {"paper": "hussain2020", "scale": request.scale, "model": called, "native": beside}
+    arguments: dict[str, Any] = {"model": called, "native": beside}
     arguments |= {name: getattr(scale, name) for name in given} | ({} if before else {"native_steps": None})
-    conditions = (
-        f"{ABOUT}; at {request.scale} scale: {called} tuned on {scale.language}, watched on {', '.join(scale.others)}, "
-        f"beside {beside}"
-    )
-    return Outline(conditions, arguments, texts, before, jobs, _cost(scale, len(jobs)), DEPTH, texts.notes)
+    conditions = f"{called} tuned on {scale.language}, watched on {', '.join(scale.others)}, beside {beside}"
+    measured = f"as measured on {scale.measured}; distances, retrieval, loading and pretraining are not counted"
+    return Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
 
 
-def _cost(scale: HussainScale, jobs: int) -> Cost:
-    train, held = round(scale.sentences * (1 - 2 * HELD_OUT)), round(scale.sentences * HELD_OUT)
-    steps = EPOCHS * ceil(train / BATCH)
-    readings, evaluated = steps // scale.every + 1, held + scale.watched * len(scale.others)
-    return estimate(
-        scale.speed,
-        updates=jobs * steps,
-        trained=jobs * EPOCHS * train,
-        read=jobs * readings * evaluated,
-        work=f"{train:,} sentences to train on in batches of {BATCH} for {EPOCHS} epochs, {readings:,} evaluations of "
-        f"{evaluated:,} sentences",
-        uncounted="distances, retrieval, loading and pretraining",
-        states=1.0,
-    )
-
-
-def _pretraining(
-    request: Request, scale: HussainScale, texts: Texts, *, native: str | None, text: str | None
-) -> Iterator[Job]:
-    """The models that are pretrained on the spot: both at smoke, the native one at mini unless it is given."""
-    options = {**scale.pretraining, "steps": scale.native_steps}
-    known = texts.path("known.native.txt")
-    if scale.model is None:
-        files = {each: texts.path(f"known.{each}.txt") for each in (scale.language, *scale.others)}
-        for name, read, size in ((MULTILINGUAL, files, 300), (NATIVE, {scale.language: known}, 160)):
-            yield request.job("pretrain", name, read, {**options, "vocabulary": size}, folder=request.out / name)
-    elif native is None:
+def _native_pretraining(request: Request, scale: HussainScale, options: Mapping[str, Any], text: str) -> Job:
+    """The native model, of the shape of the model that is tuned."""
+    shape: dict[str, Any] = {"vocabulary": 160}
+    if scale.model is not None:
         config = config_of(request.model or scale.model, "no native model of its shape can be made")
         shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
         shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
-        read, own = {scale.language: text or known}, {**shape, **options}
-        yield request.job("pretrain", NATIVE, read, own, folder=request.out / NATIVE)
+    own = {**shape, **options} if scale.model else {**options, **shape}
+    return request.job("pretrain", NATIVE, {scale.language: text}, own, folder=request.out / NATIVE)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
@@ -310,10 +289,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
-    refuse_mixtures(jobs)
-    for sentence in notes_of(jobs):
-        if not re.search(r"the curves of .* do not cross$", sentence):  # said anew below, over all seeds
-            run.note(sentence)
+    join_jobs(run, jobs, unsaid=r"the curves of .* do not cross$")  # said anew below, over all seeds
     rows = []
     for position, job in enumerate(jobs):
         table = read_rows(job.folder)

@@ -19,7 +19,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,19 +28,18 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.paper import (
+    EPYC,
+    H200,
     TINY,
-    Cost,
     Outline,
     Paper,
     Request,
-    Speed,
     Texts,
+    all_hashes,
     config_of,
     data_file,
     drawn,
-    estimate,
-    notes_of,
-    refuse_mixtures,
+    join_jobs,
     scale_of,
 )
 from isogloss.papers.results import (
@@ -80,7 +78,6 @@ ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representati
 PUBLISHED = published("jexus2020")
 NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
 MARGIN = 0.02  # within which English accuracy counts as the same
-MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
 TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
@@ -110,14 +107,14 @@ class JexusScale:
 
     targets: languages of XNLI besides the source. train, test: pairs. dutch: whether SICK-NL is tested, too. pair: the
     language that is on the word map with the source. known: sentences of each language to pretrain on. map: options of
-    the maps. limit: rows of every data set in a rehearsal.
+    the maps. limit: rows of every data set in a rehearsal. seconds: about how long a training takes, as `measured`.
     """
 
     source: str
     targets: tuple[str, ...]
     train: int
-    test: int
-    speed: Speed
+    seconds: float
+    measured: str
     model: str | None = None
     dutch: bool = False
     pair: str = "zh"
@@ -132,15 +129,13 @@ class JexusScale:
 
 
 TINY_ENCODER = {**TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
-H200 = "an mBERT-shaped model on one H200, with nothing frozen"
-_SPEED = Speed(178e6, tokens=45, update=64 / 1749, read=28_900, measured=H200)
 SCALES = {
     "smoke": JexusScale(
         "qaa",
         ("qab", "qac"),
         train=60,
-        test=60,
-        speed=Speed(0.17e6, tokens=20, update=0.03, read=500, measured="one core of an AMD EPYC"),
+        seconds=2.5,
+        measured=EPYC,
         pair="qab",
         batch=8,
         rate="1e-2",
@@ -152,15 +147,20 @@ SCALES = {
         "en",
         ("de", "fr", "es", "ru", "zh"),
         train=20_000,
-        test=5_010,
-        speed=replace(
-            _SPEED, weights=33.7e6, measured=f"{H200}; mini is as deep and smaller, so this is more than it takes"
-        ),
+        seconds=74,
+        measured=f"{H200}, with nothing frozen; mini is as deep and smaller, so this is more than it takes",
         model="mini",
         dutch=True,
         rate="1e-4",
     ),
-    "paper": JexusScale("en", XNLI, train=392_702, test=5_010, speed=_SPEED, model="bert-base-multilingual-cased"),
+    "paper": JexusScale(
+        "en",
+        XNLI,
+        train=392_702,
+        seconds=1_360,
+        measured=f"{H200}, with nothing frozen",
+        model="bert-base-multilingual-cased",
+    ),
 }
 
 
@@ -187,8 +187,9 @@ def plan(
         raise InputError(
             f"--languages are those of XNLI besides {scale.source}; {DUTCH} is tested on other data anyway"
         )
-    texts = Texts(request.out / "text", partial(_contents, request, scale, train), notes=partial(_notes, scale))
-    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    texts = Texts(request.out / "text", partial(_contents, request, scale, train), read_notes=partial(_notes, scale))
+    files = {code: texts.path(f"known.{code}.txt") for code in (scale.source, *targets)}
+    model, called, before = request.model_to_read(scale.model, files, scale.pretraining)
     purpose = "it is not known how many layers it has"
     depth = int(config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
     seeds, tested = request.seed_count, (scale.source, *targets)
@@ -207,33 +208,16 @@ def plan(
     for name, text, codes, points in maps:
         own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
-    files = {code: texts.path(f"known.{code}.txt") for code in tested}
-    made = request.job("pretrain", MULTILINGUAL, files, scale.pretraining, folder=request.out / MULTILINGUAL)
-    before = [] if scale.model else [made]
-    arguments: dict[str, Any] = {"paper": "jexus2020", "scale": request.scale, "model": called, "seeds": seeds}
+    arguments: dict[str, Any] = {"model": called, "seeds": seeds}
     arguments |= {"languages": ",".join(targets), "rate": scale.rate, "epochs": scale.epochs, "limit": scale.limit}
     conditions = (
-        f"{ABOUT}; at {request.scale} scale: {called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
+        f"{called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
         f"{depth - 1}, {seeds} seeds, tested on XNLI in {', '.join(tested)}"
         f"{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
     )
-    cost = _cost(scale, (depth + 1) * seeds * len(scale.rate.split(",")))
-    return Outline(conditions, arguments, texts, before, jobs, cost, depth, texts.notes)
-
-
-def _cost(scale: JexusScale, trainings: int) -> Cost:
-    train, test = (min(pairs, scale.limit or pairs) for pairs in (scale.train, scale.test))
-    scored = round(test * (len(scale.targets) + 1 + scale.dutch) + test / 2 * (len(scale.targets) + 2))
-    return estimate(
-        scale.speed,
-        updates=trainings * scale.epochs * ceil(train / scale.batch),
-        trained=trainings * scale.epochs * train,
-        read=trainings * scale.epochs * scored,
-        work=f"{train:,} pairs to train on in batches of {scale.batch} for {scale.epochs} epochs, after each about "
-        f"{scored:,} pairs to score",
-        uncounted="what frozen layers save, the maps and loading",
-        items="pairs",
-    )
+    seconds = {"transfer": scale.seconds * seeds * len(scale.rate.split(","))}
+    measured = f"as measured on {scale.measured}; what frozen layers save, the maps and loading are not counted"
+    return Outline(conditions, arguments, texts, jobs, seconds, measured, before, depth)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
@@ -372,10 +356,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     of other data. The word map of two languages is copied; its values are those of the map of all languages.
     """
     trained = [job for job in jobs if job.recipe == "transfer"]
-    refuse_mixtures(trained)
-    for sentence in notes_of(jobs):
-        if "word map" not in sentence:
-            run.note(sentence)
+    join_jobs(run, jobs, lambda job, hashes: all_hashes(job, hashes) if job in trained else {}, unsaid="word map")
     for job in trained:
         table = read_rows(job.folder)
         final = table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)

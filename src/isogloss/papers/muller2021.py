@@ -13,7 +13,6 @@ compared with the reference of the same seed. Scores are shares of one, so 0.01 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -22,17 +21,15 @@ import pandas as pd
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.paper import (
+    EPYC,
+    H200,
     TINY,
-    Cost,
     Outline,
     Paper,
     Request,
-    Speed,
     Texts,
-    estimate,
-    lowest,
-    notes_of,
-    refuse_mixtures,
+    join_jobs,
+    lowest_hashed,
     scale_of,
 )
 from isogloss.papers.results import (
@@ -71,7 +68,6 @@ from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_bitext
-from isogloss.text.sampling import hash_fraction
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
 REFERENCE = "freeze:-1"
@@ -81,7 +77,6 @@ TASKS = {"parsing": "las", "pos": "accuracy", "ner": "span_f1"}
 NAMES = {"parsing": "parsing", "pos": "POS", "ner": "NER"}
 RELATION = "gap_similarity"  # rank correlation of gap and similarity over targets
 UNSEEN, DOMAINS = "unseen", "other domains"  # means over languages a model was not pretrained on, over further sets
-MULTILINGUAL = "multilingual"  # folder, and name, of a model that is pretrained on the spot
 DEPTH = 12
 LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
 AT_THE_END = 1_000_000  # updates between scores: what is scored and compared is the model after its last update
@@ -103,14 +98,15 @@ class MullerScale:
     treebanks: the treebank each source of parsing and POS is trained on. entities: sources of NER, tested on each
     other's languages and on those of `pud`. pud: languages tested on parallel treebanks, and compared there; unseen:
     further ones. domains: further treebanks of a language, the first of them standing in where it has no parallel one.
-    examples, tested, compared: most sentences to train on, of a test set, and to compare languages on. sizes: sentences
-    of training files that have fewer, for the estimate.
+    examples, tested, compared: most sentences to train on, of a test set, and to compare languages on. seconds: about
+    how long a job takes, as `measured`.
     """
 
     treebanks: Mapping[str, str]
     entities: tuple[str, ...]
     pud: tuple[str, ...]
-    speed: Speed
+    seconds: float
+    measured: str
     unseen: tuple[str, ...] = ()
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     model: str | None = None
@@ -123,16 +119,15 @@ class MullerScale:
     legacy: str = "windows,batch-200"
     checkpoint: int = 10_000
     pretraining: Mapping[str, Any] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
-H200 = "an mBERT-shaped model on one H200"
 SCALES = {
     "smoke": MullerScale(
         treebanks={"qaa": "home"},
         entities=("qaa",),
         pud=("qaa", "qab", "qac"),
-        speed=Speed(0.17e6, tokens=12, update=0.04, read=500, measured="one core of an AMD EPYC"),
+        seconds=5.6,
+        measured=EPYC,
         domains={"qaa": ("home",)},
         examples=48,
         tested=24,
@@ -147,7 +142,8 @@ SCALES = {
         treebanks={"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
         entities=MINI,
         pud=tuple(language for language in PUD if language in MINI),
-        speed=Speed(33.5e6, 30, 0.03, 3000, f"{H200}, which a smaller one will not exceed; several at a time share it"),
+        seconds=140,
+        measured=f"{H200}, which a smaller one will not exceed; several at a time share it",
         unseen=tuple(language for language in (*PUD, ICELANDIC) if language not in MINI),
         domains={
             "en": ("ewt", "gum"),
@@ -163,17 +159,16 @@ SCALES = {
         tested=500,
         compared=1000,
         rate=1e-4,
-        sizes={"fr": 2231},
     ),
     "paper": MullerScale(
         treebanks={"en": "ewt", "ru": "gsd", "ar": "padt"},
         entities=("en", "ru", "ar"),
         pud=PUD,
-        speed=Speed(178e6, tokens=35, update=0.036, read=2000, measured=H200),
+        seconds=415,
+        measured=H200,
         domains={"en": ("ewt", "gum")},
         model="bert-base-multilingual-cased",
         checkpoint=5000,
-        sizes={"en": 12_544, "ru": 3850, "ar": 6075, "ner": 20_000},
     ),
 }
 
@@ -207,7 +202,8 @@ def plan(
     files = {file.stem: file for experiment in experiments.values() for file in experiment}
     contents = partial(_invented if scale.model is None else _contents, scale, files, folders)
     texts = Texts(request.out / "text", contents)
-    model, called = request.model_to_read(scale.model, MULTILINGUAL)
+    known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
+    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
     shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": scale.legacy}
     jobs = []
@@ -225,19 +221,14 @@ def plan(
             }
             name = f"{task}-{source}-seed-{seed}"
             jobs.append(request.job("transfer", name, model, options, task=task, source=source, seed=seed))
-    before = []
-    if scale.model is None:
-        known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
-        folder = request.out / MULTILINGUAL
-        before.append(request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=folder))
-    arguments = {"paper": "muller2021", "scale": request.scale, "model": called}
-    arguments |= {name: getattr(scale, name) for name in given}
+    arguments = {"model": called} | {name: getattr(scale, name) for name in given}
     conditions = (
-        f"{ABOUT}; at {request.scale} scale: {called}, parsing and POS from {', '.join(scale.treebanks)} (UD), NER "
+        f"{called}, parsing and POS from {', '.join(scale.treebanks)} (UD), NER "
         f"from {', '.join(scale.entities)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
-    cost = _cost(scale, jobs, len(_parallel(scale, files)))
-    return Outline(conditions, arguments, texts, before, jobs, cost, DEPTH, partial(_notes, scale, files))
+    measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
+    seconds, notes = {"transfer": scale.seconds}, _notes(scale, files)
+    return Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
 
 
 def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
@@ -279,8 +270,7 @@ def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folder
         paths = [find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
-        if scale.compared is not None and len(rows) > scale.compared:
-            rows = [rows[number] for number in lowest([hash_fraction(first) for first, *_ in rows], scale.compared)]
+        rows = lowest_hashed(rows, scale.compared, lambda cells: cells[0])
         lines = [tuple(bitext.languages), *(tuple(" ".join(text.split()) for text in cells) for cells in rows)]
         contents["pud.tsv"] = "".join("\t".join(line) + "\n" for line in lines)
     return contents
@@ -311,24 +301,6 @@ def _notes(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[str]:
     return notes + ([f"no test set is there of {', '.join(missing)}"] if missing else [])
 
 
-def _cost(scale: MullerScale, jobs: Sequence[Job], parallel: int) -> Cost:
-    updates = trained = read = 0
-    for job in jobs:
-        there = scale.sizes.get("ner" if job.coordinates["task"] == "ner" else job.coordinates["source"])
-        train = min(size for size in (there, scale.examples, 10**9) if size is not None)
-        updates += len(PLANS) * scale.epochs * ceil(train / scale.batch)
-        trained += len(PLANS) * scale.epochs * train
-        tests = len(job.options["test"]) * (scale.tested or 1000)
-        read += len(PLANS) * (tests + parallel * (scale.compared or 1000))
-    work = (
-        f"{len(PLANS)} trainings a job, {scale.epochs} epochs in batches of {scale.batch}, and {read:,} sentences "
-        "tested and compared"
-    )
-    return estimate(
-        scale.speed, updates=updates, trained=trained, read=read, work=work, uncounted="loading and pretraining"
-    )
-
-
 # ------------------------------------------------------------------------------------------------ the rows
 
 
@@ -338,10 +310,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Of a job's rows these are left to its own table: scores other than the main one, and comparisons of languages one
     by one, of which the reference's with the source are here and of the rest the mean over languages (`others`).
     """
-    refuse_mixtures(jobs, _agreeing)
-    for sentence in notes_of(jobs):
-        if "the parallel text has no" not in sentence:  # said once for all
-            run.note(sentence)
+    join_jobs(run, jobs, _agreeing, unsaid="the parallel text has no")  # said once for all
     tables = [read_rows(job.folder) for job in jobs]
     scores = [entry for table in tables for entry in records(_main_scores(table))]
     if not scores:

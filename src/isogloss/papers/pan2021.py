@@ -21,7 +21,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +31,6 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent
 from isogloss.papers.jexus2020 import (
     DUTCH,
     FEWEST,
-    MULTILINGUAL,
     TINY_ENCODER,
     XNLI,
     as_lines,
@@ -44,16 +42,15 @@ from isogloss.papers.jexus2020 import (
     read_sick,
 )
 from isogloss.papers.paper import (
-    BYTES,
-    Cost,
+    EPYC,
+    H200,
     Outline,
     Paper,
     Request,
     Texts,
     data_file,
     drawn,
-    notes_of,
-    refuse_mixtures,
+    join_jobs,
     scale_of,
 )
 from isogloss.papers.results import (
@@ -139,8 +136,8 @@ class PanScale:
     alignment for search. train, questions, compared, evaluated, pairs: most pairs of MultiNLI, questions of SQuAD,
     sentences of XNLI to map, sentences for perplexity, pairs of a source of parallel text. chosen: questions to choose
     by. dutch: whether SICK-NL is there. answering: alignments whose models are trained on questions. known: sentences
-    to pretrain on. limit: rows of every data set in a rehearsal. seconds, tokens: of an update, and of an example, of
-    align, of inference and of questions; `measured` says on what.
+    to pretrain on. limit: rows of every data set in a rehearsal. seconds: about how long a job takes, by its part;
+    measured: on what.
     """
 
     source: str
@@ -157,9 +154,7 @@ class PanScale:
     compared: int
     evaluated: int
     pairs: int
-    weights: float
-    seconds: tuple[float, float, float]
-    tokens: tuple[float, float, float]
+    seconds: Mapping[str, float]
     measured: str
     amounts: Mapping[str, float] = field(default_factory=lambda: {"10%": 0.1, "30%": 0.3})
     model: str | None = None
@@ -202,10 +197,8 @@ SCALES = {
         chosen=12,
         known=400,
         pretraining={**TINY_ENCODER, "depth": 3},
-        weights=0.05e6,
-        seconds=(0.02, 0.01, 0.01),
-        tokens=(22, 20, 40),
-        measured="one core of an AMD EPYC",
+        seconds={"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
+        measured=f"as measured on {EPYC}",
     ),
     "mini": PanScale(
         "en",
@@ -225,9 +218,7 @@ SCALES = {
         pairs=12_000,
         model="mini",
         dutch=True,
-        weights=33.7e6,
-        seconds=(0.035, 0.025, 0.04),
-        tokens=(38, 45, 220),
+        seconds={"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
         measured="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
     ),
     "paper": PanScale(
@@ -248,10 +239,8 @@ SCALES = {
         evaluated=5_000,
         pairs=2_000_000,
         model="bert-base-multilingual-cased",
-        weights=178e6,
-        seconds=(0.2, 32 / 1749, 0.12),
-        tokens=(60, 45, 250),
-        measured="an mBERT-shaped model on one H200",
+        seconds={"align": 20_000, "qa": 1_180, "nli": 670, "translate": 64},
+        measured=f"as measured on {H200}",
     ),
 }
 
@@ -289,19 +278,17 @@ def plan(
     folder = Path(texts) if texts else request.out / "text"
     own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
     files = texts_in(folder, scale, prepared=texts is not None, **own)
-    model, called = request.model_to_read(scale.model, MULTILINGUAL)
-    jobs = list(_jobs(request, scale, files, model))
     known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
-    made = request.job("pretrain", MULTILINGUAL, known, scale.pretraining, folder=request.out / MULTILINGUAL)
-    before = [] if scale.model else [made]
-    arguments = {"paper": "pan2021", "scale": request.scale, "model": called, "steps": align["steps"]}
-    arguments |= {"epochs": scale.nli["epochs"], "limit": limit}
+    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
+    jobs = list(_jobs(request, scale, files, model))
+    arguments = {"model": called, "steps": align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
-        f"{ABOUT}; at {request.scale} scale: {called} aligned in {', '.join((scale.source, *scale.aligned))}, "
+        f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, "
         f"{len(scale.alignments)} ways and {request.seed_count} seeds, then mapped and fine-tuned beside itself "
         "as it was"
     )
-    return Outline(conditions, arguments, files, before, jobs, _cost(scale, jobs), None, files.notes)
+    measured = f"{scale.measured}; loading, tests and maps are not counted"
+    return Outline(conditions, arguments, files, jobs, scale.seconds, measured, before)
 
 
 def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterator[Job]:
@@ -376,28 +363,6 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
     return tasks
 
 
-def _cost(scale: PanScale, jobs: Sequence[Job]) -> Cost:
-    examples = {"nli": scale.train, "translate": 2_490 * (1 + len(scale.tested)), "sick": 2 * 4_439}
-    examples["qa"] = round(1.2 * scale.questions)  # long texts have several windows
-    steps, tokens, seconds = 0, 0.0, 0.0
-    parts = [str(job.coordinates["part"]) for job in jobs]
-    for part, options in zip(parts, (job.options for job in jobs), strict=True):
-        if part != "map":
-            kind = {"align": 0, "qa": 2}.get(part, 1)
-            updates = options["epochs"] * ceil(examples[part] / options["batch"]) if kind else options["steps"]
-            steps += updates
-            tokens += updates * options["batch"] * scale.tokens[kind]
-            seconds += updates * scale.seconds[kind]
-    align, inference, questions = (f"{1000 * update:.0f}" for update in scale.seconds)
-    basis = [
-        ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts)),
-        f"{align} ms an update of align, {inference} of inference, {questions} of questions: {scale.measured}",
-        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes and the second encoder's, and 3 GB for "
-        "states and scores; loading, tests and maps are not counted",
-    ]
-    return Cost(steps, round(tokens), 3.0 + scale.weights * (BYTES + 4) / 1e9, seconds / 3600, basis)
-
-
 # ------------------------------------------------------------------------------------------------ the texts
 
 
@@ -464,7 +429,7 @@ def texts_in(
             notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
         return files | _question_files(folder, scale)
 
-    return Texts(folder, contents, asked=asked, notes=lambda _: notes, must_exist=prepared)
+    return Texts(folder, contents, asked=asked, read_notes=lambda _: notes, must_exist=prepared)
 
 
 def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
@@ -693,9 +658,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     A task that was trained in all languages is compared with the same training of the model as it was. Other scores,
     losses by step and other kinds of retrieval are in the tables of the jobs.
     """
-    refuse_mixtures(jobs, _agreeing)
-    for sentence in notes_of(jobs):
-        run.note(sentence)
+    join_jobs(run, jobs, _agreeing)
     scores: list[dict[str, Any]] = []
     read: list[dict[str, Any]] = []
     mapped: list[dict[str, Any]] = []

@@ -1,10 +1,10 @@
 """What a paper is to this toolkit, and what planning its reproduction takes.
 
 A paper's own file holds one `Paper`, a record of functions and claims. `plan` turns what the user gave into an
-`Outline`: the recipe calls to make, in order, and their cost, before anything is written. Everything after the runs is
-read from the one table of rows: `collect` makes that table, with published values beside measured ones, and the claims,
-`tables` and `figures` are functions of it (`isogloss.papers.results`), so that a report can be made again from a run
-folder alone. `isogloss.papers.reproduction` runs it all.
+`Outline`: the recipe calls to make, in order, and about how long they take, before anything is written. Everything
+after the runs is read from the one table of rows: `collect` makes that table, with published values beside measured
+ones, and the claims, `tables` and `figures` are functions of it (`isogloss.papers.results`), so that a report can be
+made again from a run folder alone. `isogloss.papers.reproduction` runs it all.
 
 The text of a reproduction is written into its own folder (`Texts`), where the jobs read it. Where there is more text
 than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the seed and the order of
@@ -13,12 +13,13 @@ the file.
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,12 +32,14 @@ from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import at_least, model_name, one_of
 from isogloss.runs.run import Run, read_facts
 from isogloss.stack.load import locate
+from isogloss.text.readers.lines import open_bytes
 from isogloss.text.sampling import hash_fraction
 
 SCALES = ("smoke", "mini", "paper")
 SEEDS = 3  # of everything that is trained, unless the user asks for another number
-BYTES = 16  # of a weight in training: itself, its gradient, and the two moments of Adam, in float32
+MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
 PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and a hash of every file
+EPYC, H200 = "one core of an AMD EPYC", "an mBERT-shaped model on one H200"  # what jobs were timed on
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
 TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16} | {
     "rate": 1e-2,
@@ -47,6 +50,7 @@ TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "len
     "held_out": 0.05,
 }
 S = TypeVar("S", bound=Any)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,15 +72,6 @@ class Request:
     def seed_count(self) -> int:
         """How many seeds everything has."""
         return at_least("seeds", SEEDS if self.seeds is None else self.seeds, 1)
-
-    def model_to_read(self, default: str | None, own: str) -> tuple[str, str]:
-        """The model that jobs read, and its name: the user's, the scale's, or else one pretrained in the folder `own`.
-
-        >>> Request("smoke", Path("runs")).model_to_read(None, "multilingual")
-        ('runs/multilingual/model', 'multilingual')
-        """
-        given = self.model or default
-        return (given, model_name(given)) if given else (str(self.out / own / "model"), own)
 
     def job(
         self,
@@ -104,95 +99,42 @@ class Request:
         settings = {**options, "device": self.device, "dtype": self.dtype}
         return Job(name, recipe, first, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
+    def model_to_read(
+        self, default: str | None, text: Mapping[str, str], options: Mapping[str, Any]
+    ) -> tuple[str, str, list[Job]]:
+        """The model that jobs read, its name, and the job that pretrains it where there is none.
 
-@dataclass(frozen=True)
-class Cost:
-    """What a reproduction takes, roughly: updates, tokens, memory of one job (GB), hours of all; `basis`: from what."""
+        Args:
+            default: the model of the scale, which the user's takes the place of; None to pretrain one.
+            text: files to pretrain on by language.
+            options: of the pretraining.
 
-    steps: int
-    tokens: int
-    memory: float
-    hours: float
-    basis: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Measured speeds that an estimate of the cost rests on.
-
-    weights: of the model. tokens: of a sentence. update: seconds an update. read: sentences a second in evaluation.
-    measured: on what these were measured.
-    """
-
-    weights: float
-    tokens: float
-    update: float
-    read: float
-    measured: str
-
-
-def estimate(
-    speed: Speed,
-    *,
-    updates: int,
-    trained: float,
-    read: float,
-    work: str,
-    uncounted: str,
-    items: str = "sentences",
-    states: float = 2.0,
-) -> Cost:
-    """The cost of training and evaluation, with the sentences that say what it rests on.
-
-    Args:
-        speed: how fast the model is.
-        updates: of all jobs together.
-        trained: sentences that are trained on, each as often as it is seen.
-        read: sentences that are evaluated.
-        work: a sentence on what is trained and evaluated.
-        uncounted: what is left out of the estimate.
-        items: what is counted, where it is not sentences.
-        states: GB for hidden states and scores, besides the weights.
-
-    """
-    basis = [
-        f"{work}, about {speed.tokens:g} tokens each",
-        f"{speed.update * 1000:.0f} ms an update and {speed.read:,.0f} {items}/s in evaluation, as measured on "
-        f"{speed.measured}",
-        f"memory: {speed.weights / 1e6:.1f} million weights at {BYTES} bytes, and {states:g} GB for states and scores; "
-        f"{uncounted} are not counted",
-    ]
-    hours = (updates * speed.update + read / speed.read) / 3600
-    return Cost(updates, round((trained + read) * speed.tokens), states + speed.weights * BYTES / 1e9, hours, basis)
-
-
-class HasTexts(Protocol):
-    """Texts of a reproduction: a hash of each by its name, and how they are written."""
-
-    def hashes(self) -> Mapping[str, str]:
-        """A hash of each text."""
-
-    def write(self, progress: Progress) -> None:
-        """Write every text."""
+        """
+        if given := self.model or default:
+            return given, model_name(given), []
+        folder = self.out / MULTILINGUAL
+        return str(folder / "model"), MULTILINGUAL, [self.job("pretrain", MULTILINGUAL, text, options, folder=folder)]
 
 
 @dataclass(frozen=True)
 class Outline:
     """What will be done: the texts are written, then `before` (pretraining) and then `jobs` are run.
 
-    conditions: under which it is measured, in a line. arguments, and the hashes of the texts: what must be the same for
-    a folder to be gone on with. depth: blocks of the model. `notes()`: what a reader must know of the text; it is
-    called once the texts are there.
+    conditions: under which it is measured, in words. arguments, and the hashes of the texts: what must be the same for
+    a folder to be gone on with. seconds: about how long a job takes at this scale, by its coordinate `part` or else its
+    recipe; measured: on what, and what is not counted. depth: blocks of the model. notes: what a reader must know,
+    besides the notes of the texts.
     """
 
     conditions: str
     arguments: Mapping[str, Any]
-    texts: HasTexts
-    before: Sequence[Job]
+    texts: "Texts"
     jobs: Sequence[Job]
-    cost: Cost
+    seconds: Mapping[str, float]
+    measured: str
+    before: Sequence[Job] = ()
     depth: int | None = None
-    notes: Callable[[], Sequence[str]] = tuple
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -254,36 +196,29 @@ def config_of(model: str, purpose: str) -> Any:
         raise InputError(f"{model} cannot be read, so {purpose}: {error}") from error
 
 
+@dataclass
 class Texts:
     """The files of text of a reproduction, made when they are first needed: a dry run needs none.
 
     With `asked`, what decides which texts there are, a list of the files is written beside them; where that list is
     there already the files are taken as they are, so that texts prepared on one machine serve on another.
+
+    Attributes:
+        folder: where they are.
+        make: gives the content of every file by its name; a name that ends in `.gz` is written compressed.
+        asked: what must be the same for prepared files to be taken.
+        read_notes: what a reader must know, from the contents.
+        must_exist: whether the files must have been prepared.
+        removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
+
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        make: Callable[[], Mapping[str, str]],
-        *,
-        asked: Mapping[str, Any] | None = None,
-        notes: Callable[[Mapping[str, str]], Sequence[str]] = lambda contents: (),
-        must_exist: bool = False,
-        removable: str | None = None,
-    ) -> None:
-        """Describe texts without reading or writing any.
-
-        Args:
-            folder: where they are.
-            make: gives the content of every file by its name; a name that ends in `.gz` is written compressed.
-            asked: what must be the same for prepared files to be taken.
-            notes: what a reader must know, from the contents.
-            must_exist: whether the files must have been prepared.
-            removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
-
-        """
-        self.folder, self._make, self._asked, self._notes = folder, make, asked, notes
-        self.must_exist, self._removable = must_exist, removable
+    folder: Path
+    make: Callable[[], Mapping[str, str]]
+    asked: Mapping[str, Any] | None = None
+    read_notes: Callable[[Mapping[str, str]], Sequence[str]] = field(default=lambda contents: ())
+    must_exist: bool = False
+    removable: str | None = None
 
     def path(self, name: str) -> str:
         """Where a file is."""
@@ -292,23 +227,15 @@ class Texts:
     @cached_property
     def contents(self) -> Mapping[str, str]:
         """Every file's content by its name."""
-        return self._make()
+        return self.make()
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What was asked for, notes, and a hash of every file."""
-        if self._asked is not None and ((self.folder / PREPARED).is_file() or self.must_exist):
-            return self._prepared(self._asked)
-        hashes = {name: _digest(content) for name, content in self.contents.items()}
-        return {"asked": self._asked, "notes": list(self._notes(self.contents)), "hashes": hashes}
-
-    def hashes(self) -> Mapping[str, str]:
-        """A hash of each file."""
-        return dict(self.facts["hashes"])
-
-    def notes(self) -> Sequence[str]:
-        """What a reader must know of the text."""
-        return list(self.facts["notes"])
+        """What was `asked` for, `notes` on the text, and `hashes` of every file."""
+        if self.asked is not None and (self.must_exist or (self.folder / PREPARED).is_file()):
+            return self._prepared(self.asked)
+        hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
+        return {"asked": self.asked, "notes": list(self.read_notes(self.contents)), "hashes": hashes}
 
     def write(self, progress: Progress) -> None:
         """Write every file; prepared ones are left as they are."""
@@ -324,7 +251,7 @@ class Texts:
             else:
                 write_text(path, content)
             progress("writing texts", number + 1, len(self.contents))
-        if self._asked is not None:
+        if self.asked is not None:
             write_text(listed, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     def _prepared(self, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,20 +267,14 @@ class Texts:
                 )
         for name, known in facts["hashes"].items():
             file = self.folder / name
-            if self._removable and name.startswith(self._removable) and not file.is_file():
-                continue
-            if not file.is_file() or _digest(_content(file)) != known:
-                what = "is not what it was" if file.is_file() else "is missing"
-                raise InputError(f"{file} {what}, of texts that were prepared; prepare them again")
+            if not file.is_file():
+                if self.removable and name.startswith(self.removable):
+                    continue
+                raise InputError(f"{file} is missing, of texts that were prepared; prepare them again")
+            with open_bytes(file) as content:
+                if sha256(content.read()).hexdigest() != known:
+                    raise InputError(f"{file} is not what it was, of texts that were prepared; prepare them again")
         return facts
-
-
-def _content(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-
-
-def _digest(content: str | bytes) -> str:
-    return sha256(content.encode("utf-8") if isinstance(content, str) else content).hexdigest()
 
 
 def data_file(path: Path, purpose: str, *alternatives: str) -> Path:
@@ -371,24 +292,16 @@ def data_file(path: Path, purpose: str, *alternatives: str) -> Path:
     raise InputError(f"{path} is missing: {purpose}; docs/reproduce.md lists the files of the data folder")
 
 
-def lowest(numbers: Sequence[float], count: int) -> list[int]:
-    """The positions of the `count` lowest numbers, rising.
-
-    >>> lowest([0.5, 0.1, 0.9, 0.3], 2)
-    [1, 3]
-    """
-    return sorted(sorted(range(len(numbers)), key=numbers.__getitem__)[:count])
-
-
-def lowest_hashed(sentences: Sequence[str], count: int) -> list[str]:
-    """At most `count` sentences: those whose hash is lowest, in the order they came.
+def lowest_hashed(items: Sequence[T], count: int | None, text: Callable[[T], str] = str) -> list[T]:
+    """At most `count` items: those whose `text` has the lowest hashes, in the order they came.
 
     >>> lowest_hashed(["a", "b", "c", "d", "e"], 2)
     ['a', 'c']
     """
-    if len(sentences) <= count:
-        return list(sentences)
-    return [sentences[position] for position in lowest([hash_fraction(sentence) for sentence in sentences], count)]
+    if count is None or len(items) <= count:
+        return list(items)
+    ordered = sorted(range(len(items)), key=[hash_fraction(text(item)) for item in items].__getitem__)
+    return [items[position] for position in sorted(ordered[:count])]
 
 
 def drawn(rows: Sequence[int], count: int | None) -> list[int]:
@@ -399,34 +312,40 @@ def drawn(rows: Sequence[int], count: int | None) -> list[int]:
     return [rows[position] for position in sorted(chosen.tolist())]
 
 
-def _hashes_by_recipe(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Hashable, ...], Any]:
-    """What jobs of one recipe must agree in: every hash, and which there are."""
+def all_hashes(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Hashable, ...], Any]:
+    """What jobs of one recipe must agree in: the hashes of all models and texts, and which there are."""
     return {(job.recipe, "list of texts"): sorted(hashes)} | {(job.recipe, name): hashes[name] for name in hashes}
 
 
-def refuse_mixtures(
+def join_jobs(
+    run: Run,
     jobs: Sequence[Job],
-    agreeing: Callable[[Job, Mapping[str, Any]], Mapping[tuple[Hashable, ...], Any]] = _hashes_by_recipe,
+    agreeing: Callable[[Job, Mapping[str, Any]], Mapping[tuple[Hashable, ...], Any]] = all_hashes,
+    *,
+    unsaid: str | None = None,
 ) -> None:
-    """Refuse finished jobs that were run on different models or texts.
+    """Refuse finished jobs that were run on different models or texts, and take over their notes, each once.
 
     Args:
+        run: takes the notes.
         jobs: finished ones.
         agreeing: what must be the same in all jobs, from a job and its hashes: values by a key whose last part says in
-            words what they are. By default jobs of one recipe agree in the hashes of all models and texts.
+            words what they are.
+        unsaid: a regular expression; notes that it is found in are left to the jobs.
 
     """
     first: dict[tuple[Hashable, ...], tuple[Job, Any]] = {}
+    notes: dict[str, None] = {}
     for job in jobs:
-        for what, value in agreeing(job, read_facts(job.folder)["hashes"]).items():
+        facts = read_facts(job.folder)
+        notes |= dict.fromkeys(facts.get("notes", []))
+        for what, value in agreeing(job, facts["hashes"]).items():
             other, known = first.setdefault(what, (job, value))
             if value != known:
                 raise InputError(
                     f"{other.folder} and {job.folder} were run on a different {what[-1]}; they are no runs of one "
                     "reproduction: remove one of them and run again with --resume"
                 )
-
-
-def notes_of(jobs: Sequence[Job]) -> list[str]:
-    """The notes of these jobs, each once, in order."""
-    return list(dict.fromkeys(note for job in jobs for note in read_facts(job.folder).get("notes", [])))
+    for note in notes:
+        if unsaid is None or not re.search(unsaid, note):
+            run.note(note)

@@ -11,6 +11,7 @@ else is edited. The options of a paper are the keyword arguments of its `plan`, 
 import inspect
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -69,7 +70,7 @@ def reproduce(
         "arguments": outline.arguments,
         "seed": 0,
         "model": outline.arguments["model"],
-        "hashes": dict(outline.texts.hashes()),
+        "hashes": dict(outline.texts.facts["hashes"]),
         "depth": outline.depth,
         "conditions": outline.conditions,
     }
@@ -90,7 +91,7 @@ def reproduce(
 def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> None:
     """Make the table and the summary anew from all jobs that are finished, whichever command ran them."""
     run.begin_anew()
-    for sentence in outline.notes():
+    for sentence in (*outline.texts.facts["notes"], *outline.notes):
         run.note(sentence)
     if outline.arguments["scale"] == "smoke":
         run.note(TOY)
@@ -123,35 +124,40 @@ def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Out
         if name not in known:
             listed = ", ".join(map(_spelt, known)) or "none"
             raise InputError(f"{_spelt(name)} is no option of {paper}, whose own are: {listed}")
-    return chosen, chosen.plan(request, **given)
+    outline: Outline = chosen.plan(request, **given)
+    conditions = f"{chosen.about}; at {request.scale} scale: {outline.conditions}"
+    arguments = {"paper": paper, "scale": request.scale, **outline.arguments}
+    return chosen, replace(outline, conditions=conditions, arguments=arguments)
 
 
 def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
-    """What would be done for these jobs of it, and what all of them cost, a line each."""
-    cost, lines = outline.cost, [outline.conditions]
+    """What would be done for these jobs of it, and how long all of them take, a line each."""
+    lines, parts = [outline.conditions], list(map(_part, outline.jobs))
     for job in outline.before:
         lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
-    for kind in dict.fromkeys(map(_kind, jobs)):
-        same = [job for job in jobs if _kind(job) == kind]
-        shared = set.intersection(*(set(job.words) for job in outline.jobs if _kind(job) == kind))
+    for part in dict.fromkeys(map(_part, jobs)):
+        same = [job for job in jobs if _part(job) == part]
+        shared = set.intersection(*(set(job.words) for job in outline.jobs if _part(job) == part))
         lines += ["", f"then, {len(same)} job{'s' * (len(same) > 1)}:"]
         lines.append(f"  {' '.join(word for word in same[0].words if word in shared)}")
         own = [" ".join(word for word in job.words if word not in shared) for job in same]
         lines += ["with"] * any(own)
         lines += [f"  {words}{' (finished)' * job.done}" for words, job in zip(own, same, strict=True) if words]
-    time = f"{cost.hours:.1f} hours" if cost.hours >= 1 else f"{60 * cost.hours:.0f} minutes"
+    hours = sum(outline.seconds.get(part, 0.0) for part in parts) / 3600
+    time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+    counts = ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts))
+    each = ", ".join(f"{seconds:,.0f} seconds a job of {part}" for part, seconds in outline.seconds.items())
     return [
         *lines,
         "",
-        f"all {len(outline.jobs)} jobs: {cost.steps:,} updates, {cost.tokens / 1e6:,.1f} million tokens, about {time} "
-        f"one by one, {cost.memory:.1f} GB each",
-        *(f"  {sentence}" for sentence in cost.basis),
+        f"all {len(parts)} jobs, {counts}: about {time} one by one",
+        f"  {each} at the settings of this scale, {outline.measured}",
     ]
 
 
-def _kind(job: Job) -> tuple[str, Any]:
-    """What jobs whose commands are shown together have in common."""
-    return job.recipe, job.coordinates.get("part")
+def _part(job: Job) -> str:
+    """What jobs whose commands are shown together, and which take about as long, have in common."""
+    return str(job.coordinates.get("part", job.recipe))
 
 
 # ------------------------------------------------------------------------------------------------ papers and options

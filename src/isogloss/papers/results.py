@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isogloss.figure import NOTHING, Line, Table, number, percent
-from isogloss.measures.statistics import Interval, band, mean_over_seeds
+from isogloss.figure import NOTHING, Line, Panel, Table, number, percent
+from isogloss.measures.statistics import Interval, band, mean_over_seeds, paired_differences
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
 
@@ -67,10 +67,13 @@ def no_interval(seeds: int) -> str:
 
 
 def cell(
-    values: Mapping[int, float] | Sequence[float] | Floats, form: Callable[[float], str] = number, *, log: bool = False
+    values: Interval | Mapping[int, float] | Sequence[float] | Floats,
+    form: Callable[[float], str] = number,
+    *,
+    log: bool = False,
 ) -> str:
     """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
-    interval = over_seeds(values, log=log)
+    interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
     return interval.say(form) if interval.n else NOTHING
 
 
@@ -80,8 +83,7 @@ def share_cell(values: Mapping[int, float] | Sequence[float] | Floats) -> str:
     >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
     ('50.0 [50.0, 50.0]', '–')
     """
-    interval = over_seeds(values).clipped()
-    return interval.say(percent) if interval.n else NOTHING
+    return cell(over_seeds(values).clipped(), percent)
 
 
 def target_title(target: str) -> str:
@@ -155,6 +157,16 @@ class Curves:
     seeds: tuple[int, ...]
 
     @property
+    def mean(self) -> Floats:
+        """The mean over seeds at each step (n,)."""
+        return self.values.mean(axis=0)
+
+    @property
+    def peak(self) -> int:
+        """The step where the mean over seeds is highest."""
+        return int(self.steps[self.mean.argmax()])
+
+    @property
     def start(self) -> Floats:
         """The first value of each seed (seeds,)."""
         return self.values[:, 0]
@@ -199,6 +211,67 @@ class Curves:
         return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
 
 
+def curves_of(points: Mapping[float, Seeds]) -> Curves | None:
+    """Curves from the values of each seed at each step, at the steps that all seeds have; None without any.
+
+    >>> curves_of({0: {0: 1.0, 1: 2.0}, 8: {0: 3.0, 1: 4.0}, 12: {0: 5.0}}).values.tolist()
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
+    seeds = sorted({seed for point in points.values() for seed in point})
+    steps = sorted(step for step, point in points.items() if point and len(point) == len(seeds))
+    if not steps:
+        return None
+    values = [[points[step][seed] for step in steps] for seed in seeds]
+    return Curves(np.array(steps, dtype=np.float64), np.array(values), tuple(seeds))
+
+
+def curve_table(
+    title: str,
+    over: str,
+    columns: Sequence[tuple[str, Curves | Mapping[int, str] | None]],
+    notes: Sequence[str] = (),
+    *,
+    steps: Iterable[int] | None = None,
+    show: Callable[[Seeds], str] = share_cell,
+) -> Table | None:
+    """A table of curves: a line for each step or layer, a column for each curve; None without any line.
+
+    Args:
+        title: of the table.
+        over: head of the first column, what the curves are over.
+        columns: heads with their curves, or with cells by step, such as published numbers.
+        notes: below the table.
+        steps: those that have a line; by default all that any curve has.
+        show: how the values of all seeds at one step are written; shares in percent by default.
+
+    """
+    curves = [column for _, column in columns if isinstance(column, Curves)]
+    chosen = sorted({int(step) for curve in curves for step in curve.steps}) if steps is None else steps
+    lines = []
+    for step in chosen:
+        cells = [
+            show(column.at(step)) if isinstance(column, Curves) else (column or {}).get(step, NOTHING)
+            for _, column in columns
+        ]
+        lines.append([f"{step:,}", *cells])
+    return Table(title, [over, *(head for head, _ in columns)], lines, notes) if lines else None
+
+
+def curve_panels(titled: Mapping[str, Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
+    """A panel for each title that has curves, and in it a line for each label.
+
+    Args:
+        titled: curves by label, by title; None for those that were not measured.
+        look: how lines are drawn, the arguments of `Curves.line`.
+
+    """
+    panels = []
+    for title, curves in titled.items():
+        lines = [curve.line(label, **look) for label, curve in curves.items() if curve is not None]
+        panels += [Panel(title, lines)] if lines else []
+    return panels
+
+
 class Results:
     """The rows of a reproduction, read by their coordinates.
 
@@ -218,10 +291,7 @@ class Results:
 
     def values(self, column: str = "value", **coordinates: Any) -> Seeds:
         """A value for each seed; column: `floor` for what chance gives, and such."""
-        groups: dict[int, list[float]] = {}
-        for seed, value in self._by_seed(column, self._positions(coordinates)):
-            groups.setdefault(seed, []).append(value)
-        return {seed: float(np.mean(values)) for seed, values in groups.items()}
+        return self._by_seed(column, self._positions(coordinates))
 
     def value(self, column: str = "value", **coordinates: Any) -> float | None:
         """The mean of all rows at these coordinates; None where there is none."""
@@ -229,22 +299,18 @@ class Results:
         values = [cells[position] for position in self._positions(coordinates) if is_given(cells[position])]
         return float(np.mean(values)) if values else None
 
+    def interval(self, **coordinates: Any) -> Interval | None:
+        """The value and the interval that the first row at these coordinates has; None where there is no row."""
+        rows = self.where(**coordinates)
+        return None if rows.empty else Interval(*rows.iloc[0][["value", "low", "high", "n"]])
+
     def curves(self, over: str = "step", *, column: str = "value", **coordinates: Any) -> Curves | None:
         """Values over steps (or over layers) for each seed, at the steps that all seeds have; None without any."""
-        groups: dict[int, list[int]] = {}
-        for position in self._positions(coordinates):
-            if (step := self.cells(over)[position]) is not None:
-                groups.setdefault(step, []).append(position)
-        points: dict[int, dict[int, list[float]]] = {}
-        for step, positions in groups.items():
-            for seed, value in self._by_seed(column, positions):
-                points.setdefault(step, {}).setdefault(seed, []).append(value)
-        seeds = sorted({seed for point in points.values() for seed in point})
-        steps = sorted(step for step, point in points.items() if len(point) == len(seeds))
-        if not steps:
-            return None
-        values = [[float(np.mean(points[step][seed])) for step in steps] for seed in seeds]
-        return Curves(np.array(steps, dtype=np.float64), np.array(values), tuple(seeds))
+        groups: dict[float, list[int]] = {}
+        for at in self._positions(coordinates):
+            if (step := self.cells(over)[at]) is not None:
+                groups.setdefault(step, []).append(at)
+        return curves_of({step: self._by_seed(column, positions) for step, positions in groups.items()})
 
     def distinct(self, name: str, **coordinates: Any) -> list[Any]:
         """The values that a coordinate has in the rows at others, in the order of the rows."""
@@ -275,38 +341,36 @@ class Results:
             positions = [position for position in positions if cells[position] in values]
         return positions
 
-    def _by_seed(self, column: str, positions: Sequence[int]) -> list[tuple[int, float]]:
-        """Seeds and values of these rows; those without a seed only where no row has one."""
+    def _by_seed(self, column: str, positions: Sequence[int]) -> Seeds:
+        """The mean for each seed of these rows; those without a seed only where no row has one."""
         seeds, cells = self.cells("seed"), self.cells(column)
-        seeded = [position for position in positions if seeds[position] is not None]
-        return [
-            (ALONE if seeds[position] is None else int(seeds[position]), float(cells[position]))
-            for position in seeded or positions
-            if cells[position] is not None
-        ]
+        groups: dict[int, list[float]] = {}
+        for position in [at for at in positions if seeds[at] is not None] or positions:
+            if cells[position] is not None:
+                seed = ALONE if seeds[position] is None else int(seeds[position])
+                groups.setdefault(seed, []).append(float(cells[position]))
+        return {seed: float(np.mean(values)) for seed, values in groups.items()}
 
 
 def _cell(value: Any) -> Any:
     return value if is_given(value) else None
 
 
-def less(first: Seeds, second: Seeds) -> Seeds:
+def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
     """Differences by seed, for the seeds that both have; a second side without seeds is the same for all.
+
+    log: ratios in place of differences.
 
     >>> less({0: 3.0, 1: 5.0}, {1: 1.0}), less({0: 3.0}, {-1: 1.0})
     ({1: 4.0}, {0: 2.0})
     """
-    return {seed: value - other for seed, (value, other) in _paired(first, second).items()}
+    known = dict.fromkeys(first, second[ALONE]) if set(second) == {ALONE} else second
+    return paired_differences(first, known, scale="log" if log else "linear")
 
 
 def divided(first: Seeds, second: Seeds) -> Seeds:
     """Ratios by seed, for the seeds that both have; a second side without seeds is the same for all."""
-    return {seed: value / other for seed, (value, other) in _paired(first, second).items()}
-
-
-def _paired(first: Seeds, second: Seeds) -> dict[int, tuple[float, float]]:
-    known = dict.fromkeys(first, second[ALONE]) if set(second) == {ALONE} else second
-    return {seed: (value, known[seed]) for seed, value in first.items() if seed in known}
+    return less(first, second, log=True)
 
 
 def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
@@ -353,10 +417,7 @@ def below(interval: Interval, bound: float = 0.0) -> Side | None:
 
 def within(interval: Interval, margin: float) -> Side | None:
     """Whether an interval lies within a margin around 0, so that two things hardly differ; None without an interval."""
-    if not interval.known:
-        return None
-    inside = -margin < interval.low and interval.high < margin
-    return Side.HELD if inside else Side.REFUTED if interval.low > margin or interval.high < -margin else Side.OPEN
+    return all_of([above(interval, -margin), below(interval, margin)])
 
 
 def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
@@ -383,11 +444,6 @@ class Contrast:
     words: str
     judged: Side | bool | None
     seeds: int | None = None
-
-    @property
-    def held(self) -> bool | None:
-        """Whether it is held."""
-        return None if self.judged is None else bool(self.judged)
 
 
 def contrast(
@@ -542,7 +598,7 @@ def changes(
     known = {tuple(sorted(coordinates.items())): seeds for coordinates, seeds in groups}
     for coordinates, seeds in groups:
         start = known.get(tuple(sorted({**coordinates, **reference}.items())), {})
-        moved = divided(seeds, start) if log else less(seeds, start)
+        moved = less(seeds, start, log=log)
         if moved and {**coordinates, **reference} != coordinates:
             of = coordinates.pop("measure")
             at = coordinates if log else {**coordinates, "unit": of}
@@ -587,6 +643,11 @@ class Published:
         if len(lines) != 1:
             raise KeyError(f"{len(lines)} published values at {coordinates}")
         return float(lines[0]["value"])
+
+    def cell(self, form: Callable[[float], str] = percent, **coordinates: Any) -> str:
+        """The first number at these coordinates as a cell of a table; a dash where there is none."""
+        lines = self.where(**coordinates)
+        return form(float(lines[0]["value"])) if lines else NOTHING
 
     def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
         """The row with `published` filled, where the paper has its number.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.errors import InputError
-from isogloss.papers.paper import lowest
+from isogloss.papers.paper import lowest_hashed
 from isogloss.text import read_lines
 from isogloss.text.catalog import data_dir
 from isogloss.text.invented import Grammar, grammar, invented
@@ -120,16 +120,12 @@ def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> lis
     [['a'], ['c']]
     """
     low, high = HALVES[half]
-    hashes = [_hash(block) for block in blocks]
-    within = [position for position, value in enumerate(hashes) if low <= value < high]
-    if most is not None and len(within) > most:
-        within = [within[position] for position in lowest([hashes[position] for position in within], most)]
-    return [blocks[position] for position in within]
+    return lowest_hashed([block for block in blocks if low <= hash_fraction(_identity(block)) < high], most, _identity)
 
 
-def _hash(block: Sequence[str]) -> float:
-    named = [line for line in block if line.startswith("# sent_id =")]
-    return hash_fraction(named[0] if named else "\n".join(block))
+def _identity(block: Sequence[str]) -> str:
+    """The line of a sentence's id, or all its lines where it has none."""
+    return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))
 
 
 # ------------------------------------------------------------------------------------------------ invented ones

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,16 +24,14 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers.jexus2020 import as_lines, pair_table
 from isogloss.papers.paper import (
-    BYTES,
-    Cost,
+    EPYC,
     Outline,
     Paper,
     Request,
     Texts,
     data_file,
-    lowest,
-    notes_of,
-    refuse_mixtures,
+    join_jobs,
+    lowest_hashed,
     scale_of,
 )
 from isogloss.papers.results import (
@@ -131,8 +128,8 @@ class WuScale:
     target, others take XNLI; of each `compared` sentences at most. text_bytes: of text of each language to pretrain on,
     None for all there is; words: bytes that type vectors are averaged over. examples, tested: most sentences to train
     tasks on, of a test set; inferred: pairs of NLI to train on. stitched, looked_up, tuned: options of stitch, lexicon
-    and transfer. invented: whether the languages are. The rest is for the estimate: tokens a second in pretraining,
-    seconds that every model takes besides, seconds of an update of a task, weights, and what these rest on.
+    and transfer. invented: whether the languages are. seconds: about how long a job takes, by its part; measured: on
+    what.
     """
 
     source: str
@@ -150,11 +147,8 @@ class WuScale:
     stitched: Mapping[str, Any]
     looked_up: Mapping[str, Any]
     tuned: Mapping[str, Any]
-    tokens_a_second: float
-    update: float
-    weights: float
-    basis: str
-    overhead: float = 0.0
+    seconds: Mapping[str, float]
+    measured: str
     learned: Mapping[str, str] = field(default_factory=dict)
     variants: tuple[str, ...] = tuple(VARIANTS)
     compared: int = 10_000
@@ -183,11 +177,8 @@ SCALES = {
         stitched={"layers": "0,4,8", "epochs": 1, "batch": 8, "rate": 5e-3, "word_pairs": 200, "fresh_layers": 1},
         looked_up={"vocabulary": 200, "min_count": 1},
         tuned={"epochs": 1, "batch": 8, "rate": "5e-3"},
-        tokens_a_second=2e4,
-        update=0.03,
-        weights=0.03e6,
-        basis="one core of an AMD EPYC",
-        overhead=0.6,
+        seconds={"pretrain": 0.9, "stitch": 0.8, "transfer": 0.3},
+        measured=f"as measured on {EPYC}",
         variants=(DEFAULT, "No anchors", "Default anchors", "Extra anchors", "Sep Emb", "Sep L1-6"),
         compared=60,
         text_bytes=9_000,
@@ -215,10 +206,8 @@ SCALES = {
         stitched={"epochs": 3, "batch": 32, "rate": 5e-4, "word_pairs": 20_000, "checkpoint": 100_000},
         looked_up={"sample": 250_000, "vocabulary": 20_000},
         tuned={"epochs": 3, "batch": 32, "rate": "2e-4", "checkpoint": 100_000},
-        tokens_a_second=2.45e6,
-        update=0.012,
-        weights=11.4e6,
-        basis="measured on one H200, nine models of 8 x 256 at a time, batches of 128 streams, their start included",
+        seconds={"pretrain": 40, "stitch": 61, "transfer": 27},
+        measured="as measured on one H200, nine models of 8 x 256 at a time; tasks share a GPU well, with --parallel",
         learned={"nl": "tatoeba_train"},
         text_bytes=20_000_000,
         words=20_000_000,
@@ -242,11 +231,8 @@ SCALES = {
         stitched={"epochs": 10, "batch": 32, "rate": 5e-5},
         looked_up={"sample": 500_000},
         tuned={"epochs": 10, "batch": 32, "rate": "2e-5,3e-5,5e-5"},
-        tokens_a_second=0.6e6,
-        update=0.03,
-        weights=118e6,
-        basis="an estimate for one H200, from 1.9 million tokens/s that a model of 12 x 384 with 32,000 pieces has",
-        overhead=60.0,
+        seconds={"pretrain": 17_100, "stitch": 3_200, "transfer": 11_800},
+        measured="an estimate for one H200, from 1.9 million tokens/s that a model of 12 x 384 with 32,000 pieces has",
     ),
 }
 
@@ -290,14 +276,15 @@ def plan(
     planned = Planner(request, scale, texts, folders, crawl).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
     called = f"{scale.shape['architecture']}-{DEPTH}x{scale.width}"
-    arguments = {"paper": "wu2020", "scale": request.scale, "model": called, "seeds": request.seed_count}
+    arguments: dict[str, Any] = {"model": called, "seeds": request.seed_count}
     arguments |= {"crawl": crawl is not None} | {name: getattr(scale, name) for name in given if name != "width"}
     conditions = (
-        f"{ABOUT}; at {request.scale} scale: models {called}, {scale.steps:,} updates of {scale.batch} streams of "
+        f"models {called}, {scale.steps:,} updates of {scale.batch} streams of "
         f"{scale.shape['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
     )
-    cost = _cost(scale, jobs, request.seed_count)
-    return Outline(conditions, arguments, texts, [], jobs, cost, DEPTH, partial(_notes, scale, crawl))
+    measured = f"{scale.measured}; packing, rotate and lexicon are not counted"
+    notes = _notes(scale, crawl)
+    return Outline(conditions, arguments, texts, jobs, scale.seconds, measured, depth=DEPTH, notes=notes)
 
 
 def _notes(scale: WuScale, crawl: str | None) -> list[str]:
@@ -316,45 +303,6 @@ def _notes(scale: WuScale, crawl: str | None) -> list[str]:
     if crawl is None:
         notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
     return notes
-
-
-def _cost(scale: WuScale, jobs: Sequence[Job], seeds: int) -> Cost:
-    parts = {
-        part: [job for job in jobs if job.coordinates["part"] == part] for part in ("pretrain", "stitch", "transfer")
-    }
-    models, sentences = len(parts["pretrain"]), scale.examples or 12_544
-    tokens = scale.steps * scale.batch * scale.shape["length"]
-    each = tokens / scale.tokens_a_second + scale.overhead
-    layers = len(str(scale.stitched.get("layers", "0,1,2,3,4,5,6,7,8")).split(","))
-    stitched = len(parts["stitch"]) * layers * seeds * _updates(sentences, scale.stitched)
-    # Every epoch scores a development set, the source's test, and the target's by each of four ways.
-    scored = int(5.5 * (scale.tested or 1000)) * int(scale.stitched["epochs"]) * layers * seeds
-    trainings = seeds * len(str(scale.tuned["rate"]).split(","))
-    pairs = {"nli": min(scale.inferred, 392_702)}
-    tuned = sum(
-        trainings * _updates(pairs.get(job.coordinates["task"], sentences), scale.tuned) for job in parts["transfer"]
-    )
-    seconds = {
-        part: f"about {updates * scale.update / max(1, len(parts[part])):,.0f} seconds each"
-        for part, updates in (("stitch", stitched), ("transfer", tuned))
-    }
-    basis = [
-        f"{models} models to pretrain, about {each:,.0f} seconds of the device each: {models * each / 60:,.0f} minutes",
-        f"{stitched:,} updates of {' and '.join(STITCHED_TASKS)} on stitched layers in {len(parts['stitch'])} jobs, "
-        f"{seconds['stitch']}, {tuned:,} of Table 1 in {len(parts['transfer'])}, {seconds['transfer']}, "
-        f"{1000 * scale.update:.0f} ms an update; these share a GPU well, with --parallel",
-        f"each job of parsing on stitched layers finds the trees of {scored:,} sentences on one core, up to 1 ms each",
-        f"{scale.tokens_a_second:,.0f} tokens/s: {scale.basis}",
-        f"memory: {scale.weights / 1e6:.1f} million weights at {BYTES} bytes, and 2 GB for vectors and scores; "
-        "packing, rotate and lexicon are not counted",
-    ]
-    hours = (models * each + (stitched + tuned) * scale.update) / 3600
-    memory = 2.0 + scale.weights * BYTES / 1e9
-    return Cost(models * scale.steps + stitched + tuned, models * tokens, memory, hours, basis)
-
-
-def _updates(sentences: int, settings: Mapping[str, Any]) -> int:
-    return int(settings["epochs"]) * ceil(sentences / int(settings["batch"]))
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -739,9 +687,8 @@ def _inference(sentences: Sequence[str]) -> str:
 
 def _table(bitext: Bitext, most: int | None) -> str:
     """A table of languages, its rows those with the lowest hash."""
-    rows = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
-    if most is not None and len(rows) > most:
-        rows = [rows[position] for position in lowest([hash_fraction(first) for first, *_ in rows], most)]
+    cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
+    rows = lowest_hashed(cleaned, most, lambda cells: cells[0])
     return as_lines("\t".join(cells) for cells in (bitext.languages, *rows))
 
 
@@ -762,9 +709,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
     """
     reading = [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")]
-    refuse_mixtures(reading, _weights)
-    for sentence in notes_of(reading):
-        run.note(sentence)
+    join_jobs(run, reading, _weights)
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
@@ -775,14 +720,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Jobs of one part read the same weights from the same folder; fresh ones are drawn anew."""
     sides = {"model": job.first} | ({} if job.options.get("random_weights") else {"other": job.options.get("other")})
-    return {
-        (job.coordinates["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path
-    }
+    return {(job.coordinates["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path}
 
 
 def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     """The main rows of a job, at the coordinates that they have here."""
-    place, part, table = job.coordinates, job.coordinates["part"], read_rows(job.folder)
+    part, place, table = job.coordinates["part"], job.coordinates, read_rows(job.folder)
     if part == "pretrain":
         rows = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
         at = {"data": place["model"], "condition": place["condition"], "seed": place["seed"]}
