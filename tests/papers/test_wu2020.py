@@ -350,7 +350,11 @@ def test_models_share_packed_text_where_their_pieces_are_the_same():
 def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     outline = PAPER.plan(Request("mini", tmp_path))
     models = [job for job in outline.jobs if job.coordinates["part"] == "pretrain"]
-    plain = sorted(f"{job.coordinates['model']} {job.coordinates['seed']}" for job in models if job.coordinates["condition"] == "Default")
+    plain = sorted(
+        f"{job.coordinates['model']} {job.coordinates['seed']}"
+        for job in models
+        if job.coordinates["condition"] == "Default"
+    )
     assert plain == sorted(
         [f"{one} {seed}" for one in ("en", "fr", "en-fr") for seed in range(3)]
         + [f"{one} 0" for one in ("de", "ru", "zh", "nl", "en-de", "en-ru", "en-zh", "en-nl")]
@@ -360,7 +364,11 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     assert len({job.folder for job in outline.jobs}) == len(outline.jobs)
     chosen = selected(outline.jobs, "part=stitch,target=ru,task=ner")
     assert {job.coordinates["part"] for job in chosen} == {"pack", "pretrain", "stitch"}
-    assert {job.coordinates["model"] for job in chosen if job.coordinates["part"] == "pretrain"} == {"en", "ru", "en-ru"}
+    assert {job.coordinates["model"] for job in chosen if job.coordinates["part"] == "pretrain"} == {
+        "en",
+        "ru",
+        "en-ru",
+    }
     assert any("34 of pretrain, 28 of rotate" in line for line in outline_lines(outline, outline.jobs))
     assert {"pretrain", "stitch", "transfer"} == set(outline.seconds)
 
@@ -368,7 +376,9 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
 def test_the_same_share_of_the_updates_warms_up_however_many_there_are(tmp_path):
     for steps in (None, 1000, 3):
         jobs = PAPER.plan(Request("mini", tmp_path), steps=steps).jobs
-        found = {(job.options["steps"], job.options["warm_up"]) for job in jobs if job.coordinates["part"] == "pretrain"}
+        found = {
+            (job.options["steps"], job.options["warm_up"]) for job in jobs if job.coordinates["part"] == "pretrain"
+        }
         assert found == {(steps or 6000, 0.1)}
 
 

@@ -720,7 +720,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Jobs of one part read the same weights from the same folder; fresh ones are drawn anew."""
     sides = {"model": job.first} | ({} if job.options.get("random_weights") else {"other": job.options.get("other")})
-    return {(job.coordinates["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path}
+    return {
+        (job.coordinates["part"], f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path
+    }
 
 
 def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
