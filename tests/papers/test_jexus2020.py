@@ -10,7 +10,7 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss import cli
-from isogloss.papers import Request, Results, find, jexus2020, outline_lines, selected
+from isogloss.papers import Request, Results, find, jexus2020, outline_lines, outline_of, selected
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs, means_of_targets
 from isogloss.papers.paper import drawn
 from isogloss.progress import silent
@@ -336,7 +336,7 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
 )
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
-        PAPER.plan(Request(scale, tmp_path / "run"), **options)
+        outline_of("jexus2020", Request(scale, tmp_path / "run"), **options)
 
 
 @pytest.fixture(scope="module")

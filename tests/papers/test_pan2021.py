@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import isogloss as ig
-from isogloss.papers import Request, Results, find, outline_lines, selected
+from isogloss.papers import Request, Results, find, outline_lines, outline_of, selected
 from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, pair_sources, texts_in
 from isogloss.papers.results import OTHERS, changes, less, mean_over
@@ -407,7 +407,7 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
 )
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
-        PAPER.plan(Request(scale, tmp_path / "run"), **options)
+        outline_of("pan2021", Request(scale, tmp_path / "run"), **options)
 
 
 def test_letters_are_what_copies_are_known_by():

@@ -53,12 +53,10 @@ class Scale:
 
 def test_options_take_the_place_of_the_scales_own_settings():
     scales = {"smoke": Scale(), "mini": Scale(steps=100), "paper": Scale(steps=1000)}
-    asked = scale_of(scales, Request("mini", Path("out")), {"steps": None, "width": 16}, least={"width": 16})
+    asked = scale_of(scales, Request("mini", Path("out")), steps=None, width=16)
     assert asked == Scale(steps=100, width=16)
-    with pytest.raises(ig.InputError, match="--width must be at least 16"):
-        scale_of(scales, Request("mini", Path("out")), {"width": 8}, least={"width": 16})
     with pytest.raises(ig.InputError, match="--scale smoke makes its own languages and models"):
-        scale_of(scales, Request("smoke", Path("out")), {}, own_data=[None, "text.txt"])
+        scale_of(scales, Request("smoke", Path("out")), [None, "text.txt"])
 
 
 def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):

@@ -58,7 +58,7 @@ from isogloss.papers.results import (
 )
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import model_name
+from isogloss.recipes.recipe import Option, model_name
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, records
 from isogloss.text import read_corpus
@@ -167,14 +167,16 @@ def plan(
     text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
     native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
     native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
-    native_steps: Annotated[int | None, "updates of that pretraining; default: by --scale"] = None,
-    every: Annotated[int | None, "updates between readings of perplexity; default: by --scale"] = None,
-    distance: Annotated[int | None, "updates between readings of distances; default: by --scale"] = None,
-    watched: Annotated[int | None, "sentences of each other language; default: by --scale"] = None,
+    native_steps: Annotated[int | None, Option("updates of that pretraining; default: by --scale", least=0)] = None,
+    every: Annotated[int | None, Option("updates between readings of perplexity; default: by --scale", least=1)] = None,
+    distance: Annotated[
+        int | None, Option("updates between readings of distances; default: by --scale", least=1)
+    ] = None,
+    watched: Annotated[int | None, Option("sentences of each other language; default: by --scale", least=1)] = None,
 ) -> Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
     given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
-    scale = scale_of(SCALES, request, given, own_data=(text, native, native_text), least={"native_steps": 0})
+    scale = scale_of(SCALES, request, (text, native, native_text), **given)
     if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
     native = native or scale.native
@@ -195,7 +197,7 @@ def plan(
     options |= {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
     options |= {"probe": scale.every, "distance": scale.distance, "words": scale.words}
     jobs = []
-    for seed in range(request.seed_count):
+    for seed in range(request.seeds):
         for each in PLANS:
             name, own = f"{re.sub('[:/]', '-', each)}-seed-{seed}", {"plans": each, "seed": seed}
             jobs.append(request.job("drift", name, model, {**options, **own}, plan=each, seed=seed))

@@ -65,6 +65,7 @@ from isogloss.papers.results import (
     within,
 )
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
@@ -172,17 +173,18 @@ def plan(
     rate: Annotated[
         str | None, "learning rates, with commas; English development data chooses; default: by --scale"
     ] = None,
-    epochs: Annotated[int | None, "times the training pairs are seen; default 3"] = None,
-    limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
+    epochs: Annotated[int | None, Option("times the training pairs are seen; default 3", least=1)] = None,
+    limit: Annotated[
+        int | None, Option("rows of every data set, at most, for a rehearsal; default: all", least=FEWEST)
+    ] = None,
 ) -> Outline:
     """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the untrained model.
 
     A job has all seeds of one N, since the states of the frozen layers are computed once for them.
     """
-    own_data = (train, languages, limit)
-    scale = scale_of(SCALES, request, {"epochs": epochs, "limit": limit}, own_data=own_data, least={"limit": FEWEST})
+    scale = scale_of(SCALES, request, (train, languages, limit), epochs=epochs, limit=limit, rate=rate)
     targets = tuple(code.strip() for code in languages.split(",")) if languages else scale.targets
-    scale = replace(scale, targets=targets, rate=rate or scale.rate)
+    scale = replace(scale, targets=targets)
     if scale.source in targets or DUTCH in targets:
         raise InputError(
             f"--languages are those of XNLI besides {scale.source}; {DUTCH} is tested on other data anyway"
@@ -192,7 +194,7 @@ def plan(
     model, called, before = request.model_to_read(scale.model, files, scale.pretraining)
     purpose = "it is not known how many layers it has"
     depth = int(config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
-    seeds, tested = request.seed_count, (scale.source, *targets)
+    seeds, tested = request.seeds, (scale.source, *targets)
     dev = {scale.source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}}
     test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
     test |= {DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}

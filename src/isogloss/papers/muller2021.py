@@ -65,6 +65,7 @@ from isogloss.papers.treebanks import (
     is_planned,
 )
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_bitext
@@ -179,16 +180,17 @@ def plan(
     treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
     pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
     entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    examples: Annotated[int | None, "most sentences to train on; default: by --scale"] = None,
-    tested: Annotated[int | None, "most sentences of a test set; default: by --scale"] = None,
-    compared: Annotated[int | None, "most sentences that languages are compared on; default: by --scale"] = None,
-    epochs: Annotated[int | None, "times the training sentences are seen; default: by --scale"] = None,
-    rate: Annotated[float | None, "highest learning rate; default: by --scale"] = None,
+    examples: Annotated[int | None, Option("most sentences to train on; default: by --scale", least=1)] = None,
+    tested: Annotated[int | None, Option("most sentences of a test set; default: by --scale", least=2)] = None,
+    compared: Annotated[
+        int | None, Option("most sentences that languages are compared on; default: by --scale", least=16)
+    ] = None,
+    epochs: Annotated[int | None, Option("times the training sentences are seen; default: by --scale", least=1)] = None,
+    rate: Annotated[float | None, Option("highest learning rate; default: by --scale", above=0)] = None,
 ) -> Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
     given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}
-    least = {"rate": 1e-9, "tested": 2, "compared": 16}
-    scale = scale_of(SCALES, request, given, own_data=(treebanks, pud, entities), least=least)
+    scale = scale_of(SCALES, request, (treebanks, pud, entities), **given)
     if scale.compared is not None and scale.compared < WINDOWS:
         scale = replace(scale, legacy="windows")
     kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
@@ -208,7 +210,7 @@ def plan(
     shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": scale.legacy}
     jobs = []
     for (task, source), (train, dev, *tests) in experiments.items():
-        for seed in range(request.seed_count):
+        for seed in range(request.seeds):
             options = {
                 "task": task,
                 "train": {source: texts.path(train.name)},

@@ -79,7 +79,7 @@ from isogloss.papers.results import (
     target_title,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import at_least
+from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records, row
 from isogloss.text import read_bitext, read_bitexts
@@ -254,14 +254,18 @@ def plan(
     translated: Annotated[
         str | None, "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place"
     ] = None,
-    steps: Annotated[int | None, "updates of an alignment; default: by --scale"] = None,
-    epochs: Annotated[int | None, "times the training examples of a task are seen; default: by --scale"] = None,
-    limit: Annotated[int | None, "rows of every data set, at most, for a rehearsal; default: all"] = None,
+    steps: Annotated[int | None, Option("updates of an alignment; default: by --scale", least=1)] = None,
+    epochs: Annotated[
+        int | None, Option("times the training examples of a task are seen; default: by --scale", least=1)
+    ] = None,
+    limit: Annotated[
+        int | None, Option("rows of every data set, at most, for a rehearsal; default: all", least=FEWEST)
+    ] = None,
     compiled: Annotated[bool | None, "compile the blocks that are aligned, on an NVIDIA GPU; default: no"] = None,
 ) -> Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
     own_data = (texts, pairs, train, translated, limit)
-    scale = scale_of(SCALES, request, {"limit": limit}, own_data=own_data, least={"limit": FEWEST})
+    scale = scale_of(SCALES, request, own_data, limit=limit)
     if translated is not None and train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
     align, longer, again = dict(scale.align), scale.longer, {}
@@ -271,9 +275,9 @@ def plan(
     if compiled:
         align["compiled"] = "yes"
     if steps is not None:
-        align["steps"], longer = at_least("steps", steps, 1), {}
+        align["steps"], longer = steps, {}
     if epochs is not None:
-        again = {"epochs": at_least("epochs", epochs, 1)}
+        again = {"epochs": epochs}
     scale = replace(scale, align=align, longer=longer, nli={**scale.nli, **again}, qa={**scale.qa, **again})
     folder = Path(texts) if texts else request.out / "text"
     own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
@@ -284,7 +288,7 @@ def plan(
     arguments = {"model": called, "steps": align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
         f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, "
-        f"{len(scale.alignments)} ways and {request.seed_count} seeds, then mapped and fine-tuned beside itself "
+        f"{len(scale.alignments)} ways and {request.seeds} seeds, then mapped and fine-tuned beside itself "
         "as it was"
     )
     measured = f"{scale.measured}; loading, tests and maps are not counted"
@@ -293,7 +297,7 @@ def plan(
 
 def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
-    seeds = range(request.seed_count)
+    seeds = range(request.seeds)
 
     def folder(name: str, seed: int) -> Path:
         return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"

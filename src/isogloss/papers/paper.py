@@ -29,7 +29,7 @@ from isogloss.files import whole, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge
 from isogloss.progress import Progress
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import at_least, model_name, one_of
+from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_facts
 from isogloss.stack.load import locate
 from isogloss.text.readers.lines import open_bytes
@@ -64,14 +64,9 @@ class Request:
     out: Path
     data: str | None = None
     model: str | None = None
-    seeds: int | None = None
+    seeds: int = SEEDS
     device: str = "auto"
     dtype: str | None = None
-
-    @property
-    def seed_count(self) -> int:
-        """How many seeds everything has."""
-        return at_least("seeds", SEEDS if self.seeds is None else self.seeds, 1)
 
     def job(
         self,
@@ -159,31 +154,19 @@ class Paper:
         return [judge(claim, results) for claim in self.claims]
 
 
-def scale_of(
-    scales: Mapping[str, S],
-    request: Request,
-    given: Mapping[str, Any],
-    *,
-    own_data: Sequence[Any] = (),
-    least: Mapping[str, float] | None = None,
-) -> S:
+def scale_of(scales: Mapping[str, S], request: Request, own_data: Sequence[Any] = (), **given: Any) -> S:
     """The settings of the scale that was asked for, with the options that the user gave in place of its fields.
 
     Args:
         scales: a record of settings for each of smoke, mini and paper.
         request: which names the scale.
-        given: options by the name of the record's field; None where they were not given.
         own_data: options that name data or models, which smoke makes itself and refuses.
-        least: the smallest value of an option, where it is not 1.
+        given: options by the name of the record's field; None where they were not given.
 
     """
-    name = one_of("scale", request.scale, SCALES)
-    if name == "smoke" and any((request.model, *own_data)):
+    if request.scale == "smoke" and any((request.model, *own_data)):
         raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
-    asked = {option: value for option, value in given.items() if value is not None}
-    for option, value in asked.items():
-        at_least(option, value, (least or {}).get(option, 1))
-    return replace(scales[name], **asked)
+    return replace(scales[request.scale], **{name: value for name, value in given.items() if value is not None})
 
 
 def config_of(model: str, purpose: str) -> Any:

@@ -22,11 +22,11 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import as_text
 from isogloss.files import write_text
-from isogloss.papers.paper import Outline, Paper, Request
+from isogloss.papers.paper import SCALES, SEEDS, Outline, Paper, Request
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import Job, refuse_others, run_job, run_jobs
-from isogloss.recipes.recipe import at_least
+from isogloss.recipes.recipe import Option, check_arguments
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 
@@ -37,14 +37,16 @@ TOY = "models at smoke scale are tiny and hardly trained: what is held or not he
 def reproduce(
     paper: str,
     *,
-    scale: Annotated[str, "smoke: invented languages; mini: the embedded model; paper: as published"] = "smoke",
+    scale: Annotated[
+        str, Option("smoke: invented languages; mini: the embedded model; paper: as published", choices=SCALES)
+    ] = "smoke",
     out: str | Path,
     data: Annotated[str | None, "folder of data sets, with xnli in it"] = None,
     model: Annotated[str | None, "model to train: mini, a folder, or a hub id; default: by --scale"] = None,
-    seeds: Annotated[int | None, "how many seeds everything has; default 3"] = None,
+    seeds: Annotated[int, Option("how many seeds everything has", least=1)] = SEEDS,
     only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; what others have run is collected"] = None,
     only_seeds: Annotated[str | None, "run these seeds only, as in 0,2"] = None,
-    parallel: Annotated[int, "jobs at a time, each a process of its own"] = 1,
+    parallel: Annotated[int, Option("jobs at a time, each a process of its own", least=1)] = 1,
     device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
     resume: bool = False,
@@ -60,7 +62,7 @@ def reproduce(
 
     >>> table = reproduce("hussain2020", scale="smoke", out="runs/smoke")  # doctest: +SKIP
     """
-    at_least("parallel", parallel, 1)
+    check_arguments(reproduce, {"parallel": parallel})
     folder = Path(out)
     chosen, outline = outline_of(paper, Request(scale, folder, data, model, seeds, device, dtype), **options)
     jobs = selected(outline.jobs, only, only_seeds)
@@ -124,6 +126,8 @@ def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Out
         if name not in known:
             listed = ", ".join(map(_spelt, known)) or "none"
             raise InputError(f"{_spelt(name)} is no option of {paper}, whose own are: {listed}")
+    check_arguments(reproduce, vars(request))
+    check_arguments(chosen.plan, given)
     outline: Outline = chosen.plan(request, **given)
     conditions = f"{chosen.about}; at {request.scale} scale: {outline.conditions}"
     arguments = {"paper": paper, "scale": request.scale, **outline.arguments}

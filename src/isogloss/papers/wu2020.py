@@ -69,6 +69,7 @@ from isogloss.papers.treebanks import (
     invented_sets,
 )
 from isogloss.recipes.jobs import Job
+from isogloss.recipes.recipe import Option
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION
 from isogloss.recipes.stitch import STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -244,14 +245,20 @@ def plan(
     crawl: Annotated[str | None, "folder of LANG.txt, for the row Wiki-CC; with --scale paper only"] = None,
     treebanks: Annotated[str | None, "folder of UD treebanks; default: ud_train of --data"] = None,
     entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    text_bytes: Annotated[int | None, "bytes of text of a language to pretrain on; default: by --scale"] = None,
-    steps: Annotated[int | None, "updates of every pretraining; default: by --scale"] = None,
-    batch: Annotated[int | None, "streams in a batch of pretraining; default: by --scale"] = None,
-    width: Annotated[int | None, "width of every model; default: by --scale"] = None,
-    vocabulary: Annotated[int | None, "pieces of a bilingual model, half for one language; default: by --scale"] = None,
-    compared: Annotated[int | None, "most parallel sentences to compare and learn maps on; default: by --scale"] = None,
-    examples: Annotated[int | None, "most sentences to train tasks on; default: by --scale"] = None,
-    tested: Annotated[int | None, "most sentences of a test set; default: by --scale"] = None,
+    text_bytes: Annotated[
+        int | None, Option("bytes of text of a language to pretrain on; default: by --scale", least=1000)
+    ] = None,
+    steps: Annotated[int | None, Option("updates of every pretraining; default: by --scale", least=1)] = None,
+    batch: Annotated[int | None, Option("streams in a batch of pretraining; default: by --scale", least=1)] = None,
+    width: Annotated[int | None, Option("width of every model; default: by --scale", least=8)] = None,
+    vocabulary: Annotated[
+        int | None, Option("pieces of a bilingual model, half for one language; default: by --scale", least=300)
+    ] = None,
+    compared: Annotated[
+        int | None, Option("most parallel sentences to compare and learn maps on; default: by --scale", least=16)
+    ] = None,
+    examples: Annotated[int | None, Option("most sentences to train tasks on; default: by --scale", least=1)] = None,
+    tested: Annotated[int | None, Option("most sentences of a test set; default: by --scale", least=8)] = None,
 ) -> Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
     if request.model:
@@ -260,8 +267,7 @@ def plan(
         raise InputError(f"--crawl {crawl} goes with --scale paper, and is a folder of LANG.txt")
     given = {"text_bytes": text_bytes, "steps": steps, "batch": batch, "width": width, "vocabulary": vocabulary}
     given |= {"compared": compared, "examples": examples, "tested": tested}
-    least = {"width": 8, "vocabulary": 300, "compared": 16, "tested": 8, "text_bytes": 1000}
-    scale = scale_of(SCALES, request, given, own_data=(text, treebanks, entities), least=least)
+    scale = scale_of(SCALES, request, (text, treebanks, entities), **given)
     scale = replace(scale, inferred=scale.inferred if examples is None else examples)
     if text_bytes is not None:
         scale = replace(scale, words=min(text_bytes, scale.words or text_bytes))
@@ -276,7 +282,7 @@ def plan(
     planned = Planner(request, scale, texts, folders, crawl).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
     called = f"{scale.shape['architecture']}-{DEPTH}x{scale.width}"
-    arguments: dict[str, Any] = {"model": called, "seeds": request.seed_count}
+    arguments: dict[str, Any] = {"model": called, "seeds": request.seeds}
     arguments |= {"crawl": crawl is not None} | {name: getattr(scale, name) for name in given if name != "width"}
     conditions = (
         f"models {called}, {scale.steps:,} updates of {scale.batch} streams of "
@@ -389,7 +395,7 @@ class Planner:
             return (self._model(source, target, seed=seed),) * 2
         first = self._model(source, seed=seed)
         if target == self.scale.again:  # English once more is English of another seed
-            return first, self._model(source, seed=(seed + 1) % max(2, self.request.seed_count))
+            return first, self._model(source, seed=(seed + 1) % max(2, self.request.seeds))
         return first, self._model(target, seed=seed)
 
     def _path(self, model: PlannedModel, language: str) -> str:
@@ -459,7 +465,7 @@ class Planner:
 
         Without a test set, or with fresh weights, CKA alone.
         """
-        scale, count = self.scale, self.request.seed_count
+        scale, count = self.scale, self.request.seeds
         for target in (scale.again, *scale.targets):
             pair = f"{scale.source}-{target}"
             parallel = [self.texts.path(f"parallel.{pair}.tsv")]
@@ -522,7 +528,7 @@ class Planner:
             "dev": {source: self.texts.path(dev)},
             "test": [f"{language}={self.texts.path(name)}" for language, name in tests.items()],
             "skip_bad": True,
-            "seeds": self.request.seed_count,
+            "seeds": self.request.seeds,
         }
 
 
