@@ -367,8 +367,7 @@ def data_check(data: DataFolder = None) -> None:
 
     Example: isogloss data check --data ~/data
     """
-    from isogloss.text.catalog import data_dir
-    from isogloss.text.checks import check
+    from isogloss.text.catalog import check, data_dir
 
     with progress.bar() as bars:
         checked = check(data_dir(data), bars)

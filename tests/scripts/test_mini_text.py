@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text.readers.folders import read_folder
+from isogloss.text.readers.parallel import read_folder
 from isogloss.text.sampling import hash_fraction
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "mini_text.py"

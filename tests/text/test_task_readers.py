@@ -88,10 +88,6 @@ def test_bad_lines_of_json(tmp_path, row, sentence):
         read_pairs(path)
 
 
-def test_any_label_where_none_are_named(tmp_path):
-    assert read_pairs(put(tmp_path / "x.tsv", "a\tb\tparaphrase\n"), labels=None)[0].label == "paraphrase"
-
-
 def test_tags_after_a_tab_and_in_the_last_of_three_columns(tmp_path):
     expected = [TaggedSentence(("Anna", "Bo", "."), ("B-PER", "I-PER", "O")), TaggedSentence(("Ja",), ("O",))]
     panx = put(tmp_path / "dev-nl.tsv", "Anna\tB-PER\nBo\tI-PER\n.\tO\n\n\nJa\tO\n")
@@ -153,7 +149,7 @@ TREE = word(1, "ja", 0, relation="root") + word(2, "zo", 1, relation="obl:tmod")
         (word(1, "a", 2) + word(2, "b", 1), ":4: the sentence has 0 roots"),
         (word(1, "a", 0) + word(2, "b", 3) + word(3, "c", 2), ":5: the heads run in a circle"),
         ("1\ta\tb\n", ":4: 3 columns where a treebank has 10"),
-        ("# text = a\n", ":5: a sentence without words"),
+        ("# text = a\n", ":4: a sentence without words"),
         (word(1, "a", 0).encode() + b"2\t\xff\n", ":5: not valid UTF-8"),
     ],
 )

@@ -28,9 +28,9 @@ def put(path, content):
 
 
 def test_sure_and_possible_links(tmp_path):
-    links = read_links(put(tmp_path / "a.links", "0-0 2-1 1p1\n\n1-0 1-0\n"), sentences=3)
-    assert links.sure == [[(0, 0), (2, 1)], [], [(1, 0)]]
-    assert links.possible == [[(0, 0), (1, 1), (2, 1)], [], [(1, 0)]]
+    sure, possible = read_links(put(tmp_path / "a.links", "0-0 2-1 1p1\n\n1-0 1-0\n"))
+    assert sure == [[(0, 0), (2, 1)], [], [(1, 0)]]
+    assert possible == [[(0, 0), (1, 1), (2, 1)], [], [(1, 0)]]
 
 
 @pytest.mark.parametrize("wrong", ["0:0", "0-", "a-b", "1--2", "-1-0"])
@@ -39,18 +39,15 @@ def test_a_malformed_link_names_file_and_line(tmp_path, wrong):
         read_links(put(tmp_path / "a.links", f"0-0\n0-0 {wrong}\n"))
 
 
-def test_a_wrong_number_of_lines(tmp_path):
-    with pytest.raises(InputError, match="links for 1 sentences, the text has 2"):
-        read_links(put(tmp_path / "a.links", "0-0\n"), sentences=2)
-
-
 def test_a_link_outside_the_sentence_names_file_and_line(tmp_path):
     bitext = Bitext((Corpus("en", ["a b", "a b c"]), Corpus("nl", ["x y", "x y z"])))
-    links = read_links(put(tmp_path / "a.links", "1-1\n2-3\n"))
+    links = put(tmp_path / "a.links", "1-1\n2-3\n")
     with pytest.raises(InputError, match=r"a\.links:2: link 2-3, but the nl sentence has 3 words"):
         attach_links(bitext, ("en", "nl"), links)
     with pytest.raises(InputError, match="has no language 'de'"):
         attach_links(bitext, ("en", "de"), links)
+    with pytest.raises(InputError, match="links for 1 sentences, the text has 2"):
+        attach_links(bitext, ("en", "nl"), put(tmp_path / "b.links", "0-0\n"))
 
 
 def test_a_bitext_with_links_counts_words_by_spaces(tmp_path):

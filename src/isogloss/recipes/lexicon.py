@@ -369,8 +369,8 @@ def _static_vectors(
     for language, text in texts.items():
         mine = words[language]
         if reading.static:
-            read = read_word_vectors(reading.static[language], keep=set(mine), most=STATIC_LINES)
-            vectors[language] = read.words, torch.from_numpy(read.values)
+            known, values = read_word_vectors(reading.static[language], keep=set(mine), most=STATIC_LINES)
+            vectors[language] = known, torch.from_numpy(values)
         else:
             counts = cooccurrences(text, language, types=mine, window=STATIC_WINDOW, total=len(text), progress=progress)
             vectors[language] = mine, torch.from_numpy(ppmi_vectors(counts, width=width, seed=reading.seed))

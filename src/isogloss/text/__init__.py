@@ -7,7 +7,7 @@ from isogloss.text.readers.conll import Tree, read_parses, read_tagged, read_tre
 from isogloss.text.readers.dictionaries import read_lexicon, read_word_vectors
 from isogloss.text.readers.inference import read_pairs
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.links import WordLinks, attach_links, embedded, embedded_lexicon, read_linked, read_links
+from isogloss.text.readers.links import attach_links, embedded, embedded_lexicon, read_linked, read_links
 from isogloss.text.readers.parallel import find_pairs, read_bitext, read_bitexts, read_corpus
 from isogloss.text.readers.questions import read_questions
 from isogloss.text.words import spans, word_of_tokens
@@ -17,7 +17,6 @@ __all__ = [
     "Corpus",
     "Lexicon",
     "Tree",
-    "WordLinks",
     "attach_links",
     "data_dir",
     "embedded",

@@ -1,4 +1,4 @@
-"""A folder of data sets: what is in it, what kind each file is, and data sets called by name.
+"""A folder of data sets: what is in it, what is wrong with it, and data sets called by name.
 
 The layout is one folder a data set, each with a README: `DATA/tatoeba/...`, `DATA/xnli/...`. The folder is told by
 `--data DIR` or the environment variable ISOGLOSS_DATA. The kind of a file shows in its name and its first lines:
@@ -16,32 +16,32 @@ The layout is one folder a data set, each with a README: `DATA/tatoeba/...`, `DA
 | `questions` | SQuAD-like JSON |
 | `notes` | a README, a licence, check sums |
 | `unknown` | anything else |
+
+A check reads every file by its own reader, with a callback that collects problems instead of raising them, so what
+passes a check is what the readers accept. Beyond the readers, cells without text and tags that continue nothing are
+problems, and so are check sums that differ.
 """
 
 import difflib
+import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.text.languages import code, is_code
-from isogloss.text.readers.folders import PREFIX, aligned_sets
-from isogloss.text.readers.inference import NLI
-from isogloss.text.readers.lines import (
-    DAMAGED,
-    Source,
-    header,
-    language_of,
-    languages_of,
-    open_bytes,
-    plain_name,
-    stream_lines,
-)
+from isogloss.text.readers import lines
+from isogloss.text.readers.conll import TaggedSentence, read_tagged, stream_trees
+from isogloss.text.readers.dictionaries import stream_pairs
+from isogloss.text.readers.inference import NLI, every_row
+from isogloss.text.readers.lines import DAMAGED, Problem, Source, plain_name, stream_lines
+from isogloss.text.readers.questions import every_question
 
 VARIABLE = "ISOGLOSS_DATA"
 SUMS = "SHA256SUMS"
@@ -52,6 +52,8 @@ _PREMISE = ("sentence1", "sentence_A", "premise")
 _OWN_NAMES = {"ned": "nl", "esp": "es", "deu": "de", "eng": "en"}
 _LOOK = 20  # lines that tell the kind of a file
 _HEAD = 65536  # bytes of a JSON file that tell its kind
+_MOST = 20  # problems told of one file
+Reader = Callable[[Path, Problem], Iterable[Any]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,20 @@ class DataSet:
     files: int
     bytes: int
     about: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found.
+
+    problems: sentences with file and line. checked: the rows of each file that was read. unchecked: files of no known
+    kind. sums: how many check sums were compared.
+    """
+
+    problems: tuple[str, ...]
+    checked: dict[Path, int]
+    unchecked: tuple[Path, ...]
+    sums: int
 
 
 def data_dir(option: Source | None = None) -> Path:
@@ -84,18 +100,6 @@ def data_sets(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def find(data: Source, name: str) -> Path:
-    """The folder of a data set; an unknown name is an InputError that names those there are."""
-    folder = data_dir(data)
-    path = folder / name
-    if name and path.is_dir() and path.parent == folder:
-        return path
-    available = [each.name for each in data_sets(folder)]
-    close = difflib.get_close_matches(name, available, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise InputError(f"{folder} has no data set {name!r}; {hint}it has {', '.join(available) or 'none'}")
-
-
 def resolve(given: Source, data: Source | None = None) -> Source:
     """What to read for a path or a data set's name: an existing path wins, then a name in the data folder.
 
@@ -103,18 +107,23 @@ def resolve(given: Source, data: Source | None = None) -> Source:
     `xnli.15way.tsv`), else for its folder (`tatoeba`, `ud_pud`). `europarl/some.tsv` is looked up there too.
     """
     text = os.fspath(given)
-    if text.startswith(PREFIX) or Path(text).exists():
+    if text.startswith(lines.HUB) or Path(text).exists():
         return given
     if Path(text).is_absolute() or (data is None and not os.environ.get(VARIABLE)):
         raise InputError(
             f"{text} does not exist; expected a file, a folder, or the name of a data set in the data folder "
             f"(--data DIR or {VARIABLE})"
         )
-    folder = data_dir(data)
+    folder, name = data_dir(data), text.rstrip("/")
     if (folder / text).is_file():
         return folder / text
-    path = find(folder, text.rstrip("/"))
-    tables = [file for file in sorted(path.iterdir()) if ".tsv" in file.name and kind_of(file, False) == "table"]
+    available = {path.name: path for path in data_sets(folder)}
+    if name not in available:
+        close = difflib.get_close_matches(name, available, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise InputError(f"{folder} has no data set {name!r}; {hint}it has {', '.join(available) or 'none'}")
+    path = available[name]
+    tables = [file for file in sorted(path.iterdir()) if ".tsv" in file.name and kind_of(file) == "table"]
     return tables[0] if len(tables) == 1 else path
 
 
@@ -128,10 +137,8 @@ def find_lexicon(data: Source, source: str, target: str, *, split: str = "train"
     folder, wanted = data_dir(data), {code(source), code(target)}
     pairs = set()
     for each in sorted(data_sets(folder), key=lambda path: (path.name != "muse", path.name)):
-        for path in _files(each):
-            languages = languages_of(path)
-            if languages is None or path.suffix != ".txt" or kind_of(path, False) != "dictionary":
-                continue
+        for path in (path for path, kind in files_by_kind(each) if kind == "dictionary"):
+            languages = lines.languages_of(path) or ()
             pairs.add("-".join(languages))
             if set(languages) == wanted and any(part in _SPLIT_NAMES[split] for part in path.name.split(".")):
                 return path
@@ -140,16 +147,13 @@ def find_lexicon(data: Source, source: str, target: str, *, split: str = "train"
     )
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-
-
 def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a data set with its kind."""
-    files = _files(folder)
-    aligned = {path for parent in {each.parent for each in files} for path in _aligned_files(parent)}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    sets = (each for parent in {path.parent for path in files} for each in lines.aligned_sets(parent).values())
+    aligned = {path for each in sets for path in each.values()}
     for path in files:
-        yield path, kind_of(path, path in aligned)
+        yield path, kind_of(path, aligned=path in aligned)
 
 
 def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
@@ -158,28 +162,26 @@ def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
     records = []
     for done, folder in enumerate(folders, start=1):
         files = list(files_by_kind(folder))
-        kinds = tuple(sorted({kind for _, kind in files} - {"notes", "unknown"})) or ("unknown",)
-        languages = {each for path, kind in files for each in languages_in(path, kind)}
+        kinds = {path: kind for path, kind in files if kind in READERS}
+        languages = {each for path, kind in kinds.items() for each in languages_in(path, kind)}
         if not languages:  # `nli_en`: the folder may tell what its files do not
             languages = {code(part) for part in folder.name.split("_") if is_code(part)}
-        rows, counted = 0, set()
-        for path, kind in files:
-            stem = (path.parent, aligned_stem(path))
-            if kind not in ("notes", "unknown") and not (kind == "aligned" and stem in counted):
-                counted.add(stem)
-                rows += row_count(path, kind)
+        # Of files that run parallel one is counted.
+        counted = {_stem(path) if kind == "aligned" else path: path for path, kind in reversed(kinds.items())}
+        rows = sum(row_count(path, kinds[path]) for path in counted.values())
         size = sum(path.stat().st_size for path, _ in files)
         readmes = (folder / name for name in ("README.md", "README.txt", "README"))
         readme = next((path for path in readmes if path.is_file()), None)
-        lines = (line.strip() for _, line in stream_lines(readme, _ignore)) if readme else ()
-        about = next((line for line in lines if line and not line.startswith("#")), "")
-        records.append(DataSet(folder.name, kinds, tuple(sorted(languages)), rows, len(files), size, about))
+        text = (line.strip() for _, line in stream_lines(readme, _ignore)) if readme else ()
+        about = next((line for line in text if line and not line.startswith("#")), "")
+        names = tuple(sorted({*kinds.values()})) or ("unknown",)
+        records.append(DataSet(folder.name, names, tuple(sorted(languages)), rows, len(files), size, about))
         progress("reading", done, len(folders))
     return records
 
 
-def kind_of(path: Path, aligned: bool | None = None) -> str:
-    """The kind of a file, see the table above; `aligned` says whether it is known to have parallel neighbours."""
+def kind_of(path: Path, *, aligned: bool = False) -> str:
+    """The kind of a file, see the table above; `aligned` says whether it has parallel neighbours."""
     name = plain_name(path)
     if name == SUMS or name.endswith(".md") or re.match(r"(?i)(readme|licen[cs]e|copying|notice)\b", name):
         return "notes"
@@ -187,33 +189,27 @@ def kind_of(path: Path, aligned: bool | None = None) -> str:
         if name.endswith(".conllu"):
             return "treebank"
         if name.endswith((".json", ".jsonl")):
-            with open_bytes(path) as file, suppress(*DAMAGED):
+            with lines.open_bytes(path) as file, suppress(*DAMAGED):
                 head = file.read(_HEAD)
                 if b'"paragraphs"' not in head:
                     return "inference" if any(f'"{each}"'.encode() in head for each in _PREMISE) else "unknown"
             return "questions"  # of a damaged file too, so that a check says it is damaged
-        lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
+        head_lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
     except InputError:
         return "unknown"
-    if aligned if aligned is not None else path in _aligned_files(path.parent):
-        return "aligned"
-    return _text_kind(path, lines)
+    return "aligned" if aligned else _text_kind(path, head_lines)
 
 
 def _ignore(sentence: str) -> None:
     """Looking is not checking: what is wrong with the file is told when it is read."""
 
 
-def _aligned_files(folder: Path) -> set[Path]:
-    return {path for files in aligned_sets(folder).values() for path in files.values()}
-
-
-def _text_kind(path: Path, lines: Sequence[str]) -> str:
-    filled = [line for line in lines if line.strip()]
+def _text_kind(path: Path, first_lines: Sequence[str]) -> str:
+    filled = [line for line in first_lines if line.strip()]
     if not filled:
         return "lines"  # so that a check says it is empty
-    cells = lines[0].split("\t")
-    if len(cells) > 1 and header(cells) is not None:
+    cells = first_lines[0].split("\t")
+    if len(cells) > 1 and lines.header(cells) is not None:
         return "table"
     if any(name in cells for name in _PREMISE):
         return "inference"
@@ -221,56 +217,160 @@ def _text_kind(path: Path, lines: Sequence[str]) -> str:
         return "tags"
     if len(cells) == 3 and cells[-1].lower() in NLI:
         return "inference"
-    named = languages_of(path)
+    named = lines.languages_of(path)
     if named is not None and len(cells) == len(named) and path.suffix != ".txt":
         return "pairs"
     two_words = _mostly(filled, lambda line: len(line.split("\t" if "\t" in line else None)) == 2)
     if named is not None and len(named) == 2 and two_words:
         return "dictionary"
-    is_text = plain_name(path).endswith(".txt") or language_of(path) is not None
+    is_text = plain_name(path).endswith(".txt") or lines.language_of(path) is not None
     return "lines" if is_text and len(cells) == 1 else "unknown"
 
 
-def _mostly(lines: Sequence[str], fits: Callable[[str], bool]) -> bool:
+def _mostly(texts: Sequence[str], fits: Callable[[str], bool]) -> bool:
     """Whether half of the lines or more fit, so that a slip in one does not hide what the file is."""
-    return 2 * sum(fits(line) for line in lines) >= len(lines)
+    return 2 * sum(fits(line) for line in texts) >= len(texts)
 
 
 def languages_in(path: Path, kind: str) -> tuple[str, ...]:
     """The languages of a file, by its header or its name; empty where neither tells."""
-    if kind in ("notes", "unknown"):
-        return ()
     if kind == "table":
-        return tuple(filter(None, header(next(stream_lines(path, _ignore))[1].split("\t")) or ()))
-    if kind == "tags":
-        languages = tuple(_OWN_NAMES[part] for part in path.name.split(".") if part in _OWN_NAMES)
-        if languages:
-            return languages
+        return lines.header_languages(path)
+    own = tuple(_OWN_NAMES[part] for part in path.name.split(".") if part in _OWN_NAMES)
+    if kind == "tags" and own:
+        return own
     if kind == "aligned":
         return (code(plain_name(path).rpartition(".")[2]),)
-    language = language_of(path)
-    return languages_of(path) or ((language,) if language else ())
+    language = lines.language_of(path)
+    return lines.languages_of(path) or ((language,) if language else ())
 
 
 def row_count(path: Path, kind: str) -> int:
     """How many rows, by counting bytes: sentences, pairs, questions. Fast, and right for well-formed files."""
+    raw = _raw_lines(path)
     if kind == "treebank":
-        return sum(line.startswith(b"1\t") for line in _raw_lines(path))
+        return sum(line.startswith(b"1\t") for line in raw)
     if kind == "tags":
-        return sum(filled for filled, _ in groupby(_raw_lines(path), key=lambda line: bool(line.strip())))
+        return sum(filled for filled, _ in groupby(raw, key=lambda line: bool(line.strip())))
     if kind == "questions":
-        return sum(line.count(b'"question"') for line in _raw_lines(path))
-    lines = sum(1 for _ in _raw_lines(path))
-    cells = next(stream_lines(path, _ignore))[1].split("\t") if kind == "inference" else []
-    return lines - (kind == "table" or any(name in cells for name in _PREMISE))
+        return sum(line.count(b'"question"') for line in raw)
+    first = next(raw, b"").decode(errors="replace").split("\t")
+    is_header = kind == "table" or (kind == "inference" and any(name in first for name in _PREMISE))
+    return sum(1 for _ in raw) + (not is_header)
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
     """Lines as bytes, up to where a damaged archive ends: counting is not checking."""
-    with open_bytes(path) as file, suppress(*DAMAGED):
+    with lines.open_bytes(path) as file, suppress(*DAMAGED):
         yield from file
 
 
-def aligned_stem(path: Path) -> str:
+def _stem(path: Path) -> Path:
     """What line-aligned files have in common: `train` for `train.en.gz`."""
-    return re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name)
+    return path.with_name(re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name))
+
+
+def check(data: Source, progress: Progress = silent) -> CheckReport:
+    """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
+
+    Memory stays small: most files are read line by line (those of questions and tags are not).
+
+    Args:
+        data: the folder of data sets.
+        progress: is told how many files are checked.
+    """
+    folder = data_dir(data)
+    files = {path: kind for each in data_sets(folder) for path, kind in files_by_kind(each)}
+    problems: list[str] = []
+    checked: dict[Path, int] = {}
+    parallel: dict[Path, list[Path]] = {}  # train.en beside train.de, and inference sets dev-en.tsv beside dev-de.tsv
+    for done, (path, kind) in enumerate(files.items(), start=1):
+        if kind in READERS:
+            checked[path] = _count_rows(path, READERS[kind], problems)
+        if kind == "aligned":
+            parallel.setdefault(_stem(path), []).append(path)
+        elif kind == "inference" and languages_in(path, kind):
+            parallel.setdefault(path.with_name(path.stem.rpartition("-")[0]), []).append(path)
+        progress("checking", done, len(files))
+    for stem, paths in parallel.items():
+        if len({checked[path] for path in paths}) > 1:
+            counts = ", ".join(f"{path.name} has {checked[path]:,}" for path in paths)
+            problems.append(f"{stem.parent}: the files {stem.name}.* should have equally many lines: {counts}")
+    lists = [each / SUMS for each in (folder, *data_sets(folder)) if (each / SUMS).is_file()]
+    sums = sum(_count_rows(path, _check_sums, problems) for path in lists)
+    unknown = tuple(path for path, kind in files.items() if kind == "unknown")
+    return CheckReport(tuple(problems), checked, unknown, sums)
+
+
+def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
+    """How many rows a reader gives; the file's first problems are added to the list, and a count of the others.
+
+    A file that cannot be opened at all is one more problem.
+    """
+    told: list[str] = []
+    rows = 0
+    try:
+        for _ in reader(path, told.append):
+            rows += 1
+    except InputError as error:
+        told.append(str(error))
+    problems += told[:_MOST]
+    if len(told) > _MOST:
+        problems.append(f"{path}: and {len(told) - _MOST:,} problems more")
+    return rows
+
+
+def _table_rows(path: Path, problem: Problem) -> Iterator[list[str]]:
+    """Rows of a table; one without any text is a problem, and where there is no header, so is an empty cell."""
+    table = lines.open_table(path)
+    for number, cells in table.rows(problem=problem):
+        filled = [bool(cell.strip()) for cell in cells]
+        if not any(filled):
+            problem(f"{path}:{number}: no cell has text")
+        elif not table.has_header and not all(filled):
+            problem(f"{path}:{number}: an empty cell; both sides of a pair need text")
+        yield cells
+
+
+def _tagged_sentences(path: Path, problem: Problem) -> Iterator[TaggedSentence]:
+    """Sentences whose tags are O, B-x or I-x; an I-x that continues no x is a problem."""
+    for sentence in read_tagged(path, problem):
+        before = ""
+        for number, tag in zip(sentence.lines, sentence.tags, strict=True):
+            if tag.startswith("I-") and before[1:] != tag[1:]:
+                problem(f"{path}:{number}: {tag} continues nothing; an entity begins with B{tag[1:]}")
+            before = tag
+        yield sentence
+
+
+READERS: dict[str, Reader] = {
+    "lines": stream_lines,
+    "aligned": stream_lines,
+    "table": _table_rows,
+    "pairs": _table_rows,
+    "treebank": stream_trees,
+    "dictionary": stream_pairs,
+    "tags": _tagged_sentences,
+    "inference": every_row,
+    "questions": every_question,
+}
+"""What reads each kind of file row by row and tells every problem."""
+
+
+def _check_sums(sums: Path, problem: Problem) -> Iterator[Path]:
+    """The files of a SHA256SUMS that were compared; one that is missing or has another sum is a problem."""
+    for number, line in stream_lines(sums, problem):
+        if not line.strip():
+            continue
+        expected, _, name = line.partition(" ")
+        path = sums.parent / name.strip().removeprefix("*")
+        if len(expected) != 64 or not name.strip():
+            problem(f"{sums}:{number}: expected a SHA-256 sum and a file name")
+        elif not path.is_file():
+            problem(f"{sums}:{number}: {name.strip()} is not there")
+        else:
+            with path.open("rb") as file:
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+            if actual != expected.lower():
+                problem(f"{path}: its SHA-256 sum is not the one in {SUMS}; fetch it again")
+            yield path

@@ -162,27 +162,22 @@ def _shortened(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:56]} ..."
 
 
-def assemble_bitext(corpora: Sequence[Corpus], name: str, *, links: Links | None = None, dropped: int = 0) -> Bitext:
-    """A bitext of the rows that have text on every side.
+def complete_rows(bitext: Bitext) -> Bitext:
+    """The rows of a bitext that have text on every side; the others are counted in `dropped`.
 
     An empty cell is how many data sets write "not translated". Such a row says nothing about how languages
     meet, so it is left out on every side, and its word links with it.
-
-    Args:
-        corpora: the sides, equally long; two or more.
-        name: the name of the bitext, for tables and messages.
-        links: word links of every row of `corpora`.
-        dropped: rows that were left out before; those left out here are added to `Bitext.dropped`.
     """
-    if len(corpora) < 2:
-        raise InputError(f"{name}: a bitext needs two languages or more, here {', '.join(c.language for c in corpora)}")
-    bitext = Bitext(tuple(corpora), links or {}, name, dropped)
-    rows = [row for row, cells in enumerate(zip(*corpora, strict=True)) if all(c and not c.isspace() for c in cells)]
+    name, languages = bitext.name, ", ".join(bitext.languages)
+    if len(bitext.corpora) < 2:
+        raise InputError(f"{name}: a bitext needs two languages or more, here {languages}")
+    cells = enumerate(zip(*bitext, strict=True))
+    rows = [row for row, texts in cells if all(text and not text.isspace() for text in texts)]
     if not rows:
-        raise InputError(f"{name}: no row has text in every one of {', '.join(bitext.languages)}")
+        raise InputError(f"{name}: no row has text in every one of {languages}")
     if len(rows) == bitext.rows:
         return bitext
-    return replace(bitext.take(rows), dropped=dropped + bitext.rows - len(rows))
+    return replace(bitext.take(rows), dropped=bitext.dropped + bitext.rows - len(rows))
 
 
 def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:

@@ -17,14 +17,15 @@ the others in another order, and by position half of its rows would be no transl
 A row that cannot be used takes its sentence with it: a sentence with a hole would teach something wrong.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Bitext, Corpus, Span, assemble_bitext
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, plain_name, usable_lines
+from isogloss.text.corpora import Bitext, Corpus, Span
+from isogloss.text.readers.lines import BadRow, Problem, Source, fail, file_path, plain_name, some, usable_lines
 
 _UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
 _RELATIONS = """
@@ -40,8 +41,9 @@ RELATIONS = tuple(_RELATIONS.split())
 _COLUMNS = 10
 _NONE = "_"
 _DOCUMENT = "-DOCSTART-"
+T = TypeVar("T")
+Line = tuple[int, str]  # its number in the file, and its text
 Row = tuple[int, list[str]]  # line number, cells
-TaggedWord = tuple[int, str, str]  # line number, form, tag
 
 
 @dataclass(frozen=True)
@@ -62,100 +64,114 @@ class Tree:
     lines: tuple[int, ...] = field(default=(), compare=False)
 
 
+@dataclass(frozen=True)
+class TaggedSentence:
+    """Words and their tags, as many of one as of the other. `lines` says where in the file each word stands."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    lines: tuple[int, ...] = field(default=(), compare=False)
+
+
+def _sentences(path: Path, problem: Problem, parse: Callable[[list[Line]], T | None]) -> Iterator[T]:
+    """What `parse` makes of the lines of each sentence, which end at a blank line.
+
+    One that it refuses is a problem, and left out; so is one with a line that is not UTF-8.
+    """
+    sentence: list[Line] = []
+    usable = True
+    for number, line in chain(usable_lines(path, problem), [(0, "")]):  # the last sentence may lack its blank line
+        if line is None:
+            usable = False
+        elif line.strip():
+            sentence.append((number, line))
+        else:
+            try:
+                parsed = parse(sentence) if sentence and usable else None
+            except BadRow as bad:
+                problem(f"{path}:{bad.args[0]}: {bad.args[1]}")
+            else:
+                if parsed is not None:
+                    yield parsed
+            sentence, usable = [], True
+
+
 def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True) -> Iterator[Tree]:
     """The sentences of a treebank one at a time; a malformed one is a problem, and left out.
 
     With `heads=False` the trees are not looked at (every head is -1): a slip in one does not matter to whoever
     wants only the words.
     """
-    path = Path(source)
-    comments: dict[str, str] = {}
-    rows: list[Row] = []
-    whole = True
-    for number, line in chain(usable_lines(path, problem), [(0, "")]):  # the last sentence may lack its blank line
-        if line is None:
-            whole = False
-        elif line.startswith("#"):
-            name, _, value = line[1:].partition("=")
-            comments[name.strip()] = value.strip()
-        elif line.strip():
-            rows.append((number, line.split("\t")))
-        else:
-            if rows and whole:
-                try:
-                    yield _tree(path, comments, rows, heads=heads)
-                except InputError as error:
-                    problem(str(error))
-            elif whole and number and comments.keys() & {"sent_id", "text"}:
-                problem(f"{path}:{number}: a sentence without words")
-            comments, rows, whole = {}, [], True
+    return _sentences(Path(source), problem, lambda sentence: _tree(sentence, heads=heads))
 
 
-def _tree(path: Path, comments: dict[str, str], rows: list[Row], *, heads: bool) -> Tree:
+def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
+    """The tree of a sentence; None where there are neither words nor comments that belong to a sentence."""
+    pairs = (line[1:].partition("=") for _, line in sentence if line.startswith("#"))
+    comments = {name.strip(): value.strip() for name, _, value in pairs}
+    rows = [(number, line.split("\t")) for number, line in sentence if not line.startswith("#")]
+    if not rows:
+        if comments.keys() & {"sent_id", "text"}:
+            raise BadRow(sentence[0][0], "a sentence without words")
+        return None
     surface: list[tuple[int, str, bool, int]] = []  # line, form, whether a space follows, how many words it holds
     words: list[Row] = []
     inside = 0  # last word number of the multi-word token being read
     for number, cells in rows:
-        where, expected = f"{path}:{number}", len(words) + 1
+        expected = len(words) + 1
         if len(cells) != _COLUMNS:
-            raise InputError(f"{where}: {len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
+            raise BadRow(number, f"{len(cells)} columns where a treebank has {_COLUMNS}, separated by tabs")
         if "." in cells[0]:
             continue
         spaced = "SpaceAfter=No" not in cells[9].split("|")
         if "-" in cells[0]:  # first and last word number of a multi-word token: 15-16
             first, _, last = cells[0].partition("-")
             if not (first.isdecimal() and last.isdecimal()) or not expected == int(first) < int(last):
-                raise InputError(f"{where}: multi-word token {cells[0]!r} where one from {expected} was expected")
+                raise BadRow(number, f"multi-word token {cells[0]!r} where one from {expected} was expected")
             inside = int(last)
             surface.append((number, cells[1], spaced, inside - expected + 1))
             continue
         if cells[0] != str(expected):
-            raise InputError(f"{where}: word number {cells[0]!r} where {expected} was expected")
+            raise BadRow(number, f"word number {cells[0]!r} where {expected} was expected")
         words.append((number, cells))
         if len(words) > inside:
             surface.append((number, cells[1], spaced, 1))
     if inside > len(words) or not words:
-        raise InputError(f"{path}:{rows[0][0]}: a multi-word token without its words")
-    text, spans = _spans(path, comments.get("text", ""), surface)
-    return Tree(
-        text,
-        tuple(spans),
-        tuple(cells[1] for _, cells in words),
-        tuple(cells[3] for _, cells in words),
-        _heads(path, words) if heads else (-1,) * len(words),
-        tuple(cells[7] for _, cells in words),
-        comments.get("sent_id", ""),
-        tuple(number for number, _ in words),
-    )
+        raise BadRow(rows[0][0], "a multi-word token without its words")
+    text, spans = _spans(comments.get("text", ""), surface)
+    numbers, table = zip(*words, strict=True)
+    _, forms, _, tags, _, _, _, relations, _, _ = zip(*table, strict=True)
+    parents = _heads(words) if heads else (-1,) * len(words)
+    return Tree(text, tuple(spans), forms, tags, parents, relations, comments.get("sent_id", ""), numbers)
 
 
-def _heads(path: Path, words: list[Row]) -> tuple[int, ...]:
+def _heads(words: list[Row]) -> tuple[int, ...]:
     """The head of every word; where all have one, there is one root, and every word leads to it."""
     heads = []
     for position, (number, cells) in enumerate(words, start=1):
         cell = cells[6]
         if cell == str(position):
-            raise InputError(f"{path}:{number}: word {position} is its own head")
+            raise BadRow(number, f"word {position} is its own head")
         if cell != _NONE and (not cell.isdecimal() or int(cell) > len(words)):
-            raise InputError(f"{path}:{number}: head {cell!r} where 0 (root) or a word's number was expected")
+            raise BadRow(number, f"head {cell!r} where 0 (root) or a word's number was expected")
         heads.append(-1 if cell == _NONE else int(cell))
     if -1 in heads:
         return tuple(heads)
     if heads.count(0) != 1:
-        raise InputError(f"{path}:{words[0][0]}: the sentence has {heads.count(0)} roots where one was expected")
+        raise BadRow(words[0][0], f"the sentence has {heads.count(0)} roots where one was expected")
     reached = {0}
     for word in range(1, len(heads) + 1):
         way: list[int] = []
         while word not in reached:
             if word in way:
-                raise InputError(f"{path}:{words[word - 1][0]}: the heads run in a circle through word {word}")
+                raise BadRow(words[word - 1][0], f"the heads run in a circle through word {word}")
             way.append(word)
             word = heads[word - 1]
         reached.update(way)
     return tuple(heads)
 
 
-def _spans(path: Path, text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, list[Span]]:
+def _spans(text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, list[Span]]:
     """The text and each word's span in it: surface tokens in order, white space between them."""
     text = text or "".join(form + " " * spaced for _, form, spaced, _ in surface).rstrip(" ")
     spans: list[Span] = []
@@ -166,7 +182,7 @@ def _spans(path: Path, text: str, surface: list[tuple[int, str, bool, int]]) -> 
             start += 1
         if not form or not text.startswith(form, start):
             near = text[start : start + max(len(form), 12)]
-            raise InputError(f"{path}:{number}: the form {form!r} is not what '# text' has there ({near!r})")
+            raise BadRow(number, f"the form {form!r} is not what '# text' has there ({near!r})")
         position = start + len(form)
         spans.extend([(start, position)] * count)
     return text, spans
@@ -179,8 +195,11 @@ def read_trees(source: Source, *, heads: bool = True) -> list[Tree]:
 
 def read_treebank(source: Source, language: str) -> Corpus:
     """A treebank as a corpus whose words are the treebank's."""
-    trees = read_trees(source, heads=False)
-    return Corpus(language, [tree.text for tree in trees], [tree.words for tree in trees], Path(source).name)
+    return _corpus(read_trees(source, heads=False), language, Path(source))
+
+
+def _corpus(trees: Sequence[Tree], language: str, path: Path) -> Corpus:
+    return Corpus(language, [tree.text for tree in trees], [tree.words for tree in trees], path.name)
 
 
 def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
@@ -206,11 +225,7 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
     elif len({len(bank) for bank in banks}) > 1:
         counts = ", ".join(f"{path} has {len(bank):,}" for path, bank in zip(paths, banks, strict=True))
         raise InputError(f"treebanks without a sent_id everywhere must have equally many sentences: {counts}")
-    corpora = [
-        Corpus(language, [tree.text for tree in bank], [tree.words for tree in bank], path.name)
-        for language, bank, path in zip(languages, banks, paths, strict=True)
-    ]
-    return assemble_bitext(corpora, " ".join(path.name for path in paths), dropped=dropped)
+    return Bitext(tuple(map(_corpus, banks, languages, paths)), dropped=dropped)
 
 
 def read_parses(source: Source, problem: Problem = fail, *, relations: Collection[str] | None = None) -> list[Tree]:
@@ -221,32 +236,19 @@ def read_parses(source: Source, problem: Problem = fail, *, relations: Collectio
     """
     path = file_path(source)
     known = None if relations is None else {*relations, *RELATIONS}
-    usable = []
-    for tree in stream_trees(path, problem):
-        for number, head, relation in zip(tree.lines, tree.heads, tree.relations, strict=True):
+
+    def parse(sentence: list[Line]) -> Tree | None:
+        tree = _tree(sentence, heads=True)
+        for number, head, relation in zip(tree.lines, tree.heads, tree.relations, strict=True) if tree else ():
             if head < 0:
-                wrong = "this word has no head"
-            elif relation in ("", _NONE):
-                wrong = "this word has no relation to its head"
-            elif known is not None and relation not in known and relation.partition(":")[0] not in known:
-                wrong = f"the relation {relation!r} is neither universal nor one of those trained on"
-            else:
-                continue
-            problem(f"{path}:{number}: {wrong}")
-            break
-        else:
-            usable.append(tree)
-    if not usable:
-        raise InputError(f"{path} has no sentence with a whole tree that can be used")
-    return usable
+                raise BadRow(number, "this word has no head")
+            if relation in ("", _NONE):
+                raise BadRow(number, "this word has no relation to its head")
+            if known is not None and not {relation, relation.partition(":")[0]} & known:
+                raise BadRow(number, f"the relation {relation!r} is neither universal nor one of those trained on")
+        return tree
 
-
-@dataclass(frozen=True)
-class TaggedSentence:
-    """Words and their tags, as many of one as of the other."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...]
+    return some(_sentences(path, problem, parse), path, "sentence with a whole tree")
 
 
 def read_tagged(
@@ -263,63 +265,42 @@ def read_tagged(
         bio: whether a tag must be O, B-type or I-type; by default it must, unless the file is a treebank.
     """
     path = file_path(source)
-    usable = [
-        TaggedSentence(tuple(form for _, form, _ in words), tuple(tag for _, _, tag in words))
-        for words in stream_tagged(path, problem, tags=tags, bio=bio)
-    ]
-    if not usable:
-        raise InputError(f"{path} has no sentence with tags that can be used")
-    return usable
-
-
-def stream_tagged(
-    path: Path, problem: Problem = fail, *, tags: Collection[str] | None = None, bio: bool | None = None
-) -> Iterator[list[TaggedWord]]:
-    """Line, form and tag of the words of each sentence that can be used, see `read_tagged`."""
     treebank = plain_name(path).endswith(".conllu")
     bio = not treebank if bio is None else bio
-    trees = stream_trees(path, problem, heads=False) if treebank else ()
-    tree_words = (list(zip(tree.lines, tree.forms, tree.tags, strict=True)) for tree in trees)
-    for words in tree_words if treebank else _column_words(path, problem):
+    width = 0  # as many columns everywhere as on the first line that has any
+
+    def columns(sentence: list[Line]) -> Iterator[tuple[int, str, str]]:
+        nonlocal width
+        for number, line in sentence:
+            cells = line.split("\t") if "\t" in line else line.split()
+            if cells[0].strip() == _DOCUMENT:
+                continue
+            width = width or len(cells)
+            if len(cells) < 2:
+                wrong = "1 column where a word and its tag were expected, separated by a tab or a space"
+                raise BadRow(number, wrong)
+            if len(cells) != width:
+                raise BadRow(number, f"{len(cells)} columns where the file has {width}")
+            if not cells[0].strip():
+                raise BadRow(number, "the word is empty")
+            yield number, cells[0].strip(), cells[-1].strip()
+
+    def parse(sentence: list[Line]) -> TaggedSentence | None:
+        if treebank:
+            tree = _tree(sentence, heads=False)
+            words = [] if tree is None else list(zip(tree.lines, tree.forms, tree.tags, strict=True))
+        else:
+            words = list(columns(sentence))
         for number, _, tag in words:
             if tag in ("", _NONE):
-                wrong = "this word has no tag"
-            elif bio and tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:]):
-                wrong = f"the tag {tag!r} is not O, B-type or I-type"
-            elif tags is not None and tag not in tags:
-                wrong = f"the tag {tag!r} is not one of {', '.join(tags)}"
-            else:
-                continue
-            problem(f"{path}:{number}: {wrong}")
-            break
-        else:
-            yield words
+                raise BadRow(number, "this word has no tag")
+            if bio and tag != "O" and not (tag[:2] in ("B-", "I-") and tag[2:]):
+                raise BadRow(number, f"the tag {tag!r} is not O, B-type or I-type")
+            if tags is not None and tag not in tags:
+                raise BadRow(number, f"the tag {tag!r} is not one of {', '.join(tags)}")
+        if not words:
+            return None
+        numbers, forms, labels = zip(*words, strict=True)
+        return TaggedSentence(forms, labels, numbers)
 
-
-def _column_words(path: Path, problem: Problem) -> Iterator[list[TaggedWord]]:
-    """The sentences of a file of columns; as many columns everywhere as on the first line that has any."""
-    width = 0
-    words: list[TaggedWord] = []
-    sound = True
-    for number, line in chain(usable_lines(path, problem), [(0, "")]):  # the last sentence may lack its blank line
-        if line is not None and not line.strip():
-            if words and sound:
-                yield words
-            words, sound = [], True
-            continue
-        cells = [] if line is None else line.split("\t") if "\t" in line else line.split()
-        if cells and cells[0].strip() == _DOCUMENT:
-            continue
-        width = width or len(cells)
-        wrong = ""
-        if line is not None and len(cells) < 2:
-            wrong = "1 column where a word and its tag were expected, separated by a tab or a space"
-        elif line is not None and len(cells) != width:
-            wrong = f"{len(cells)} columns where the file has {width}"
-        elif line is not None and not cells[0].strip():
-            wrong = "the word is empty"
-        if wrong and sound:
-            problem(f"{path}:{number}: {wrong}")
-        sound = sound and line is not None and not wrong
-        if sound:
-            words.append((number, cells[0].strip(), cells[-1].strip()))
+    return some(_sentences(path, problem, parse), path, "sentence with tags")

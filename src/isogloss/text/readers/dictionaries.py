@@ -11,8 +11,8 @@ first line may say how many words there are and how wide they are (word2vec, fas
 word may hold spaces: the numbers are counted from the end of the line.
 """
 
+import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +21,13 @@ from numpy.typing import NDArray
 from isogloss.errors import InputError
 from isogloss.text.corpora import Lexicon
 from isogloss.text.languages import code
-from isogloss.text.readers.lines import (
-    Problem,
-    Source,
-    fail,
-    first_line,
-    header,
-    languages_of,
-    open_table,
-    stream_lines,
-)
+from isogloss.text.readers import lines
+from isogloss.text.readers.lines import Problem, Source, fail
 
 
-def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Line number and pair of each line of a MUSE file."""
-    for number, line in stream_lines(path, problem):
+def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[str, str]]:
+    """The pair of each line of a MUSE file."""
+    for number, line in lines.stream_lines(path, problem):
         words = [word.strip() for word in line.split("\t")] if "\t" in line else line.split(maxsplit=1)
         if len(words) != 2 or not all(words):
             problem(
@@ -43,7 +35,7 @@ def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[int, tup
                 "separated by a tab or a space"
             )
             continue
-        yield number, (words[0], words[1].strip())
+        yield words[0], words[1].strip()
 
 
 def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
@@ -54,12 +46,11 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     file, source, target = Path(path), code(source), code(target)
     if source == target:
         raise InputError(f"{file}: a lexicon joins two different languages, not {source} and {target}")
-    cells = first_line(file).split("\t")
-    if len(cells) > 1 and header(cells) is not None:
-        rows = open_table(file).rows((source, target))
+    if lines.header_languages(file):
+        rows = lines.open_table(file).rows((source, target))
         pairs = [(left.strip(), right.strip()) for _, (left, right) in rows if left.strip() and right.strip()]
     else:
-        pairs, named = [pair for _, pair in stream_pairs(file)], languages_of(file)
+        pairs, named = list(stream_pairs(file)), lines.languages_of(file)
         if named == (target, source):
             pairs = [(right, left) for left, right in pairs]
         elif named not in (None, (source, target)):
@@ -70,17 +61,12 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     return Lexicon(source, target, list(dict.fromkeys(pairs)), file.name)
 
 
-@dataclass(frozen=True, eq=False)
-class WordVectors:
-    """Words and a vector of each: values (words, width), float32."""
+def read_word_vectors(
+    source: Source, *, keep: Collection[str] | None = None, most: int | None = None
+) -> tuple[list[str], NDArray[np.float32]]:
+    """The lower-cased words of a text file of vectors, and the vectors, (words, width).
 
-    words: list[str]
-    values: NDArray[np.float32]
-    name: str = ""
-
-
-def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, most: int | None = None) -> WordVectors:
-    """The vectors of a text file, lower-cased words, each once: the first of several counts, as it is more frequent.
+    Of words that are there several times the first counts, as it is more frequent.
 
     Args:
         source: the file.
@@ -88,15 +74,14 @@ def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, mo
         most: look at so many lines only; such files are in order of frequency, and 200,000 is what is usually taken.
     """
     path = Path(source)
-    head = first_line(path).split()
+    head = lines.first_line(path).split()
     counted = len(head) == 2 and all(cell.isdigit() for cell in head)
-    width = int(head[1]) if counted else _numbers_at_end(head)
+    width = int(head[1]) if counted else sum(1 for _ in itertools.takewhile(_is_number, reversed(head[1:])))
     if width < 1:
         raise InputError(f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
-    words: dict[str, int] = {}
-    rows: list[NDArray[np.float32]] = []
+    vectors: dict[str, NDArray[np.float32]] = {}
     number = 0
-    for number, line in stream_lines(path):
+    for number, line in lines.stream_lines(path):
         if counted and number == 1:
             continue
         if most is not None and number - counted > most:
@@ -105,33 +90,28 @@ def read_word_vectors(source: Source, *, keep: Collection[str] | None = None, mo
         key = word.strip().lower()
         if len(cells) != width or not key:
             raise InputError(f"{path}:{number}: {len(cells)} numbers where {width} were expected after a word")
-        if key in words or (keep is not None and key not in keep):
+        if key in vectors or (keep is not None and key not in keep):
             continue
         try:
-            rows.append(np.array(cells, dtype=np.float32))
+            vectors[key] = np.array(cells, dtype=np.float32)
         except ValueError as error:
             raise InputError(f"{path}:{number}: {error}; numbers were expected after the word") from error
-        if not np.isfinite(rows[-1]).all():
+        if not np.isfinite(vectors[key]).all():
             raise InputError(f"{path}:{number}: a number of this vector is not finite")
-        words[key] = len(words)
     declared = int(head[0]) if counted else 0
     if number - 1 < min(declared, most or declared):
         raise InputError(
             f"{path}:{number}: the file ends here, after {number - 1:,} words, and says {declared:,} on its first "
             "line; it was cut short: fetch it again, or correct that number"
         )
-    if not rows:
+    if not vectors:
         raise InputError(f"{path} has a vector of none of the words asked for; check its language")
-    return WordVectors(list(words), np.stack(rows), path.name)
+    return list(vectors), np.stack(list(vectors.values()))
 
 
-def _numbers_at_end(cells: list[str]) -> int:
-    """How many cells from the end on are numbers, the first cell being the word."""
-    count = 0
-    for cell in reversed(cells[1:]):
-        try:
-            float(cell)
-        except ValueError:
-            break
-        count += 1
-    return count
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -14,8 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from isogloss.errors import InputError
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line, usable_lines
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, first_line, some, usable_lines
 
 NLI = ("entailment", "neutral", "contradiction")
 COLUMNS = {
@@ -39,14 +38,7 @@ class SentencePair:
     label: str
 
 
-def read_pairs(
-    source: Source,
-    problem: Problem = fail,
-    *,
-    labels: Sequence[str] | None = NLI,
-    split: str | None = None,
-    language: str | None = None,
-) -> list[SentencePair]:
+def read_pairs(source: Source, problem: Problem = fail, **chosen: str) -> list[SentencePair]:
     """Every labelled pair of a file.
 
     A row with the wrong number of cells, an empty sentence or an unknown label is a problem, and left out.
@@ -54,26 +46,15 @@ def read_pairs(
     Args:
         source: the file.
         problem: is told what is wrong with a row; by default it raises.
-        labels: the labels there may be; None takes any.
-        split: only rows whose column of that name says so (`TEST` of SICK's `SemEval_set`).
-        language: where the file has a column `language`, only its rows.
+        chosen: `split` or `language`: where the file has such a column, only rows that have this value there (`TEST`
+            of SICK's `SemEval_set`).
     """
-    rows = every_row(source, problem, labels=labels, split=split, language=language)
-    usable = [pair for _, pair in rows if pair is not None and pair.label != NO_GOLD]
-    if not usable:
-        part = "" if split is None else f" in the split {split!r}"
-        raise InputError(f"{file_path(source)} has no pair of sentences with a label{part} that can be used")
-    return usable
+    gold = (pair for _, pair in every_row(source, problem, **chosen) if pair is not None and pair.label != NO_GOLD)
+    part = f" in the split {chosen['split']!r}" if "split" in chosen else ""
+    return some(gold, source, f"pair of sentences with a label{part}")
 
 
-def every_row(
-    source: Source,
-    problem: Problem = fail,
-    *,
-    labels: Sequence[str] | None = NLI,
-    split: str | None = None,
-    language: str | None = None,
-) -> Iterator[tuple[int, SentencePair | None]]:
+def every_row(source: Source, problem: Problem = fail, **chosen: str) -> Iterator[tuple[int, SentencePair | None]]:
     """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too.
 
     The arguments are those of `read_pairs`.
@@ -81,64 +62,60 @@ def every_row(
     path = file_path(source)
     first = first_line(path)
     is_json = first.lstrip().startswith("{")
-    # What each column is in COLUMNS ("" where it is none of them); nothing where the first line is no header.
-    heading = [cell.strip() for cell in first.split("\t")]
-    names = [_meaning(name, heading) for name in heading]
+    names = _meanings(first.split("\t"))
     if is_json or any(names.count(each) != 1 for each in _NEEDED):
-        names = []
-    wanted = {"split": split, "language": language}
-    chosen = {column: value.lower() for column, value in wanted.items() if value is not None}
+        names = []  # the first line is no header
     for number, line in usable_lines(path, problem):
         if (number == 1 and names) or (is_json and line is not None and not line.strip()):
             continue
-        cells = "" if line is None else _json_cells(line) if is_json else _table_cells(line, names)
-        pair, wrong = None, cells if isinstance(cells, str) else ""
-        if not isinstance(cells, str):
-            if any(cells.get(column, value).lower() != value for column, value in chosen.items()):
-                continue
-            label = cells["label"].strip().lower()
-            label = "contradiction" if label == "contradictory" else label
-            pair = SentencePair(cells["first"].strip(), cells["second"].strip(), label)
-            wrong = "" if label == NO_GOLD else _wrong(pair, labels)
-        if wrong:
-            problem(f"{path}:{number}: {wrong}")
-        yield number, None if wrong else pair
+        pair = None
+        try:
+            if line is not None:
+                cells = _json_cells(line) if is_json else _table_cells(line, names)
+                if any(cells.get(column, value).lower() != value.lower() for column, value in chosen.items()):
+                    continue
+                pair = _pair(cells)
+        except ValueError as error:
+            problem(f"{path}:{number}: {error}")
+        yield number, pair
 
 
-def _wrong(pair: SentencePair, labels: Sequence[str] | None) -> str:
-    if not pair.first or not pair.second:
-        return f"the {'second' if pair.first else 'first'} sentence of the pair is empty"
-    if labels is None:
-        return "" if pair.label else "the label is empty"
-    return "" if pair.label in labels else f"the label {pair.label!r} is not one of {', '.join(labels)}"
+def _pair(cells: Cells) -> SentencePair:
+    """The pair of a row; a ValueError says what is wrong with it."""
+    first, second, label = (cells[column].strip() for column in _NEEDED)
+    label = "contradiction" if label.lower() == "contradictory" else label.lower()
+    if label != NO_GOLD and not (first and second):
+        raise ValueError(f"the {'second' if first else 'first'} sentence of the pair is empty")
+    if label not in (*NLI, NO_GOLD):
+        raise ValueError(f"the label {label!r} is not one of {', '.join(NLI)}")
+    return SentencePair(first, second, label)
 
 
-def _table_cells(line: str, names: Sequence[str]) -> Cells | str:
-    """The cells of a row by what their columns are, or what is wrong with it; there are no names without a header."""
+def _table_cells(line: str, names: Sequence[str]) -> Cells:
+    """The cells of a row by what their columns are; there are no names without a header."""
     columns, cells = names or _NEEDED, line.split("\t")
     if len(cells) != len(columns):
         wanted = "" if names else " (premise, hypothesis, label: there is no header)"
-        return f"{len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}"
-    return {name: cell for name, cell in zip(columns, cells, strict=True) if name}
+        raise ValueError(f"{len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}")
+    return dict(zip(columns, cells, strict=True))
 
 
-def _json_cells(line: str) -> Cells | str:
+def _json_cells(line: str) -> Cells:
     """The same of a line of JSON."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
-        return f"this line is not JSON ({error.msg})"
+        raise ValueError(f"this line is not JSON ({error.msg})") from error
     texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
-    cells = {meaning: each for key, each in texts.items() if (meaning := _meaning(key, list(texts)))}
+    cells = dict(zip(_meanings(list(texts)), texts.values(), strict=True))
     missing = [COLUMNS[each][0] for each in _NEEDED if each not in cells]
-    return f"there is no {' and no '.join(missing)} in this line" if missing else cells
+    if missing:
+        raise ValueError(f"there is no {' and no '.join(missing)} in this line")
+    return cells
 
 
-def _meaning(name: str, names: Sequence[str]) -> str:
-    """Which of `COLUMNS` a name is: the first of its spellings that is there."""
-    available = {each.lower() for each in names}
-    for meaning, spellings in COLUMNS.items():
-        known = [spelling for spelling in spellings if spelling in available]
-        if known and name.lower() == known[0]:
-            return meaning
-    return ""
+def _meanings(names: Sequence[str]) -> list[str]:
+    """Which of `COLUMNS` each name is, by the first of the column's spellings that is there; "" for any other name."""
+    lower = [name.strip().lower() for name in names]
+    known = {next((each for each in spellings if each in lower), None): column for column, spellings in COLUMNS.items()}
+    return [known.get(name, "") for name in lower]

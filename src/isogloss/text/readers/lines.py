@@ -20,10 +20,10 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import BinaryIO, NoReturn, TypeVar, cast
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus
@@ -32,19 +32,32 @@ from isogloss.text.languages import name as language_name
 
 Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
+T = TypeVar("T")
 
 # What reading a damaged archive may raise, besides the file system's own errors.
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
-_ENDINGS = (".txt", ".tsv", ".conllu", ".json")
 IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
 HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
 BARS = "|||"
-_GZIP, _XZ, _BOM = b"\x1f\x8b", b"\xfd7zXZ\x00", b"\xef\xbb\xbf"
+HUB = "hf:"
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 
 
 def fail(sentence: str) -> NoReturn:
     """Raise the problem as an InputError."""
     raise InputError(sentence)
+
+
+class BadRow(ValueError):
+    """What is wrong with a row, `BadRow(line number, sentence)`; the reader, which knows the file, tells it."""
+
+
+def some(rows: Iterable[T], source: Source, what: str) -> list[T]:
+    """The rows of a file as a list; where there are none it is an InputError that the file has no `what`."""
+    usable = list(rows)
+    if not usable:
+        raise InputError(f"{Path(source)} has no {what} that can be used")
+    return usable
 
 
 def file_path(source: Source) -> Path:
@@ -78,30 +91,25 @@ def open_bytes(source: Source) -> BinaryIO:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of every line, one at a time.
-
-    With a `problem` that returns, an undecodable line is given with replacement characters, so that counts
-    stay right.
-    """
+def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | None]]:
+    """Number (from 1) and text of every line; None in the place of one that is not UTF-8, whose problem is told."""
     path = Path(source)
     number = 0
     with open_bytes(path) as file:
         try:
             for number, raw in enumerate(file, start=1):
-                if number == 1 and raw.startswith(_BOM):
-                    raw = raw[len(_BOM) :]
+                line = None
                 try:
-                    line = raw.decode("utf-8")
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                         wrong = "this looks like UTF-16"
                     else:
-                        byte, position = raw[error.start], error.start + 1
-                        wrong = f"not valid UTF-8 (byte 0x{byte:02x} at position {position} of the line)"
+                        wrong = (
+                            f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line)"
+                        )
                     problem(f"{path}:{number}: {wrong}; save the file as UTF-8")
-                    line = raw.decode("utf-8", errors="replace")
-                yield number, line.removesuffix("\n").removesuffix("\r")
+                yield number, None if line is None else line.removesuffix("\n").removesuffix("\r")
         except DAMAGED as error:
             problem(f"{path}:{number + 1}: the compressed file is damaged or cut short ({error}); fetch it again")
             return
@@ -109,19 +117,13 @@ def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int,
         problem(f"{path} is empty; text was expected")
 
 
-def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | None]]:
-    """Number and text of every line; None in the place of one that is not UTF-8, whose problem is told.
+def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int, str]]:
+    """Number (from 1) and text of every line, one at a time.
 
-    `stream_lines` gives such a line with replacement characters, so that counts stay right; a reader whose rows are
-    trained on must leave it out.
+    With a `problem` that returns, a line that is not UTF-8 is given as an empty one, so that counts stay right.
     """
-    problems: list[str] = []
-    for number, line in stream_lines(source, problems.append):
-        yield number, None if problems else line
-        while problems:
-            problem(problems.pop(0))
-    for sentence in problems:
-        problem(sentence)
+    for number, line in usable_lines(source, problem):
+        yield number, line or ""
 
 
 def read_lines(source: Source) -> list[str]:
@@ -140,10 +142,7 @@ def plain_name(source: Source) -> str:
 
 
 def _stem(source: Source) -> str:
-    name = plain_name(source)
-    for ending in _ENDINGS:
-        name = name.removesuffix(ending)
-    return name
+    return re.sub(r"\.(txt|tsv|conllu|json)$", "", plain_name(source))
 
 
 def language_of(source: Source) -> str | None:
@@ -165,6 +164,21 @@ def languages_of(source: Source) -> tuple[str, ...] | None:
     return None
 
 
+def aligned_sets(folder: Path, ending: str = "") -> dict[str, dict[str, Path]]:
+    """Line-aligned sets of a folder: stem -> language -> file, for names such as `train.en.gz`.
+
+    `source.en.txt` is one of them only where `.txt` is the ending asked for: that is how running text is named, too,
+    which is parallel to nothing.
+    """
+    sets: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        name = plain_name(path)
+        stem, dot, last = name.removesuffix(ending).rpartition(".")
+        if (dot or ending) and name.endswith(ending) and last.islower() and is_code(last) and path.is_file():
+            sets.setdefault(stem or folder.resolve().name, {})[code(last)] = path
+    return {stem: files for stem, files in sets.items() if len(files) > 1}
+
+
 def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
     """Refuse languages that the files' names have in another order: each text would be taken for the other's."""
     named = [language_of(file) for file in files]
@@ -176,11 +190,6 @@ def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
     )
 
 
-def is_ignored(column: str) -> bool:
-    """Whether a column of this name is passed over: `key`, `#anything`."""
-    return column.startswith("#") or column.lower() in IGNORED
-
-
 def header(cells: Sequence[str]) -> list[str | None] | None:
     """Language code a column (None for an ignored one), or None when these cells are no header.
 
@@ -188,10 +197,20 @@ def header(cells: Sequence[str]) -> list[str | None] | None:
     [None, 'en', 'nl']
     """
     names = [cell.strip() for cell in cells]
-    languages = [each for each in names if not is_ignored(each)]
+    languages = [each for each in names if not _is_ignored(each)]
     if not languages or not all(map(is_code, languages)):
         return None
-    return [None if is_ignored(each) else code(each) for each in names]
+    return [None if _is_ignored(each) else code(each) for each in names]
+
+
+def header_languages(source: Source) -> tuple[str, ...]:
+    """The languages that the header of a table names; none where the first line of the file is no header."""
+    cells = first_line(source).split("\t")
+    return tuple(filter(None, header(cells) or ())) if len(cells) > 1 else ()
+
+
+def _is_ignored(column: str) -> bool:
+    return column.startswith("#") or column.lower() in IGNORED
 
 
 @dataclass(frozen=True)
@@ -216,8 +235,8 @@ class ParallelTable:
             problem: is told what is wrong with a row; by default it raises.
         """
         wanted = [self.columns.index(each) for each in pick_languages(languages, self.languages, where=self.path)]
-        for number, line in stream_lines(self.path, problem):
-            if number == 1 and self.has_header:
+        for number, line in usable_lines(self.path, problem):
+            if line is None or (number == 1 and self.has_header):
                 continue
             cells = line.split(BARS if self.bars else "\t")
             if len(cells) != len(self.columns):
@@ -240,37 +259,31 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
         languages: what the caller takes the columns for, or chooses of them.
     """
     first = first_line(path)
-    named = languages_of(path)
-    if BARS in first and "\t" not in first:
-        sides = named or languages
-        if sides is None:
-            raise InputError(
-                f"{path}: give the languages of its sides in order, such as en,nl, or name the file like x.en-nl.txt"
-            )
-        return ParallelTable(path, tuple(sides), has_header=False, bars=True)
-    cells = first.split("\t")
-    columns = header(cells)
+    bars = BARS in first and "\t" not in first
+    cells = first.split(BARS if bars else "\t")
+    columns = None if bars else header(cells)
     if columns is not None:
-        table = ParallelTable(path, tuple(columns), has_header=True)
-        twice = sorted({each for each in table.languages if table.languages.count(each) > 1})
+        twice = sorted({each for each in columns if each and columns.count(each) > 1})
         if twice:
             raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
-        return table
-    known = named if named is not None and len(named) == len(cells) else languages
-    if known is None or len(known) != len(cells):
-        raise InputError(_no_header(path, cells, languages))
+        return ParallelTable(path, tuple(columns), has_header=True)
+    known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
+    if known is None:
+        raise InputError(_no_header(path, cells, languages, bars=bars))
     if {cell.strip().lower() for cell in cells} <= HEADINGS | {language_name(each).lower() for each in known}:
         raise InputError(
             f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
             f"write {'<TAB>'.join(known)} there, or take the line out"
         )
-    return ParallelTable(path, tuple(known), has_header=False)
+    return ParallelTable(path, tuple(known), has_header=False, bars=bars)
 
 
-def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None) -> str:
+def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None, *, bars: bool) -> str:
     """Tell a misspelt header from sentences: a header has at least one language code in it."""
+    if bars:
+        return f"{path}: give the languages of its sides in order, such as en,nl, or name the file like x.en-nl.txt"
     if any(is_code(cell) for cell in cells):
-        strange = [cell for cell in cells if not is_ignored(cell) and not is_code(cell)]
+        strange = [cell for cell in cells if not _is_ignored(cell) and not is_code(cell)]
         return (
             f"{path}:1: the header has {', '.join(map(repr, strange[:3]))}, which is no language code; other "
             f"columns must begin with # or be called one of {', '.join(sorted(IGNORED))}"
@@ -290,9 +303,8 @@ def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None
     )
 
 
-def read_table(source: Source, languages: Sequence[str] | None) -> list[Corpus]:
+def read_table(path: Path, languages: Sequence[str] | None) -> list[Corpus]:
     """A corpus for each chosen language of a table or a ` ||| ` file, all rows kept."""
-    path = Path(source)
     table = open_table(path, languages)
     wanted = pick_languages(languages, table.languages, where=path)
     rows = [cells for _, cells in table.rows(wanted)]

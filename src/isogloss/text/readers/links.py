@@ -18,7 +18,7 @@ The natural text is the cell without those numbers and with each `~` removed.
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -34,20 +34,8 @@ _LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
 _MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
 
 
-@dataclass(frozen=True)
-class WordLinks:
-    """Links a row: the sure ones, and the possible ones with the sure ones among them. `name` is the file."""
-
-    sure: Sequence[Sequence[Link]]
-    possible: Sequence[Sequence[Link]]
-    name: str = ""
-
-    def __len__(self) -> int:
-        return len(self.sure)
-
-
-def read_links(path: Source, sentences: int | None = None) -> WordLinks:
-    """The links of every line, sorted; with `sentences`, a file that has not so many lines is an InputError."""
+def read_links(path: Source) -> tuple[list[list[Link]], list[list[Link]]]:
+    """The sure links of every line, sorted, and the possible ones, with the sure ones among them."""
     sure: list[list[Link]] = []
     possible: list[list[Link]] = []
     for number, line in stream_lines(path):
@@ -56,30 +44,29 @@ def read_links(path: Source, sentences: int | None = None) -> WordLinks:
             match = _LINK.fullmatch(piece)
             if not match:
                 raise InputError(f"{path}:{number}: {piece!r} where a link such as 0-2 or 0p2 was expected")
-            link = (int(match.group(1)), int(match.group(3)))
-            kinds[link] = min(match.group(2), kinds.get(link, "p"))  # "-" comes before "p": a sure link stays sure
+            link = (int(match[1]), int(match[3]))
+            kinds[link] = min(match[2], kinds.get(link, "p"))  # "-" comes before "p": a sure link stays sure
         sure.append(sorted(link for link, kind in kinds.items() if kind == "-"))
         possible.append(sorted(kinds))
-    if sentences is not None and sentences != len(sure):
-        raise InputError(f"{path} has links for {len(sure):,} sentences, the text has {sentences:,}")
-    return WordLinks(sure, possible, str(Path(path)))
+    return sure, possible
 
 
-def attach_links(bitext: Bitext, pair: tuple[str, str], links: WordLinks) -> Bitext:
-    """The bitext with the sure links of a pair of its languages, each checked against the sentence's words."""
-    source, target = (bitext[code(each)] for each in pair)
-    if len(links) != bitext.rows:
-        raise InputError(f"{links.name or 'links'}: links of {len(links):,} rows for {bitext.rows:,} rows of text")
-    for row, row_links in enumerate(links.possible):
-        for side, corpus in enumerate((source, target)) if row_links else ():
+def attach_links(bitext: Bitext, pair: tuple[str, str], path: Source) -> Bitext:
+    """The bitext with the sure links of a file for a pair of its languages, each checked against the words."""
+    sides = [bitext[code(each)] for each in pair]
+    sure, possible = read_links(path)
+    if len(sure) != bitext.rows:
+        raise InputError(f"{path} has links for {len(sure):,} sentences, the text has {bitext.rows:,}")
+    for row, links in enumerate(possible):
+        for side, corpus in enumerate(sides) if links else ():
             words = len(word_spans(corpus, row))
-            last = max(row_links, key=lambda link: link[side])
+            last = max(links, key=lambda link: link[side])
             if last[side] >= words:
                 raise InputError(
-                    f"{links.name or 'links'}:{row + 1}: link {last[0]}-{last[1]}, but the {corpus.language} "
+                    f"{path}:{row + 1}: link {last[0]}-{last[1]}, but the {corpus.language} "
                     f"sentence has {words} words, counted from 0"
                 )
-    return replace(bitext, links={**bitext.links, (source.language, target.language): links.sure})
+    return replace(bitext, links={**bitext.links, (sides[0].language, sides[1].language): sure})
 
 
 def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[int]]]:

@@ -8,10 +8,26 @@
 | several `.conllu` files | parallel treebanks, rows joined by `sent_id`, words = the treebank's |
 | one file with ` ||| ` in its first line | the sides of each line |
 | one other file | a tab-separated table, with a header of languages or languages told by its name |
-| a folder | several bitexts, see `folders` |
-| `hf:owner/name` | a data set of the Hugging Face hub, see `folders` |
+| a folder | several bitexts, see below |
+| `hf:owner/name` | a data set of the Hugging Face hub, see below |
 
 Rows with an empty side are left out on every side and counted in `Bitext.dropped`.
+
+A folder has Tatoeba's pairs, pair tables, line-aligned sets or treebanks. The first row of this table that it has files
+of is what it is taken for:
+
+| files in the folder | bitexts |
+|---|---|
+| `tatoeba.nld-eng.nld`, `tatoeba.nld-eng.eng` | one a language, English first |
+| `en-nl.tsv`, `qgis.en-nl.tsv` | one a file |
+| `train.en.gz`, `train.de.gz`, `val.en.gz` ... | one a stem, all its languages |
+| `en_pud-ud-test.conllu`, `nl_pud-ud-test.conllu` | one of all treebanks |
+| `talks.tsv` with a header of languages | one a file |
+| `talk.en.txt`, `talk.nl.txt`; `en.txt`, `nl.txt` | one a stem, all its languages |
+
+A data set of the hub is `hf:owner/name`, `hf:owner/name@split`, or a folder saved to disk. Three layouts are known: a
+configuration a pair of languages (`nld-eng`) with columns `sentence1` and `sentence2`; a column `translation` holding
+one text a language; columns named after languages. The package `datasets` is imported here and only here.
 
 `find_pairs` keeps nothing in memory. It takes the entries of an option such as --train:
 
@@ -23,39 +39,29 @@ Rows with an empty side are left out on every side and counted in `Bitext.droppe
 | a folder, or the name of a data set | its tables, line-aligned sets or Tatoeba files, by their names |
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from isogloss.errors import InputError
 from isogloss.text.catalog import resolve
-from isogloss.text.corpora import Bitext, Corpus, assemble_bitext
-from isogloss.text.languages import checked_codes, code, pick_languages
+from isogloss.text.corpora import Bitext, Corpus, complete_rows
+from isogloss.text.languages import checked_codes, code, is_code, pick_languages
+from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
-from isogloss.text.readers.folders import PREFIX, ParallelFiles, aligned_corpora, parallel_files, read_folder, read_hub
-from isogloss.text.readers.lines import (
-    ParallelTable,
-    Source,
-    check_order,
-    file_path,
-    first_line,
-    header,
-    language_of,
-    open_table,
-    plain_name,
-    read_lines,
-    read_table,
-    stream_lines,
-)
-from isogloss.text.readers.links import attach_links, read_links
+from isogloss.text.readers.lines import Source, file_path, plain_name, stream_lines
+from isogloss.text.readers.links import attach_links
 from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
 LinkFiles = Source | Mapping[Pair, Source]
 Given = str | Path | Bitext | Mapping[str, Any] | Sequence[Any]
+_SPLITS = ("test", "validation", "dev", "train")
 
 
 def read_corpus(path: Source, language: str) -> Corpus:
@@ -70,10 +76,9 @@ def read_corpus(path: Source, language: str) -> Corpus:
     short, file = code(language), file_path(path)
     if plain_name(file).endswith(".conllu"):
         return read_treebank(file, short)
-    cells = first_line(file).split("\t")
-    is_table = len(cells) > 1 and header(cells) is not None
-    lines = read_table(file, (short,))[0].sentences if is_table else read_lines(file)
-    sentences = [line for line in lines if line and not line.isspace()]
+    table = lines.header_languages(file)
+    text = lines.read_table(file, (short,))[0].sentences if table else lines.read_lines(file)
+    sentences = [line for line in text if line and not line.isspace()]
     if not sentences:
         raise InputError(f"{file} has only blank lines; text was expected")
     return Corpus(short, sentences, name=file.name)
@@ -94,26 +99,27 @@ def read_bitexts(
     if not paths:
         raise InputError("no bitext was given; name one file a language, a table or a folder")
     first = str(paths[0])
-    several = first.startswith(PREFIX) or Path(first).is_dir()
-    if several and (len(paths) > 1 or links is not None):
-        raise InputError(f"{first} holds several bitexts; give it alone and without links")
-    if first.startswith(PREFIX):
-        return read_hub(first, wanted)
-    if several:
-        return read_folder(Path(first), wanted)
-    files = [file_path(path) for path in paths]
-    if all(plain_name(file).endswith(".conllu") for file in files):
-        bitext = read_treebanks(files, _file_languages(files, wanted))
-        return [bitext if links is None else _linked(bitext, links)]
+    on_hub = first.startswith(lines.HUB)
+    if on_hub or Path(first).is_dir():
+        if len(paths) > 1 or links is not None:
+            raise InputError(f"{first} holds several bitexts; give it alone and without links")
+        return read_hub(first, wanted) if on_hub else read_folder(Path(first), wanted)
+    files = tuple(file_path(path) for path in paths)
+    treebanks = all(plain_name(file).endswith(".conllu") for file in files)
     name = " ".join(file.name for file in files)
-    many = len(files) > 1
-    corpora = aligned_corpora(files, _file_languages(files, wanted)) if many else read_table(files[0], wanted)
-    if links is None:
-        return [assemble_bitext(corpora, name)]
-    # Links count the file's rows, so they are attached before rows with an empty side are left out.
-    split = tuple(replace(corpus, words=[pieces(text) for text in corpus]) for corpus in corpora)
-    whole = _linked(Bitext(split, name=name), links)
-    return [assemble_bitext(whole.corpora, name, links=whole.links)]
+    if len(files) == 1 and not treebanks:
+        return [ParallelFiles("table", name, (), files).read(wanted, links)]
+    named: tuple[str | None, ...] = wanted or tuple(lines.language_of(file) for file in files)
+    if len(named) != len(files):
+        raise InputError(f"{len(files)} files but {len(named)} languages ({', '.join(wanted or ())}): give one a file")
+    unclear = [file.name for file, language in zip(files, named, strict=True) if language is None]
+    if unclear:
+        raise InputError(
+            f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
+        )
+    told = tuple(filter(None, named))
+    lines.check_order(files, told)
+    return [ParallelFiles("treebanks" if treebanks else "aligned", name, told, files).read(None, links)]
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
@@ -128,29 +134,205 @@ def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: L
     return bitexts[0]
 
 
-def _linked(bitext: Bitext, links: LinkFiles) -> Bitext:
-    if not isinstance(links, Mapping):
-        if len(bitext.languages) != 2:
-            raise InputError(f"{links}: one file of links joins two languages, here are {len(bitext.languages)}")
-        links = {(bitext.languages[0], bitext.languages[1]): links}
-    for pair, path in links.items():
-        bitext = attach_links(bitext, pair, read_links(path, sentences=bitext.rows))
-    return bitext
+@dataclass(frozen=True)
+class ParallelFiles:
+    """Files that hold one parallel text: a table, or one file of each language."""
+
+    kind: Literal["tatoeba", "table", "aligned", "treebanks"]
+    name: str
+    languages: tuple[str, ...]
+    files: tuple[Path, ...]
+
+    def read(self, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
+        """The rows that have text in every one of these languages, by default in all that the files have."""
+        if self.kind == "table":
+            bitext = Bitext(tuple(lines.read_table(self.files[0], languages)), name=self.name)
+        else:
+            chosen = pick_languages(languages, self.languages, where=self.name)
+            files = [self.files[self.languages.index(language)] for language in chosen]
+            if self.kind == "treebanks":
+                bitext = replace(read_treebanks(files, chosen), name=self.name)
+            else:
+                named = zip(chosen, files, strict=True)
+                sides = tuple(Corpus(language, lines.read_lines(file), name=file.name) for language, file in named)
+                bitext = Bitext(sides, name=self.name)
+        if links is not None:
+            if not isinstance(links, Mapping):
+                if len(bitext.languages) != 2:
+                    raise InputError(
+                        f"{links}: one file of links joins two languages, here are {len(bitext.languages)}"
+                    )
+                links = {(bitext.languages[0], bitext.languages[1]): links}
+            # Links count the file's rows, so they are attached before rows with an empty side are left out.
+            split = (replace(each, words=each.words or [pieces(text) for text in each]) for each in bitext)
+            bitext = replace(bitext, corpora=tuple(split))
+            for pair, path in links.items():
+                bitext = attach_links(bitext, pair, path)
+        return complete_rows(bitext)
 
 
-def _file_languages(files: list[Path], wanted: tuple[str, ...] | None) -> list[str]:
-    """The language of each file: the caller's, else the one its name tells."""
-    if wanted is not None and len(wanted) != len(files):
-        raise InputError(f"{len(files)} files but {len(wanted)} languages ({', '.join(wanted)}): give one a file")
-    named = wanted or [language_of(file) for file in files]
-    unclear = [file.name for file, language in zip(files, named, strict=True) if language is None]
-    if unclear:
+def parallel_files(folder: Path) -> list[ParallelFiles]:
+    """The parallel texts of a folder, see the second table above; a folder without any is an InputError."""
+    paths = sorted(folder.iterdir())
+    tables = [path for path in paths if plain_name(path).endswith(".tsv") and path.is_file()]
+    banks = {path: lines.language_of(path) for path in paths if plain_name(path).endswith(".conllu")}
+    banks = {path: language for path, language in banks.items() if language}
+    treebanks = ParallelFiles("treebanks", folder.name, tuple(filter(None, banks.values())), tuple(banks))
+    sets = (
+        _tatoeba(paths)
+        or _tables((path, lines.languages_of(path) or ()) for path in tables)
+        or _aligned(lines.aligned_sets(folder))
+        or ([treebanks] if banks else [])
+        or _tables((path, lines.header_languages(path)) for path in tables)
+        or _aligned(lines.aligned_sets(folder, ending=".txt"))
+    )
+    if not sets:
         raise InputError(
-            f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
+            f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
+            "train.en and train.nl, en.txt and nl.txt, or en_*.conllu; name the files one by one instead"
         )
-    languages = [language for language in named if language is not None]
-    check_order(files, languages)
-    return languages
+    return sets
+
+
+def _aligned(sets: dict[str, dict[str, Path]]) -> list[ParallelFiles]:
+    return [ParallelFiles("aligned", stem, tuple(files), tuple(files.values())) for stem, files in sets.items()]
+
+
+def _tables(tables: Iterable[tuple[Path, tuple[str, ...]]]) -> list[ParallelFiles]:
+    return [ParallelFiles("table", path.name, each, (path,)) for path, each in tables if len(each) > 1]
+
+
+def _tatoeba(paths: Iterable[Path]) -> list[ParallelFiles]:
+    sets = []
+    for path in paths:
+        match = re.fullmatch(r"tatoeba\.([a-z]{3})-eng\.\1", plain_name(path))
+        if match and is_code(match[1]):
+            english = path.with_name(path.name.replace(f"-eng.{match[1]}", "-eng.eng"))
+            language = code(match[1])
+            sets.append(ParallelFiles("tatoeba", f"tatoeba.en-{language}", ("en", language), (english, path)))
+    return sets
+
+
+def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
+    """Every bitext of a folder that has the chosen languages; see the second table above."""
+    sets = parallel_files(folder)
+    if sets[0].kind == "tatoeba":  # pairs of English, which needs not be chosen, and another language
+        pairs = {pair.languages[1]: pair for pair in sorted(sets, key=lambda pair: pair.languages)}
+        chosen = list(pairs) if languages is None else [each for each in languages if each != "en"]
+        missing = [each for each in chosen if each not in pairs] if chosen else ["en"]
+        if missing:
+            raise InputError(f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(pairs)}")
+        return [pairs[each].read() for each in chosen]
+    if sets[0].kind == "treebanks":
+        codes = sets[0].languages
+        chosen = pick_languages(languages, list(dict.fromkeys(codes)), where=folder)
+        for language in chosen:
+            if codes.count(language) > 1:
+                files = (file.name for file, each in zip(sets[0].files, codes, strict=True) if each == language)
+                several = f"{folder} has several treebanks of {language} ({', '.join(files)})"
+                raise InputError(f"{several}; name the files one by one")
+        return [sets[0].read(chosen)]
+    # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
+    choice = set(languages or ())
+    fitting = [each for each in sets if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
+    if not fitting:
+        wanted, available = ", ".join(languages or ()), ", ".join("-".join(each.languages) for each in sets)
+        kind = "table" if sets[0].kind == "table" else "aligned files"
+        raise InputError(f"{folder} has no {kind} of {wanted}; it has {available}")
+    if languages is None:
+        return [each.read() for each in fitting]
+    return [each.read([language for language in languages if language in each.languages]) for each in fitting]
+
+
+def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
+    """The bitexts of a hub data set that hold the chosen languages; English needs not be chosen to be a side."""
+    name, _, split = spec.removeprefix(lines.HUB).partition("@")
+    try:
+        package: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InputError(
+            "reading hf: data sets needs the package datasets; install it with: pip install 'isogloss[datasets]'"
+        ) from error
+    try:
+        if Path(name).is_dir():
+            saved = package.load_from_disk(name)
+            data = saved[_hub_split(saved.keys(), spec, split)] if hasattr(saved, "keys") else saved
+            return list(_hub_bitexts(data, "", spec, languages))
+        configs = package.get_dataset_config_names(name)
+        pairs = {config: pair for config in configs if (pair := _config_pair(config))}
+        fitting = [config for config, pair in pairs.items() if _is_allowed(pair, languages)]
+        if pairs and not fitting:
+            available = ", ".join("-".join(pair) for pair in pairs.values())
+            raise InputError(f"{spec} has no pair of {', '.join(languages or ())}; it has {available}")
+        bitexts: list[Bitext] = []
+        for config in fitting or configs[:1]:
+            splits = package.get_dataset_split_names(name, config)
+            data = package.load_dataset(name, config, split=_hub_split(splits, spec, split))
+            bitexts += _hub_bitexts(data, config, spec, languages)
+        return bitexts
+    except InputError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"{spec} cannot be loaded: {error}") from error
+
+
+def _hub_split(splits: Iterable[str], spec: str, wanted: str) -> str:
+    available = list(splits)
+    if wanted and wanted not in available:
+        raise InputError(f"{spec}: there is no split {wanted!r}; there is {', '.join(available)}")
+    return wanted or next((each for each in _SPLITS if each in available), available[0])
+
+
+def _config_pair(text: str) -> Pair | None:
+    """The two languages a configuration's name tells: `nld-eng`, `en_nl`."""
+    parts = re.split(r"[-_]", text)
+    return (code(parts[0]), code(parts[1])) if len(parts) == 2 and all(map(is_code, parts)) else None
+
+
+def _is_allowed(pair: Pair, languages: Sequence[str] | None) -> bool:
+    """Whether both languages were chosen; English needs not be."""
+    return languages is None or set(pair) <= {*languages, "en"}
+
+
+def _hub_bitexts(data: Any, config: str, spec: str, languages: Sequence[str] | None) -> Iterator[Bitext]:
+    """The bitexts of one table of a data set: one for each pair that its configuration or column `lang` names."""
+    columns = list(data.column_names)
+    named = lines.header(columns)
+    if {"sentence1", "sentence2"} <= {*columns}:
+        firsts, seconds = data["sentence1"], data["sentence2"]
+        names = data["lang"] if "lang" in columns else [config] * len(firsts)
+        groups: dict[Pair, list[Pair]] = {}
+        for name, first, second in zip(names, firsts, seconds, strict=True):
+            pair = _config_pair(name) or _config_pair(config)
+            if pair is None:
+                told = f"neither its configuration nor its column lang names two languages ({name!r})"
+                raise InputError(f"{spec}: {told}")
+            groups.setdefault(pair, []).append((first, second))
+        for pair, rows in groups.items():
+            if _is_allowed(pair, languages):
+                # The caller's order where it names both, else English first, as everywhere.
+                chosen = [each for each in languages or () if each in pair]
+                order = chosen if len(chosen) == 2 else sorted(pair, key=lambda each: each != "en")
+                sides = dict(zip(pair, zip(*rows, strict=True), strict=True))
+                yield _hub_bitext(sides, f"{spec}:{'-'.join(pair)}", order)
+    elif "translation" in columns:
+        translations = list(data["translation"])
+        yield _hub_bitext(
+            {code(each): [row[each] for row in translations] for each in translations[0]}, spec, languages
+        )
+    elif named is not None:
+        sides = {each: data[column] for each, column in zip(named, columns, strict=True) if each}
+        yield _hub_bitext(sides, spec, languages)
+    else:
+        raise InputError(
+            f"{spec} has the columns {', '.join(columns)}; expected sentence1 and sentence2, translation, or "
+            "columns named after languages"
+        )
+
+
+def _hub_bitext(sides: Mapping[str, Iterable[str]], name: str, languages: Sequence[str] | None) -> Bitext:
+    chosen = pick_languages(languages, list(sides), where=name)
+    return complete_rows(Bitext(tuple(Corpus(each, list(sides[each]), name=name) for each in chosen), name=name))
 
 
 @dataclass(frozen=True)
@@ -173,7 +355,7 @@ class PairSource:
 
 
 def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
-    """What the entries of an option name, see the second table above.
+    """What the entries of an option name, see the last table above.
 
     Args:
         given: an entry, entries, files by their languages, or a `Bitext`.
@@ -188,10 +370,67 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
         entries = [f"{languages}={','.join(map(str, files))}" for languages, files in listed]
     else:
         entries = [given] if isinstance(given, str | Path | Bitext) else given
-    sources = [source for entry in entries for source in _entry_sources(entry, option)]
+    sources: list[PairSource] = []
+    for entry in entries:
+        languages, equals, names = str(entry).partition("=")
+        if isinstance(entry, Bitext):
+            sources += _pair_sources(entry, None, option)
+        elif equals:
+            sources += _pair_sources(*_named_files(entry, languages, names, option), option)
+        else:
+            path = Path(resolve(str(entry)))
+            texts = (
+                parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (file_path(path),))]
+            )
+            sources += [source for text in texts for source in _pair_sources(text, None, option)]
     if not sources:
         raise InputError(f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
     return sources
+
+
+def _named_files(entry: Any, languages: str, names: str, option: str) -> tuple[ParallelFiles, Pair]:
+    """The files of an entry SOURCE-TARGET=FILE,FILE or SOURCE-TARGET=TABLE, and its languages."""
+    named = tuple(code(each.strip()) for each in languages.split("-"))
+    paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
+    if len(named) != 2 or len(paths) not in (1, 2):
+        raise InputError(
+            f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not {str(entry)!r}"
+        )
+    if named[0] == named[1]:
+        raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
+    if len(paths) == 2:
+        lines.check_order(paths, named)
+    return ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths), (named[0], named[1])
+
+
+def _pair_sources(text: ParallelFiles | Bitext, wanted: Pair | None, option: str) -> Iterator[PairSource]:
+    """The pairs of two languages, or of English (or the first language) and each other one."""
+    if isinstance(text, ParallelFiles) and text.kind == "treebanks":
+        text = text.read()
+    where = text.name or "the bitext" if isinstance(text, Bitext) else text.files[0]
+    table = (
+        lines.open_table(text.files[0], wanted) if isinstance(text, ParallelFiles) and text.kind == "table" else None
+    )
+    languages = pick_languages(wanted, (table or text).languages, where=where)
+    if len(languages) < 2:
+        raise InputError(f"--{option} {where} has one language only, {', '.join(languages)}; alignment needs two")
+    centre = "en" if "en" in languages and not wanted else languages[0]
+    for pair in ((centre, other) for other in languages if other != centre):
+        if isinstance(text, Bitext):
+            sides = (text[language].sentences for language in pair)
+            name = text.name or "-".join(pair)
+            yield PairSource(pair, name, partial(zip, *sides, strict=True), mark=text.fingerprint)
+        elif table is not None:
+            yield PairSource(pair, text.name, partial(_table_pairs, table, pair), text.files)
+        else:
+            first, second = (text.files[text.languages.index(language)] for language in pair)
+            name = f"{first.name} {second.name}"
+            yield PairSource(pair, name, partial(stream_aligned, first, second), (first, second))
+
+
+def _table_pairs(table: lines.ParallelTable, languages: Pair) -> Iterator[Pair]:
+    for _, (source, target) in table.rows(languages):
+        yield source, target
 
 
 def stream_aligned(first: Path, second: Path) -> Iterator[Pair]:
@@ -203,65 +442,3 @@ def stream_aligned(first: Path, second: Path) -> Iterator[Pair]:
                 f"line-aligned files must have equally many lines: {short} has {number - 1:,} lines, {long} has more"
             )
         yield source[1], target[1]
-
-
-def _entry_sources(entry: Any, option: str) -> Iterator[PairSource]:
-    if isinstance(entry, Bitext):
-        yield from _memory_sources(entry, option)
-        return
-    languages, equals, names = str(entry).partition("=")
-    if not equals:
-        path = Path(resolve(str(entry)))
-        sets = parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (file_path(path),))]
-        for files in sets:
-            yield from _file_sources(files, None, option)
-        return
-    named = tuple(code(each.strip()) for each in languages.split("-"))
-    paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
-    if len(named) != 2 or len(paths) not in (1, 2):
-        raise InputError(
-            f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not {str(entry)!r}"
-        )
-    if named[0] == named[1]:
-        raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
-    if len(paths) == 2:
-        check_order(paths, named)
-    files = ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths)
-    yield from _file_sources(files, (named[0], named[1]), option)
-
-
-def _file_sources(files: ParallelFiles, wanted: Pair | None, option: str) -> Iterator[PairSource]:
-    """The pairs of two languages, or of English (or the first language) and each other one."""
-    if files.kind == "treebanks":
-        yield from _memory_sources(read_treebanks(files.files, files.languages), option)
-        return
-    table = open_table(files.files[0], wanted) if files.kind == "table" else None
-    languages = pick_languages(wanted, table.languages if table else files.languages, where=files.files[0])
-    for source, target in [wanted] if wanted else _with_centre(languages, str(files.files[0]), option):
-        if table is not None:
-            yield PairSource((source, target), files.name, partial(_table_pairs, table, source, target), files.files)
-        else:
-            paths = dict(zip(files.languages, files.files, strict=True))
-            first, second = paths[source], paths[target]
-            name = f"{first.name} {second.name}"
-            yield PairSource((source, target), name, partial(stream_aligned, first, second), (first, second))
-
-
-def _table_pairs(table: ParallelTable, source: str, target: str) -> Iterator[Pair]:
-    for _, cells in table.rows((source, target)):
-        yield cells[0], cells[1]
-
-
-def _memory_sources(bitext: Bitext, option: str) -> Iterator[PairSource]:
-    for source, target in _with_centre(bitext.languages, bitext.name or "the bitext", option):
-        sides = bitext[source].sentences, bitext[target].sentences
-        name = bitext.name or f"{source}-{target}"
-        yield PairSource((source, target), name, partial(zip, *sides, strict=True), mark=bitext.fingerprint)
-
-
-def _with_centre(languages: Sequence[str], where: str, option: str) -> Iterator[Pair]:
-    """English with each other language, or the first one where there is no English."""
-    if len(languages) < 2:
-        raise InputError(f"--{option} {where} has one language only, {', '.join(languages)}; alignment needs two")
-    centre = "en" if "en" in languages else languages[0]
-    yield from ((centre, other) for other in languages if other != centre)

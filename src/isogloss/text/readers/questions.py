@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError
-from isogloss.text.readers.lines import DAMAGED, Problem, Source, fail, file_path, open_bytes
+from isogloss.text.readers.lines import DAMAGED, Problem, Source, fail, file_path, open_bytes, some
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,24 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     One without a question or an answer, with an answer that is not where it should be in its context, or with an id
     that was there before is a problem, and left out.
     """
-    usable = [question for _, _, question in every_question(source, problem) if question is not None]
-    if not usable:
-        raise InputError(f"{file_path(source)} has no question with an answer that can be used")
-    return usable
+    asked = (question for _, _, question in every_question(source, problem) if question is not None)
+    return some(asked, source, "question with an answer")
 
 
 def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:
     """Where each question of a file stands, its id, and the question; None in the place of a bad one."""
     seen: set[str] = set()
     for where, context, entry in _entries(file_path(source)):
-        identifier = str(entry["id"])
-        question = _question(context, entry)
-        if isinstance(question, Question) and identifier not in seen:
+        identifier, question = str(entry["id"]), None
+        try:
+            question = _question(context, entry)
+            if identifier in seen:
+                raise ValueError("this id was there before")
             seen.add(identifier)
-            yield where, identifier, question
-        else:
-            problem(f"{where}: {question if isinstance(question, str) else 'this id was there before'}")
-            yield where, identifier, None
+        except ValueError as error:
+            problem(f"{where}: {error}")
+            question = None
+        yield where, identifier, question
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -82,25 +82,21 @@ def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
         ) from error
 
 
-def _question(context: str, entry: dict[str, Any]) -> Question | str:
-    """The question, or what is wrong with it."""
+def _question(context: str, entry: dict[str, Any]) -> Question:
+    """The question of an entry; a ValueError says what is wrong with it."""
     asked = str(entry.get("question", "")).strip()
     answers = entry.get("answers") or []
-    if not asked:
-        return "the question is empty"
-    if not context.strip():
-        return "the context is empty"
+    if not asked or not context.strip():
+        raise ValueError(f"the {'context' if asked else 'question'} is empty")
     if not answers:
-        return "there is no answer; questions without one are not asked here"
-    texts, starts = [], []
+        raise ValueError("there is no answer; questions without one are not asked here")
     for answer in answers:
         text, start = answer.get("text"), answer.get("answer_start")
         if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
-            return "an answer has no text or no start"
+            raise ValueError("an answer has no text or no start")
         if start < 0 or not context.startswith(text, start):
             at = context.find(text)
             hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
-            return f"the answer {text!r} does not begin at character {start}: {hint}"
-        texts.append(text)
-        starts.append(start)
-    return Question(str(entry["id"]), asked, context, tuple(texts), tuple(starts))
+            raise ValueError(f"the answer {text!r} does not begin at character {start}: {hint}")
+    texts, starts = zip(*((answer["text"], answer["answer_start"]) for answer in answers), strict=True)
+    return Question(str(entry["id"]), asked, context, texts, starts)
