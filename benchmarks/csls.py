@@ -47,7 +47,7 @@ def dense(x, y, gold):
 
 def blocked(x, y, gold):
     """P@1 as the toolkit finds it."""
-    return induction(x, y, gold, method="csls", k=K).p[1]
+    return induction(x, y, gold, method="csls", k=K).p[1].value
 
 
 WAYS = {
@@ -56,7 +56,7 @@ WAYS = {
     "ten nearest of every word": lambda x, y, gold: float(
         (nearest(x, y, method="csls", k=10)[1][:, 0].cpu() == torch.arange(len(x))).double().mean()
     ),
-    "exact ranks of every word, both ways": lambda x, y, gold: retrieve(x, y, method="csls")[0].p[1],
+    "exact ranks of every word, both ways": lambda x, y, gold: retrieve(x, y, method="csls")[0].p[1].value,
 }
 
 

@@ -18,39 +18,29 @@ The file goes from single pairs to streams:
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, sub
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import centre_rows, double, field_by_field, matrix, mean_row, paired
+from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import jackknife_interval, t_quantile
+from isogloss.measures.statistics import Interval, jackknife_interval, t_quantile
 
 KORNBLITH = "Kornblith et al. 2019, Similarity of Neural Network Representations Revisited"
 INVARIANT = ("rotation", "scale", "shift", "permutation of items", "symmetric")
-FORMS = ("cka", "cka_biased", "cka_uncentred")
+FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, as printed with centring, and without
 # Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
 ROWS_PER_PRODUCT = 1024
 JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
 
 Pair = tuple[str, str]
 SidePairs = Sequence[tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with its interval, what chance gives, and the number of items: what a row of the table needs."""
-
-    value: float
-    low: float
-    high: float
-    floor: float
-    n: int
 
 
 # 1. Measures of two whole matrices
@@ -82,10 +72,8 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     1.0
 
     """
-    x, y = _checked_pair(x, y, biased=biased)
-    if _tall(x, y):
-        return cka_from_sums(*sums_of(x, y), biased=biased)
-    return _alignment(*(linear_gram(double(side), biased=biased) for side in (x, y)))
+    hsic, xx, yy = _linear_hsic(x, y, _form(biased))
+    return float(ratio(hsic(None), xx, yy))
 
 
 @measure(
@@ -123,10 +111,8 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
     >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
     (1.0, 0.707107)
     """
-    x, y = (double(side) for side in paired(x, y))
-    if _tall(x, y):
-        return float(ratio(*((a.T @ b).square().sum() for a, b in ((x, y), (x, x), (y, y)))))
-    return _alignment(x @ x.T, y @ y.T)
+    hsic, xx, yy = _linear_hsic(x, y, "cka_uncentred")
+    return float(ratio(hsic(None), xx, yy))
 
 
 @measure(
@@ -146,7 +132,7 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     linear CKA for a large bandwidth. Builds n x n matrices. Its floor for independent data is higher still than that
     of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
-    x, y = _checked_pair(x, y, biased=biased)
+    x, y = _checked_pair(x, y, _form(biased))
     grams = []
     for side in (x, y):
         distances = _squared_distances(centre_rows(double(side)))
@@ -154,8 +140,8 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
         # The two middle values are averaged; torch's own median is the lower one.
         low, high = (flat.kthvalue(rank + 1).values for rank in ((flat.numel() - 1) // 2, flat.numel() // 2))
         kernel = torch.exp(-distances / (2 * bandwidth**2 * (low + high) / 2))
-        grams.append(centre_gram(kernel, biased=biased))
-    return _alignment(*grams)
+        grams.append(centre_gram(kernel, _form(biased)))
+    return float(ratio(*_terms(inner_products(torch.stack(grams)), 0, 1)))
 
 
 @measure(
@@ -174,9 +160,8 @@ def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
     The three HSIC_1 values are averaged over the batches, then the ratio is formed. The batches are even and visit
     each item once.
     """
-    x, y = _checked_pair(x, y, biased=False)
-    values = [block_hsic(double(x[rows]), double(y[rows])) for rows in even_blocks(x.shape[0], batch)]
-    return cka_from_blocks(torch.tensor(values, dtype=torch.float64))
+    x, y = _checked_pair(x, y, "cka")
+    return cka_from_blocks(torch.stack([block_hsic(x[rows], y[rows]) for rows in even_blocks(x.shape[0], batch)]))
 
 
 def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> Tensor:
@@ -186,18 +171,10 @@ def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, bias
     """
     if shuffles < 1:
         raise InputError(f"shuffles must be at least 1, not {shuffles}")
-    x, y = _checked_pair(x, y, biased=biased)
-    n = x.shape[0]
+    hsic, xx, yy = _linear_hsic(x, y, _form(biased))
     generator = torch.Generator().manual_seed(seed)
-    orders = [torch.randperm(n, generator=generator).to(y.device) for _ in range(shuffles)]
-    if _tall(x, y):
-        side_x, side_y, _ = sums_of(x, y)
-        xx, yy = (hsic_from_sums(side, side, side.own, biased=biased) for side in (side_x, side_y))
-        pairs = (reduce(add, (pair_sums(*chunk) for chunk in aligned_chunks(x, y, order=order))) for order in orders)
-        return torch.stack([ratio(hsic_from_sums(side_x, side_y, pair, biased=biased), xx, yy) for pair in pairs])
-    gram_x, gram_y = (linear_gram(double(side), biased=biased) for side in (x, y))
-    xx, yy = gram_x.square().sum(), gram_y.square().sum()
-    return torch.stack([ratio((gram_x * gram_y[order][:, order]).sum(), xx, yy) for order in orders])
+    orders = (torch.randperm(len(x), generator=generator).to(xx.device) for _ in range(shuffles))
+    return torch.stack([ratio(hsic(order), xx, yy) for order in orders])
 
 
 def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
@@ -208,23 +185,21 @@ def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased:
     return float(cka_shuffled(x, y, seed=seed, shuffles=shuffles, biased=biased).mean())
 
 
-def _checked_pair(x: Tensor, y: Tensor, *, biased: bool) -> tuple[Tensor, Tensor]:
+def _form(biased: bool) -> str:
+    return "cka_biased" if biased else "cka"
+
+
+def _checked_pair(x: Tensor, y: Tensor, form: str) -> tuple[Tensor, Tensor]:
     x, y = paired(x, y)
-    _enough_items(x.shape[0], biased=biased)
+    _enough_items(x.shape[0], form)
     return x, y
 
 
-def _enough_items(n: int, *, biased: bool) -> None:
+def _enough_items(n: int, form: str) -> None:
     """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
-    needed = 2 if biased else 4
+    needed, kind = {"cka": (4, "debiased"), "cka_biased": (2, "biased"), "cka_uncentred": (1, "uncentred")}[form]
     if n < needed:
-        kind = "biased" if biased else "debiased"
         raise InputError(f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
-
-
-def _tall(x: Tensor, y: Tensor) -> bool:
-    """Whether sums of d x d (n d^2 operations) are cheaper than Gram matrices of n x n (n^2 d)."""
-    return x.shape[0] > max(x.shape[1], y.shape[1])
 
 
 def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
@@ -232,22 +207,42 @@ def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
     return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
 
 
-def _alignment(gram_x: Tensor, gram_y: Tensor) -> float:
-    """CKA of two centred kernel matrices (n, n)."""
-    return float(ratio((gram_x * gram_y).sum(), gram_x.square().sum(), gram_y.square().sum()))
+def _linear_hsic(x: Tensor, y: Tensor, form: str) -> tuple[Callable[[Tensor | None], Tensor], Tensor, Tensor]:
+    """HSIC of the pairs of x (n, dx) and y (n, dy), of x and of y, up to one factor, in float64.
+
+    That of the pairs is a function of an order (n,), by which row i of x meets row order[i] of y; None leaves them.
+    """
+    x, y = _checked_pair(x, y, form)
+    # Sums of d x d take n d^2 operations, Gram matrices of n x n take n^2 d.
+    if x.shape[0] > max(x.shape[1], y.shape[1]):
+        first, second = (reduce(add, map(side_sums, _chunks(side))) for side in (x, y))
+
+        def from_sums(order: Tensor | None) -> Tensor:
+            return hsic_from_sums(first, second, reduce(add, map(pair_sums, _chunks(x), _chunks(y, order))), form)
+
+        return from_sums, *(hsic_from_sums(side, side, side.own, form) for side in (first, second))
+    gram_x, gram_y = (linear_gram(double(side), form) for side in (x, y))
+
+    def from_grams(order: Tensor | None) -> Tensor:
+        return (gram_x * (gram_y if order is None else gram_y[order][:, order])).sum()
+
+    return from_grams, gram_x.square().sum(), gram_y.square().sum()
 
 
 # 2. Kernel matrices
 
 
-def centre_gram(k: Tensor, *, biased: bool = False) -> Tensor:
+def centre_gram(k: Tensor, form: str = "cka") -> Tensor:
     """Centre kernel matrices `k` (..., n, n) of float64.
 
-    Biased: subtract row and column means (H K H). Otherwise U-centring (Szekely & Rizzo 2014): the diagonal is
-    removed and rows then sum to zero, so that inner products over n (n - 3) are unbiased HSIC values.
+    "cka_biased": subtract row and column means (H K H). "cka": U-centring (Szekely & Rizzo 2014): the diagonal is
+    removed and rows then sum to zero, so that inner products over n (n - 3) are unbiased HSIC values. "cka_uncentred":
+    as they are.
     """
     n = k.shape[-1]
-    if biased:
+    if form == "cka_uncentred":
+        return k
+    if form == "cka_biased":
         means = k.mean(dim=-1)
         means = means - means.mean(dim=-1, keepdim=True) / 2
         return k - means[..., :, None] - means[..., None, :]
@@ -260,10 +255,10 @@ def centre_gram(k: Tensor, *, biased: bool = False) -> Tensor:
     return k
 
 
-def linear_gram(x: Tensor, *, biased: bool = False) -> Tensor:
+def linear_gram(x: Tensor, form: str = "cka") -> Tensor:
     """Centred linear kernel matrices (..., n, n), float64, of vectors (..., n, d), multiplied in their precision."""
-    x = centre_rows(x.detach())
-    return centre_gram(double(x @ x.mT), biased=biased)
+    x = x.detach() if form == "cka_uncentred" else centre_rows(x.detach())
+    return centre_gram(double(x @ x.mT), form)
 
 
 def _squared_distances(x: Tensor) -> Tensor:
@@ -293,16 +288,17 @@ class Shifted:
     """A chunk of one side minus its reference.
 
     `rows` (b, d) as they came, for the large products; `exact`, the same in float64, for the small ones; `squares`
-    (b,), their squared lengths. Made once, however many pairs the side is part of.
+    (b,), their squared lengths; `reference` (d,), float64. Made once, however many pairs the side is part of.
     """
 
     rows: Tensor
     exact: Tensor
     squares: Tensor
+    reference: Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class PairSums:
+class PairSums(Sums):
     """Sums over the corresponding items of two sides; `+` and `-` add and remove items.
 
     `cross` X'Y (dx, dy), `x_rows` sum |y|^2 x (dx,), `y_rows` sum |x|^2 y (dy,), `squares` sum |x|^2 |y|^2.
@@ -313,41 +309,27 @@ class PairSums:
     y_rows: Tensor
     squares: Tensor
 
-    def __add__(self, other: "PairSums") -> "PairSums":
-        return field_by_field(add, self, other)
-
-    def __sub__(self, other: "PairSums") -> "PairSums":
-        return field_by_field(sub, self, other)
-
 
 @dataclass(frozen=True, eq=False)
-class SideSums:
+class SideSums(Sums):
     """Sums over the items of one side, shifted by one reference; `+` and `-` add and remove items.
 
-    `n` items, `total` sum x (d,), `square` sum |x|^2, `own` the sums of the pair that the side makes with itself.
+    `n` items, `total` sum x (d,), `square` sum |x|^2, `own` the sums of the pair that the side makes with itself,
+    `offset` sum of what was taken off each item, n times the reference (d,).
     """
 
     n: int
     total: Tensor
     square: Tensor
     own: PairSums
-
-    def __add__(self, other: "SideSums") -> "SideSums":
-        return field_by_field(add, self, other)
-
-    def __sub__(self, other: "SideSums") -> "SideSums":
-        return field_by_field(sub, self, other)
-
-
-AllSums = tuple[SideSums, SideSums, PairSums]  # of both sides and of their pair
-Totals = tuple[dict[str, SideSums], dict[Pair, PairSums]]  # of languages and of their pairs
+    offset: Tensor
 
 
 def shift(x: Tensor, reference: Tensor) -> Shifted:
     """The rows of `x` (b, d) minus `reference` (d,)."""
     rows = x - reference
     exact = double(rows)
-    return Shifted(rows, exact, torch.linalg.vecdot(exact, exact))
+    return Shifted(rows, exact, torch.linalg.vecdot(exact, exact), double(reference))
 
 
 def side_sums(x: Shifted) -> SideSums:
@@ -362,7 +344,8 @@ def side_sums(x: Shifted) -> SideSums:
         gram[start:, start : start + width] = strip.T
     cubes = x.squares @ x.exact
     own = PairSums(gram, cubes, cubes, x.squares.square().sum())
-    return SideSums(x.rows.shape[0], x.exact.sum(dim=0), x.squares.sum(), own)
+    n = x.rows.shape[0]
+    return SideSums(n, x.exact.sum(dim=0), x.squares.sum(), own, n * x.reference)
 
 
 def pair_sums(x: Shifted, y: Shifted) -> PairSums:
@@ -370,28 +353,16 @@ def pair_sums(x: Shifted, y: Shifted) -> PairSums:
     return PairSums(_product(x.rows, y.rows), y.squares @ x.exact, x.squares @ y.exact, x.squares @ y.squares)
 
 
-def aligned_chunks(x: Tensor, y: Tensor, *, order: Tensor | None = None) -> Iterator[tuple[Shifted, Shifted]]:
-    """Corresponding rows of whole matrices x (n, dx) and y (n, dy), shifted and in float64, some at a time.
+def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:
+    """The rows of a whole matrix x (n, d), or those that `order` (n,) names, shifted and in float64, some at a time.
 
-    With `order` (n,) row i of x meets row order[i] of y. The references are means of rows taken from all over the
-    matrix, since its beginning may be unlike the rest.
+    The reference is the mean of rows taken from all over the matrix, since its beginning may be unlike the rest.
     """
     n = x.shape[0]
-    sample = slice(None, None, max(1, n // ROWS_PER_PRODUCT))
-    reference_x, reference_y = (mean_row(double(side[sample])) for side in (x, y))
+    reference = mean_row(double(x[:: max(1, n // ROWS_PER_PRODUCT)]))
     for start in range(0, n, ROWS_PER_PRODUCT):
         rows = slice(start, start + ROWS_PER_PRODUCT)
-        partner = y[rows] if order is None else y[order[rows]]
-        yield shift(double(x[rows]), reference_x), shift(double(partner), reference_y)
-
-
-def sums_of(x: Tensor, y: Tensor) -> AllSums:
-    """All sums of whole matrices x (n, dx) and y (n, dy), in float64."""
-    return _total((side_sums(a), side_sums(b), pair_sums(a, b)) for a, b in aligned_chunks(x, y))
-
-
-def _total(parts: Iterable[AllSums]) -> AllSums:
-    return reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts)
+        yield shift(double(x[rows] if order is None else x[order[rows]]), reference)
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
@@ -402,11 +373,18 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
     return reduce(torch.add, (double(left.T @ right) for left, right in parts))
 
 
-def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> Tensor:
-    """HSIC of two linear kernels: the U-statistic HSIC_1 of Song et al. (2012), or the biased |Xc'Yc|^2 / (n - 1)^2."""
+def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, form: str = "cka") -> Tensor:
+    """HSIC of two linear kernels, up to a factor that CKA does not see.
+
+    "cka" is the U-statistic HSIC_1 of Song et al. (2012), "cka_biased" |Xc'Yc|^2 and "cka_uncentred" |X'Y|^2 of the
+    vectors as they were before the shift.
+    """
     n = x.n
-    if biased:
-        return (pair.cross - torch.outer(x.total, y.total) / n).square().sum() / (n - 1) ** 2
+    if form == "cka_biased":
+        return (pair.cross - torch.outer(x.total, y.total) / n).square().sum()
+    if form == "cka_uncentred":
+        moved = torch.outer(x.total, y.offset) + torch.outer(x.offset, y.total + y.offset)
+        return (pair.cross + moved / n).square().sum()
     trace = pair.cross.square().sum() - pair.squares
     sum_x = x.total.square().sum() - x.square
     sum_y = y.total.square().sum() - y.square
@@ -414,27 +392,33 @@ def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = F
     return (trace + sum_x * sum_y / ((n - 1) * (n - 2)) - 2 * sum_xy / (n - 2)) / (n * (n - 3))
 
 
-def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, *, biased: bool = False) -> float:
-    """Linear CKA from sums: exactly `cka` of all the rows that went into them."""
-    _enough_items(x.n, biased=biased)
-    if x.n != y.n:
-        raise InputError(f"the two sides were summed over {x.n} and {y.n} items; they must be the same items")
+def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, form: str = "cka") -> float:
+    """Linear CKA from sums: exactly the measure of this name on all the rows that went into them."""
+    _enough_items(x.n, form)
     sides = ((x, y, pair), (x, x, x.own), (y, y, y.own))
-    return float(ratio(*(hsic_from_sums(*sums, biased=biased) for sums in sides)))
+    return float(ratio(*(hsic_from_sums(*sums, form) for sums in sides)))
 
 
-def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
+def floor_from_sums(x: SideSums, y: SideSums, form: str = "cka") -> float:
     """The mean of linear CKA over *all* n! ways of shuffling the pairs, exactly and without shuffling.
 
-    A doubly centred Gram matrix has rows that sum to zero, so averaging over permutations leaves only its trace:
-    tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|) for the biased form. The U-centred matrices of the debiased form also have zero
-    trace: its mean over shuffles is exactly 0.
+    Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: with d the sum of the diagonal
+    and r that of the rest, the mean of the inner product is d_x d_y / n + r_x r_y / (n (n - 1)). The U-centred matrices
+    of the debiased form have neither, so that its mean is exactly 0; a doubly centred matrix has r = -d.
     """
-    if not biased:
+    if form == "cka":
         return 0.0
-    trace_x, trace_y = (side.square - side.total.square().sum() / side.n for side in (x, y))
-    xx, yy = (hsic_from_sums(side, side, side.own, biased=True) for side in (x, y))
-    return float(ratio(trace_x * trace_y / (x.n - 1) ** 3, xx, yy))
+    n, parts = x.n, []
+    for side in (x, y):
+        if form == "cka_biased":
+            diagonal = side.square - side.total.square().sum() / n
+            parts.append((diagonal, -diagonal))
+        else:
+            diagonal = side.square + (2 * side.offset @ side.total + side.offset.square().sum()) / n
+            parts.append((diagonal, (side.total + side.offset).square().sum() - diagonal))
+    diagonals, rests = (first * second for first, second in zip(*parts, strict=True))
+    own = (hsic_from_sums(side, side, side.own, form) for side in (x, y))
+    return float(ratio(diagonals / n + rests / (n * (n - 1)), *own))
 
 
 # 4. Blocks of items: intervals, floors under shuffling, and the minibatch estimate
@@ -447,33 +431,45 @@ def floor_from_sums(x: SideSums, y: SideSums, *, biased: bool = False) -> float:
 # to itself in both spaces. Debiased CKA reads that as signal (independent data, n = 200, d = 768: 0.78 instead of 0).
 
 
-def gram_hsic(grams_x: Tensor, grams_y: Tensor) -> Tensor:
-    """HSIC_1 of every x with every y: (l, b, b) and (m, b, b) U-centred Gram matrices -> (l, m)."""
-    b = grams_x.shape[-1]
-    return grams_x.flatten(-2) @ grams_y.flatten(-2).mT / (b * (b - 3))
+def inner_products(grams: Tensor, others: Tensor | None = None) -> Tensor:
+    """The inner products of all sides: centred Gram matrices (..., sides, b, b) -> (..., sides, sides).
 
-
-def block_hsic(x: Tensor, y: Tensor) -> tuple[float, float, float]:
-    """HSIC_1 of (x, y), (x, x) and (y, y) for one block: x (b, dx), y (b, dy) with corresponding rows."""
-    x, y = paired(x, y, at_least=4)
-    grams = torch.stack([linear_gram(x), linear_gram(y)])
-    values = gram_hsic(grams, grams)
-    return float(values[0, 1]), float(values[0, 0]), float(values[1, 1])
-
-
-def shuffled_hsic(grams_x: Tensor, grams_y: Tensor, *, generator: torch.Generator, shuffles: int = 4) -> Tensor:
-    """HSIC_1 of every x with every y after shuffling the pairs of a block: the floor.
-
-    (l, b, b) and (m, b, b) U-centred Gram matrices -> (shuffles, l, m). A shuffle permutes rows and columns of the
-    matrices, b * b each, and never makes them again. Draw from a generator on the CPU, so that one seed gives the same
-    shuffles on every device.
+    HSIC up to a factor that depends on b alone, so that it cancels in CKA of one block or of equal blocks. others:
+    matrices of the same sides after a shuffle; None for the same matrices.
     """
-    b = grams_x.shape[-1]
-    values = []
+    return grams.flatten(-2) @ (grams if others is None else others).flatten(-2).mT
+
+
+def shuffled_products(grams: Tensor, *, generator: torch.Generator, shuffles: int = 4) -> Tensor:
+    """`inner_products` after shuffling the pairs of a block, the floor: the mean over shuffles, (..., sides, sides).
+
+    A shuffle permutes rows and columns of the matrices, b * b each, and never makes them again. Draw from a generator
+    on the CPU, so that one seed gives the same shuffles on every device.
+    """
+    total = grams.new_zeros(*grams.shape[:-2], grams.shape[-3])
     for _ in range(shuffles):
-        order = torch.randperm(b, generator=generator).to(grams_y.device)
-        values.append(gram_hsic(grams_x, grams_y.index_select(1, order).index_select(2, order)))
-    return torch.stack(values)
+        order = torch.randperm(grams.shape[-1], generator=generator).to(grams.device)
+        total += inner_products(grams, grams[..., order, :][..., order])
+    return total / max(1, shuffles)
+
+
+def block_hsic(x: Tensor, y: Tensor) -> Tensor:
+    """HSIC_1 of (x, y), (x, x) and (y, y) for one block, (3,): x (b, dx), y (b, dy) with corresponding rows."""
+    x, y = paired(x, y, at_least=4)
+    b = x.shape[0]
+    grams = torch.stack([linear_gram(double(side)) for side in (x, y)])
+    return _terms(inner_products(grams), 0, 1) / (b * (b - 3))
+
+
+def _terms(hsic: Tensor, first: Any, second: Any) -> Tensor:
+    """HSIC values of one pair of sides, or of some, out of those of all, (..., sides, sides): (..., 3), xy, xx, yy."""
+    return torch.stack([hsic[..., first, second], hsic[..., first, first], hsic[..., second, second]], dim=-1)
+
+
+def _from_blocks(value: float, terms: Tensor, shuffled: Tensor, n: int) -> Interval:
+    """CKA of all items, its jackknife interval and its floor, from HSIC (blocks, 3) and HSIC of shuffles (blocks,)."""
+    low, high = jackknife_interval(value, leave_one_out(terms))
+    return Interval(value, low, high, n, cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1)))
 
 
 def cka_from_blocks(values: Tensor) -> float:
@@ -546,9 +542,9 @@ class CkaStream:
         self._generator = torch.Generator().manual_seed(seed)
         self._pending: dict[str, Tensor] = {}
         self._references: dict[str, Tensor] = {}
-        self._totals: Totals = ({}, {})
+        self._totals: dict[str | Pair, Any] = {}  # sums of each language and of each pair
         self._values: list[Tensor] = []  # one (languages, languages) a block
-        self._shuffled: list[Tensor] = []  # one (shuffles, languages, languages) a block
+        self._shuffled: list[Tensor] = []  # the same of shuffled pairs
 
     def update(self, chunks: Mapping[str, Tensor]) -> None:
         """Take in the next rows of every language: language -> (b, d), the same items in the same order."""
@@ -564,68 +560,52 @@ class CkaStream:
             block = {language: x[start : start + self.block] for language, x in rows.items()}
             if not self._references:
                 self._references = {language: mean_row(x) for language, x in block.items()}
-            self._totals = _with_rows(self._totals, block, self._references, self.pairs)
+            self._totals = self._with_rows(block, self._references, self.pairs)
             grams = torch.stack([linear_gram(block[language]) for language in self.languages])
-            self._values.append(gram_hsic(grams, grams))
-            if self.shuffles:
-                self._shuffled.append(shuffled_hsic(grams, grams, generator=self._generator, shuffles=self.shuffles))
+            self._values.append(inner_products(grams))
+            self._shuffled.append(shuffled_products(grams, generator=self._generator, shuffles=self.shuffles))
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 
-    def estimate(self, source: str, target: str, *, biased: bool = False) -> Estimate:
+    def estimate(self, source: str, target: str, *, biased: bool = False) -> Interval:
         """Linear CKA of two languages over all items so far.
 
         The interval of the debiased value is a delete-one-block jackknife placed around the exact value; its floor is
         the mean over shuffles inside the blocks. The biased value has the exact mean over all shuffles as its floor,
         and no interval: its bias depends on n, so that blocks say nothing about the whole.
         """
-        pair = (source, target)
+        pair, form = (source, target), _form(biased)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
         if not self._pending:
             raise InputError("no vectors have been taken in yet")
-        sides, sums = self._totals
-        rows = {language: self._pending[language] for language in pair}
+        sums, rows = self._totals, {language: self._pending[language] for language in pair}
         if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
-            sides, sums = _with_rows(self._totals, rows, references, [pair])
-        x, y = sides[source], sides[target]
-        value = cka_from_sums(x, y, sums[pair], biased=biased)
+            sums = self._with_rows(rows, references, [pair])
+        x, y = sums[source], sums[target]
+        value = cka_from_sums(x, y, sums[pair], form)
         if biased or not self._values:
-            return Estimate(value, math.nan, math.nan, floor_from_sums(x, y, biased=biased), x.n)
-        terms, floor = self._terms(source, target), 0.0
-        if self.shuffles:
-            i, j = self.languages.index(source), self.languages.index(target)
-            shuffled = torch.stack(self._shuffled)[:, :, i, j].mean(dim=1)  # (blocks,)
-            floor = cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
-        low, high = jackknife_interval(value, leave_one_out(terms))
-        return Estimate(value, low, high, floor, x.n)
+            return Interval(value, n=x.n, floor=floor_from_sums(x, y, form))
+        at = self.languages.index(source), self.languages.index(target)
+        shuffled = torch.stack(self._shuffled)[:, at[0], at[1]]
+        return _from_blocks(value, _terms(torch.stack(self._values), *at), shuffled, x.n)
 
     def leave_one_out(self, source: str, target: str) -> Tensor:
         """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
-        return leave_one_out(self._terms(source, target))
-
-    def _terms(self, source: str, target: str) -> Tensor:
-        """HSIC values of one pair, (blocks, 3) in the order xy, xx, yy."""
         if not self._values:
-            return torch.zeros((0, 3), dtype=torch.float64)
-        i, j = self.languages.index(source), self.languages.index(target)
-        grid = torch.stack(self._values)  # (blocks, languages, languages)
-        return torch.stack([grid[:, i, j], grid[:, i, i], grid[:, j, j]], dim=1)
+            return torch.zeros(0, dtype=torch.float64)
+        at = self.languages.index(source), self.languages.index(target)
+        return leave_one_out(_terms(torch.stack(self._values), *at))
 
-
-def _with_rows(
-    totals: Totals, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
-) -> Totals:
-    """The totals with these rows added: each language is shifted and summed once, each pair summed once."""
-    shifted = {language: shift(x, references[language]) for language, x in rows.items()}
-    sides = {language: side_sums(x) for language, x in shifted.items()}
-    sums = {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
-    if not totals[0]:
-        return sides, sums
-    return {key: totals[0][key] + side for key, side in sides.items()}, {
-        key: totals[1][key] + sums[key] for key in sums
-    }
+    def _with_rows(
+        self, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
+    ) -> dict[str | Pair, Any]:
+        """The totals with these rows added: each language is shifted and summed once, each pair summed once."""
+        shifted = {language: shift(x, references[language]) for language, x in rows.items()}
+        sums: dict[str | Pair, Any] = {language: side_sums(x) for language, x in shifted.items()}
+        sums |= {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
+        return {key: self._totals[key] + part if self._totals else part for key, part in sums.items()}
 
 
 # 6. Three forms of linear CKA of one pair
@@ -637,7 +617,7 @@ def _with_rows(
 # form's interval says how the value moves with the sentences, not how far it lies above what more sentences would give.
 
 
-def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Estimate]:
+def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     """Each form of linear CKA of x (n, dx) and y (n, dy), n >= 4, by the name of its measure.
 
     The seed draws the order in which items make up blocks, and the shuffles of the debiased floor.
@@ -646,57 +626,30 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Estimate]:
     >>> [(name, round(form.value, 6)) for name, form in cka_forms(x, 3 * x).items()]
     [('cka', 1.0), ('cka_biased', 1.0), ('cka_uncentred', 1.0)]
     """
-    x, y = _checked_pair(x, y, biased=False)
+    x, y = _checked_pair(x, y, "cka")
     n = x.shape[0]
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(x.device)
     x, y = x[order], y[order]
     block, shuffles = block_size(n)
     stream = CkaStream([("x", "y")], block=block, shuffles=shuffles, seed=seed)
     stream.update({"x": x, "y": y})
-    debiased = stream.estimate("x", "y")
-    clipped = Estimate(debiased.value, max(debiased.low, -1.0), min(debiased.high, 1.0), debiased.floor, n)
-    return {"cka": clipped, **_printed(x, y)}
-
-
-def _printed(x: Tensor, y: Tensor) -> dict[str, Estimate]:
-    n = x.shape[0]
-    references = [mean_row(double(side[: block_size(n)[0]])) for side in (x, y)]
+    estimates = {"cka": stream.estimate("x", "y").clipped(-1.0, 1.0)}
+    references = [mean_row(double(side[:block])) for side in (x, y)]
     blocks = even_blocks(n, -(-n // JACKKNIFE_BLOCKS))
 
-    def parts() -> Iterator[AllSums]:
+    def parts() -> Iterator[tuple[SideSums, SideSums, PairSums]]:
         for rows in blocks:
             a, b = (shift(double(side[rows]), at) for side, at in zip((x, y), references, strict=True))
             yield side_sums(a), side_sums(b), pair_sums(a, b)
 
-    def raw_size(cross: Tensor, first: SideSums, second: SideSums, at: tuple[int, int]) -> Tensor:
-        """Squared size of A'B of the vectors as they were, from that of the shifted ones; at: numbers of references."""
-        a, b = references[at[0]], references[at[1]]
-        moved = torch.outer(first.total, b) + torch.outer(a, second.total + first.n * b)
-        return (cross + moved).square().sum()
-
-    def uncentred(first: SideSums, second: SideSums, xy: Tensor) -> float:
-        xx, yy = (raw_size(side.own.cross, side, side, (at, at)) for at, side in enumerate((first, second)))
-        return float(ratio(xy, xx, yy))
-
-    def forms(first: SideSums, second: SideSums, pair: PairSums) -> tuple[float, float]:
-        """The two printed forms: centred and not centred."""
-        xy = raw_size(pair.cross, first, second, (0, 1))
-        return cka_from_sums(first, second, pair, biased=True), uncentred(first, second, xy)
-
-    whole = _total(parts())
+    whole = reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts())
     # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
-    without = [forms(*map(sub, whole, part)) for part in parts()] if len(blocks) > 2 else []
-    # Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: their sums are enough.
-    sides = list(zip(whole[:2], references, strict=True))
-    diagonals = [side.square + 2 * at @ side.total + n * at.square().sum() for side, at in sides]
-    rests = [(side.total + n * at).square().sum() - own for (side, at), own in zip(sides, diagonals, strict=True)]
-    shuffled = diagonals[0] * diagonals[1] / n + rests[0] * rests[1] / (n * (n - 1))
-    floors = (floor_from_sums(*whole[:2], biased=True), uncentred(*whole[:2], shuffled))
-    estimates = {}
-    lefts = torch.tensor(without, dtype=torch.float64).reshape(-1, 2).T  # (forms, blocks)
-    for name, value, left, floor in zip(FORMS[1:], forms(*whole), lefts, floors, strict=True):
-        low, high = jackknife_interval(value, left)
-        estimates[name] = Estimate(value, max(low, 0.0), min(high, 1.0), floor, n)
+    lefts = (tuple(map(sub, whole, part)) for part in parts()) if len(blocks) > 2 else ()
+    without = [[cka_from_sums(*left, form) for form in FORMS[1:]] for left in lefts]
+    for number, form in enumerate(FORMS[1:]):
+        value = cka_from_sums(*whole, form)
+        low, high = jackknife_interval(value, torch.tensor([values[number] for values in without], dtype=torch.float64))
+        estimates[form] = Interval(value, low, high, n, floor_from_sums(*whole[:2], form)).clipped()
     return estimates
 
 
@@ -707,7 +660,7 @@ def _printed(x: Tensor, y: Tensor) -> dict[str, Estimate]:
 # by pair makes every matrix again, and starts a hundred small operations each time.
 
 
-def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: int = 4) -> list[Estimate]:
+def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: int = 4) -> list[Interval]:
     """Debiased linear CKA of some pairs of sides (s, n, d), with intervals and floors as `CkaStream` gives them.
 
     The value is that of `cka` on all n items. The interval is a delete-one-block jackknife over some 20 blocks of
@@ -721,23 +674,19 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: in
     n = sides.shape[1]
     size = max(4, min(JACKKNIFE_ITEMS, n // JACKKNIFE_BLOCKS))
     count = n // size
-    apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
-    blocks = linear_gram(apart)  # (s, blocks, size, size)
-    terms = _terms(blocks, first, second) / (size * (size - 3))  # (pairs, blocks, 3)
-    floors = _shuffled(blocks, first, second, seed=seed, shuffles=shuffles) / (size * (size - 3))  # (pairs, blocks)
+    apart = sides[:, : count * size].reshape(len(sides), count, size, -1).transpose(0, 1)  # (blocks, s, size, d)
+    blocks = linear_gram(apart)  # (blocks, s, size, size)
+    terms = _terms(inner_products(blocks), first, second).cpu()  # (blocks, pairs, 3)
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = shuffled_products(blocks, generator=generator, shuffles=shuffles)[:, first, second].cpu()
     del blocks
-    values = ratio(*_terms(linear_gram(sides), first, second).unbind(-1)).tolist()
-    estimates = []
-    for value, mine, shuffled in zip(values, terms.cpu(), floors.cpu(), strict=True):
-        low, high = jackknife_interval(value, leave_one_out(mine))
-        floor = cka_from_blocks(torch.stack([shuffled, mine[:, 1], mine[:, 2]], dim=1))
-        estimates.append(Estimate(value, low, high, floor, n))
-    return estimates
+    values = ratio(*_terms(inner_products(linear_gram(sides)), first, second).unbind(-1)).tolist()
+    return [_from_blocks(value, terms[:, pair], shuffled[:, pair], n) for pair, value in enumerate(values)]
 
 
 def cka_rbf_of_pairs(
     sides: Tensor, pairs: SidePairs, *, batches: int = 4, size: int | None = None, shifted: bool = False
-) -> list[Estimate]:
+) -> list[Interval]:
     """CKA with Gaussian kernels as Muller et al. (2021) take it: the mean over some batches, of the biased form.
 
     K_ij = exp(-|x_i - x_j|^2 / (2 m)), where m is the median of the squared distances that are not zero, for every side
@@ -754,21 +703,21 @@ def cka_rbf_of_pairs(
     begins = [number * (1 if shifted else taken) for number in range(batches)]
     if taken < 2 or begins[-1] + taken > n:
         raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
-    chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins], dim=1)  # (s, batches, size, d)
+    chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins])  # (batches, s, size, d)
     distances = _squared_distances(double(centre_rows(chosen.detach())))
     distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
-    widths = _median_above_zero(distances.flatten(-2))  # (s, batches)
-    grams = centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), biased=True)
-    values = ratio(*_terms(grams, first, second).unbind(-1))  # (pairs, batches)
-    traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (s, batches)
-    lengths = grams.square().sum((-2, -1))
-    floors = ratio(traces[first] * traces[second] / (taken - 1), lengths[first], lengths[second]).mean(1)
-    reach = [math.nan] * len(first)
+    widths = _median_above_zero(distances.flatten(-2))  # (batches, s)
+    grams = centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), "cka_biased")
+    terms = _terms(inner_products(grams), first, second)  # (batches, pairs, 3)
+    values = ratio(*terms.unbind(-1))  # (batches, pairs)
+    traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (batches, s)
+    floors = ratio(traces[:, first] * traces[:, second] / (taken - 1), *terms[..., 1:].unbind(-1)).mean(dim=0)
+    reach = torch.full_like(floors, math.nan)
     if batches > 1 and len(first) and not shifted:
-        reach = (t_quantile(0.95, batches - 1) * values.std(dim=1) / math.sqrt(batches)).tolist()
+        reach = t_quantile(batches - 1) * values.std(dim=0) / math.sqrt(batches)
     return [
-        Estimate(value, max(value - far, 0.0), min(value + far, 1.0), floor, taken)  # in this order NaN stays NaN
-        for value, far, floor in zip(values.mean(1).tolist(), reach, floors.tolist(), strict=True)
+        Interval(value, value - far, value + far, taken, floor).clipped()
+        for value, far, floor in zip(values.mean(dim=0).tolist(), reach.tolist(), floors.tolist(), strict=True)
     ]
 
 
@@ -795,23 +744,3 @@ def _median_above_zero(values: Tensor) -> Tensor:
     indices = [(zeros + rank).clamp(max=values.shape[-1] - 1) for rank in ((left - 1) // 2, left // 2)]
     low, high = (ordered.gather(-1, index[..., None]).squeeze(-1) for index in indices)
     return torch.where(left > 0, (low + high) / 2, torch.nan)
-
-
-def _terms(grams: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """Inner products of matrices (s, ..., n, n), of a pair and of each with itself: (pairs, ..., 3), xy, xx, yy."""
-    own = grams.square().sum((-2, -1))  # (s, ...)
-    both = [(grams[i] * grams[j]).sum((-2, -1)) for i, j in zip(first.tolist(), second.tolist(), strict=True)]
-    crossed = torch.stack(both) if both else own[:0]
-    return torch.stack([crossed, own[first], own[second]], dim=-1)
-
-
-def _shuffled(grams: Tensor, first: Tensor, second: Tensor, *, seed: int, shuffles: int) -> Tensor:
-    """Inner products after shuffling the items of the second side, their mean over shuffles: (pairs, blocks)."""
-    generator = torch.Generator().manual_seed(seed)
-    total = grams.new_zeros((len(first), grams.shape[1]))
-    for _ in range(shuffles):
-        order = torch.randperm(grams.shape[-1], generator=generator).to(grams.device)
-        moved = grams[..., order, :][..., order]
-        for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-            total[pair] += (grams[i] * moved[j]).sum((-2, -1))
-    return total / max(1, shuffles)

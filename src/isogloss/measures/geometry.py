@@ -106,14 +106,12 @@ def anisotropy(x: Tensor) -> float:
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "permutation of items", "symmetric"),
 )
-def neighbourhood_overlap(
-    x: Tensor, y: Tensor, *, k: int = 10, method: str = "cosine", block: int | None = None
-) -> float:
+def neighbourhood_overlap(x: Tensor, y: Tensor, *, k: int = 10, method: str = "cosine") -> float:
     """Mean share of an item's k nearest items in x (n, dx) that are also among its k nearest in y (n, dy).
 
     Each space is searched by itself, so the widths may differ; `method` is "cosine" or "centred". Independent spaces
     score about k / (n - 1). Where several items are equally near and only some fit among the k, each of them counts
-    with the share of them that fits: two collapsed spaces score the floor, not 1. Scores (block, n) at a time.
+    with the share of them that fits: two collapsed spaces score the floor, not 1. Scores some rows at a time.
     """
     x, y = paired(x, y, at_least=2)
     n = x.shape[0]
@@ -122,7 +120,7 @@ def neighbourhood_overlap(
     if method not in ("cosine", "centred"):
         raise InputError(f"unknown method {method!r} of neighbourhoods; known are cosine, centred")
     sides = [unit_rows(centre_rows(side) if method == "centred" else side) for side in (x, y)]
-    blocks = [score_blocks(Scoring(side, side, "cosine"), block=block) for side in sides]
+    blocks = [score_blocks(Scoring(side, side)) for side in sides]
     total = 0.0
     for (rows, tile_x), (_, tile_y) in zip(*blocks, strict=True):
         common = _membership(tile_x, rows, k) * _membership(tile_y, rows, k)

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, TypeVar
+from operator import add, sub
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-
-Sums = TypeVar("Sums")
 
 
 def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
@@ -81,7 +80,18 @@ def centre_rows(x: Tensor) -> Tensor:
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
 
 
-def field_by_field(operation: Callable[[Any, Any], Any], first: Sums, second: Sums) -> Sums:
-    """Add or subtract two records of sums (dataclasses): the operation applied to each of their fields."""
-    names = (field.name for field in fields(first))  # type: ignore[arg-type]
-    return type(first)(*(operation(getattr(first, name), getattr(second, name)) for name in names))
+class Sums:
+    """What dataclasses of sums have in common: `+` and `-` work field by field, so that parts of a text can be pooled.
+
+    Sums and counts are carried, and ratios are formed last.
+    """
+
+    def __add__(self, other: Self) -> Self:
+        return self._by_field(add, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._by_field(sub, other)
+
+    def _by_field(self, operation: Callable[[Any, Any], Any], other: Self) -> Self:
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return type(self)(*(operation(getattr(self, name), getattr(other, name)) for name in names))

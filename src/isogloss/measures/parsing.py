@@ -7,14 +7,13 @@ is reached, and exactly one word hangs on the root, as Universal Dependencies as
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import add
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import field_by_field
+from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
@@ -155,7 +154,7 @@ class Tagged(Parsed, Protocol):
 
 
 @dataclass(frozen=True)
-class Attachment:
+class Attachment(Sums):
     """What attachment scores are made of; two of them are added to pool two texts.
 
     heads: words with the right head; relations: those of them with the right relation, too; words: all that count.
@@ -168,9 +167,6 @@ class Attachment:
     heads: int
     relations: int
     words: int
-
-    def __add__(self, other: "Attachment") -> "Attachment":
-        return field_by_field(add, self, other)
 
     @property
     def uas(self) -> float:

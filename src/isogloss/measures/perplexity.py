@@ -25,9 +25,8 @@ factor of each text's own. Per token, the crossing moves with the vocabulary, so
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from operator import add
 from typing import Literal
 
 import numpy as np
@@ -35,9 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import field_by_field
+from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import jackknife_interval, mean_over_seeds
+from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds
 
 Unit = Literal["token", "word", "character"]
 UNITS: tuple[Unit, ...] = ("token", "word", "character")
@@ -45,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Likelihood:
+class Likelihood(Sums):
     """What perplexity is made of; two of them are added to pool two texts.
 
     total: negative log-likelihood in nats, summed over predicted tokens; count: how many were predicted. tokens, words
@@ -60,9 +59,6 @@ class Likelihood:
     tokens: int
     words: int
     characters: int
-
-    def __add__(self, other: "Likelihood") -> "Likelihood":
-        return field_by_field(add, self, other)
 
 
 @measure(
@@ -104,9 +100,7 @@ def tokens_per(likelihood: Likelihood, unit: Unit) -> float:
     return likelihood.tokens / units
 
 
-def perplexity_interval(
-    totals: Tensor, counts: Tensor, *, rate: float = 1.0, confidence: float = 0.95
-) -> tuple[float, float]:
+def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) -> tuple[float, float]:
     """The interval of a perplexity from blocks of text: their totals (blocks,), in nats, and counts (blocks,).
 
     A delete-one-block jackknife of rate * sum(totals) / sum(counts), the logarithm of the perplexity, whose two ends
@@ -126,29 +120,16 @@ def perplexity_interval(
     if len(counts) < 3:
         return math.nan, math.nan
     without = rate * (totals.sum() - totals) / (counts.sum() - counts)
-    low, high = jackknife_interval(rate * float(totals.sum() / counts.sum()), without, confidence=confidence)
+    low, high = jackknife_interval(rate * float(totals.sum() / counts.sum()), without)
     return max(_exp(low), 1.0), _exp(high)  # in this order NaN stays NaN
 
 
 def _exp(nats: float) -> float:
-    try:
-        return math.exp(nats)
-    except OverflowError:
-        return math.inf
+    with np.errstate(over="ignore"):
+        return float(np.exp(nats))
 
 
 # Two curves over training steps
-
-
-@dataclass(frozen=True)
-class StepOverSeeds:
-    """A step over seeds: its mean, a t interval (NaN from one seed alone), and the share of seeds that have one."""
-
-    value: float
-    low: float
-    high: float
-    share: float
-    seeds: int
 
 
 def crossings(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[float]:
@@ -160,8 +141,8 @@ def crossings(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[flo
     >>> crossings([0, 100, 200, 300], [8, 4, 2, 2], [2, 2, 4, 1])
     [150.0, 250.0]
     """
-    at = _steps(steps)
-    apart = np.log(_curve(first, at, "first")) - np.log(_curve(second, at, "second"))
+    at, above, below = _curves(steps, first=first, second=second)
+    apart = np.log(above) - np.log(below)
     ordered = np.flatnonzero(apart)
     steps_found = []
     for before, after in zip(ordered[:-1], ordered[1:], strict=True):
@@ -195,8 +176,7 @@ def balance(target: ArrayLike, others: ArrayLike) -> Floats:
     >>> balance([8, 4, 2], [2, 2, 16]).round(3).tolist()  # halved; quartered while the others grew eightfold
     [0.0, -0.693, 0.693]
     """
-    target = _curve(target, None, "target")
-    others = _curve(others, target, "others")
+    _, target, others = _curves(None, target=target, others=others)
     return np.log(target / target[0]) + np.log(others / others[0])
 
 
@@ -209,31 +189,26 @@ def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
     >>> balance_step([0, 50, 100], [8, 4, 2], [2, 2, 16])
     50
     """
-    at = _steps(steps)
-    return int(at[np.argmin(balance(_curve(target, at, "target"), _curve(others, at, "others")))])
+    at, target, others = _curves(steps, target=target, others=others)
+    return int(at[np.argmin(balance(target, others))])
 
 
-def crossing_interval(
-    steps: ArrayLike, first: ArrayLike, second: ArrayLike, *, confidence: float = 0.95
-) -> StepOverSeeds | None:
+def crossing_interval(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval | None:
     """The mean `crossing` of several seeds with a t interval, clipped to the range of steps; None where none crosses.
 
     steps (n,); first (seeds, n) and second (seeds, n), row i of both from one seed; NaN where a seed was not evaluated,
-    as after an early stop. Seeds whose curves do not cross are left out of the mean, and `share` says how many are in:
-    below 1 the mean is too early, because the seeds left out would cross later if at all.
+    as after an early stop. Seeds whose curves do not cross are left out of the mean and of its `n`: with fewer than all
+    of them the mean is too early, because the seeds left out would cross later if at all.
 
     >>> first, second = [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]]
     >>> mean = crossing_interval([0, 100, 200], first, second)
-    >>> mean.value, round(mean.share, 2), mean.seeds
-    (150.0, 0.67, 3)
+    >>> mean.value, mean.n
+    (150.0, 2)
     """
-    crossed = [crossing(*curves) for curves in _seeds(steps, first, second)]
-    return _over_seeds([step for step in crossed if step is not None], len(crossed), steps, confidence)
+    return _over_seeds(crossing, steps, first, second)
 
 
-def balance_interval(
-    steps: ArrayLike, target: ArrayLike, others: ArrayLike, *, confidence: float = 0.95
-) -> StepOverSeeds | None:
+def balance_interval(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> Interval | None:
     """The mean `balance_step` of several seeds with a t interval, clipped to the range of steps; every seed has one.
 
     steps (n,); target (seeds, n), others (seeds, n), NaN where a seed was not evaluated. The first evaluation may not
@@ -243,53 +218,48 @@ def balance_interval(
     >>> mean.value, mean.low, mean.high  # 50 and 100: two seeds leave everything open
     (75.0, 0.0, 100.0)
     """
-    each = _seeds(steps, target, others)
-    start = _steps(steps)[0]
-    if any(at[0] != start for at, _, _ in each):
-        raise InputError(f"a seed has no values at step {start:g}, the first, which balance is measured from")
-    return _over_seeds([float(balance_step(*curves)) for curves in each], len(each), steps, confidence)
+    start = float(np.asarray(steps)[0])
+
+    def step(at: Floats, *curves: Floats) -> float:
+        if at[0] != start:
+            raise InputError(f"a seed has no values at step {start:g}, the first, which balance is measured from")
+        return balance_step(at, *curves)
+
+    return _over_seeds(step, steps, target, others)
 
 
-def _steps(steps: ArrayLike) -> Floats:
-    at = np.asarray(steps, dtype=np.float64)
+def _curves(steps: ArrayLike | None, **curves: ArrayLike) -> list[Floats]:
+    """The steps and the curves as arrays, one finite value above zero a step; None counts the steps from 0."""
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()}
+    counted = range(next(iter(arrays.values())).size)
+    at = np.asarray(counted if steps is None else steps, dtype=np.float64)
     if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
         raise InputError("steps must be one rising list of at least one number; sort the evaluations by step")
-    return at
+    for name, curve in arrays.items():
+        if curve.shape != at.shape:
+            raise InputError(f"the {name} curve needs {len(at)} values, one a step, not shape {curve.shape}")
+        wrong = np.flatnonzero(~(np.isfinite(curve) & (curve > 0)))
+        if len(wrong):
+            raise InputError(
+                f"value {wrong[0]} of the {name} curve is {curve[wrong[0]]:g}; logarithms need finite values above zero"
+            )
+    return [at, *arrays.values()]
 
 
-def _curve(values: ArrayLike, like: Floats | None, name: str) -> Floats:
-    """The values of one curve, as many as `like` has, finite and above zero."""
-    curve = np.asarray(values, dtype=np.float64)
-    if curve.ndim != 1 or len(curve) == 0 or (like is not None and len(curve) != len(like)):
-        expected = "one value a step" if like is None else f"{len(like)} values, one a step"
-        raise InputError(f"the {name} curve needs {expected}, not shape {curve.shape}")
-    wrong = np.flatnonzero(~(np.isfinite(curve) & (curve > 0)))
-    if len(wrong):
-        raise InputError(
-            f"value {wrong[0]} of the {name} curve is {curve[wrong[0]]:g}; logarithms need finite values above zero"
-        )
-    return curve
+def _over_seeds(
+    step_of: Callable[..., float | None], steps: ArrayLike, first: ArrayLike, second: ArrayLike
+) -> Interval | None:
+    """The mean over seeds of a step that two curves have; its interval stays inside the training.
 
-
-def _seeds(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[tuple[Floats, Floats, Floats]]:
-    """The steps and both curves of each seed, without the evaluations that either curve lacks."""
-    at = _steps(steps)
-    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if x.ndim != 2 or x.shape != y.shape or x.shape[1] != len(at):
-        raise InputError(f"curves over seeds must both be (seeds, {len(at)}), not {x.shape} and {y.shape}")
+    Of each seed, `step_of` is given the steps and the two curves without the evaluations that either curve lacks.
+    """
+    at, x, y = (np.asarray(values, dtype=np.float64) for values in (steps, first, second))
+    if x.ndim != 2 or x.shape != y.shape or x.shape[1:] != at.shape:
+        raise InputError(f"curves over seeds must both be (seeds, {at.size}), not {x.shape} and {y.shape}")
     evaluated = ~(np.isnan(x) | np.isnan(y))  # (seeds, n)
     if not evaluated.any(axis=1).all():
         missing = int(np.argmin(evaluated.any(axis=1)))
         raise InputError(f"seed {missing} has no evaluation with both values; leave it out")
-    return [(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
-
-
-def _over_seeds(
-    steps_of_seeds: Sequence[float], seeds: int, steps: ArrayLike, confidence: float
-) -> StepOverSeeds | None:
-    """The mean of the steps that some of so many seeds have, with an interval that stays inside the training."""
-    if not steps_of_seeds:
-        return None
-    at = _steps(steps)
-    mean = mean_over_seeds(steps_of_seeds, confidence=confidence).clipped(at[0], at[-1])
-    return StepOverSeeds(mean.value, mean.low, mean.high, len(steps_of_seeds) / seeds, seeds)
+    each = [step_of(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
+    known = [step for step in each if step is not None]
+    return mean_over_seeds(known).clipped(at[0], at[-1]) if known else None

@@ -32,7 +32,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures.inputs import centre_rows, double, matrix, same_width, tensor_of
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import mean_interval, wilson_interval
+from isogloss.measures.statistics import Interval, mean_interval, wilson_interval
 
 METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 INDUCTION_METHODS = ("cosine", "csls")
@@ -55,27 +55,37 @@ TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
 class Scoring:
     """What a block of scores is made of.
 
-    Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, the mean cosine of each row to its k nearest in
-    the other set, `near_x` (n,) and `near_y` (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), where
-    they are held, are not computed again.
+    Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, `near`: the mean cosine of each row to its k
+    nearest in the other set, (n,) and (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), where they are
+    held, are not computed again.
     """
 
     x: Tensor
     y: Tensor
-    form: str
-    near_x: Tensor | None = None
-    near_y: Tensor | None = None
+    form: str = "cosine"
+    near: tuple[Tensor, Tensor] | None = None
     cosines: Tensor | None = None
 
     def flipped(self) -> "Scoring":
         """The same scores with queries and candidates exchanged."""
+        near = None if self.near is None else self.near[::-1]
         cosines = None if self.cosines is None else self.cosines.T.contiguous()
-        return Scoring(self.y, self.x, self.form, self.near_y, self.near_x, cosines)
+        return Scoring(self.y, self.x, self.form, near, cosines)
+
+    def adjust(self, cosines: Tensor, rows: Tensor, columns: Tensor | slice) -> Tensor:
+        """Turn cosines of these rows of x and of y into scores, in place; the indices broadcast to their shape."""
+        if self.near is not None:
+            near_x, near_y = self.near[0][rows], self.near[1][columns]
+            if self.form == "csls":
+                return cosines.mul_(2).sub_(near_x).sub_(near_y)
+            # Where neighbours point away from each other the divisor would turn negative and reverse the order.
+            return cosines.div_(((near_x + near_y) / 2).clamp(min=torch.finfo(near_x.dtype).eps))
+        return cosines
 
 
-def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, block: int | None = None) -> Scoring:
+def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> Scoring:
     """Prepare scores between x (n, d) and y (m, d); `k` neighbours for CSLS and the margin."""
-    return adjusted(cosine_scoring(x, y, centred=centres(method)), method=method, k=k, block=block)
+    return adjusted(cosine_scoring(x, y, centred=centres(method)), method=method, k=k)
 
 
 def centres(method: str) -> bool:
@@ -91,20 +101,21 @@ def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
     same_width(x, y, "vectors to compare need the same width")
     if x.dtype != y.dtype:
         x, y = x.double(), y.double()
-    x, y = (unit_rows(centre_rows(side) if centred else side) for side in (x, y))
-    return Scoring(x, y, "cosine")
+    return Scoring(*(unit_rows(centre_rows(side) if centred else side) for side in (x, y)))
 
 
-def adjusted(plain: Scoring, *, method: str, k: int = 10, block: int | None = None) -> Scoring:
-    """A method's scores from its cosines; `k` neighbours for CSLS and the margin."""
+def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None = None) -> Scoring:
+    """A method's scores from its cosines; `k` neighbours for CSLS and the margin.
+
+    whole: scores of all queries, by which hubs are judged where `plain` has some of them.
+    """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     form = method.removeprefix("centred-").replace("centred", "cosine")
     if form == "cosine":
         return plain
-    near_x = top(plain, k=k, block=block)[0].mean(dim=1)
-    near_y = top(plain.flipped(), k=k, block=block)[0].mean(dim=1)
-    return replace(plain, form=form, near_x=near_x, near_y=near_y)
+    near_x, near_y = (top(side, k=k)[0].mean(dim=1) for side in (plain, (whole or plain).flipped()))
+    return replace(plain, form=form, near=(near_x, near_y))
 
 
 def hold_cosines(plain: Scoring) -> Scoring:
@@ -118,9 +129,7 @@ def unit_rows(x: Tensor) -> Tensor:
     return x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
-def score_blocks(
-    scores: Scoring, rows: Tensor | None = None, *, block: int | None = None
-) -> Iterator[tuple[Tensor, Tensor]]:
+def score_blocks(scores: Scoring, rows: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
     """The scores of the queries `rows` (all if None), some at a time: yields (row numbers (b,), scores (b, m)).
 
     The scores are written into one buffer that is used again for the next block; whoever consumes them may overwrite
@@ -128,7 +137,7 @@ def score_blocks(
     """
     m = scores.y.shape[0]
     rows = torch.arange(scores.x.shape[0], device=scores.x.device) if rows is None else rows
-    size = min(block or max(1, SCORES_AT_ONCE // m), max(1, rows.numel()))
+    size = min(max(1, SCORES_AT_ONCE // m), max(1, rows.numel()))
     buffer = scores.x.new_empty(size, m)
     for part in torch.split(rows, size):
         tile = buffer[: part.numel()]  # (b, m)
@@ -136,35 +145,18 @@ def score_blocks(
             torch.mm(scores.x[part], scores.y.T, out=tile)
         else:
             torch.index_select(scores.cosines, 0, part, out=tile)
-        if scores.near_x is not None and scores.near_y is not None:
-            if scores.form == "csls":
-                tile.mul_(2).sub_(scores.near_x[part, None]).sub_(scores.near_y)
-            else:
-                tile.div_(_margin_divisor(scores.near_x[part, None], scores.near_y))
-        yield part, tile
+        yield part, scores.adjust(tile, part[:, None], slice(None))
 
 
-def _margin_divisor(near_x: Tensor, near_y: Tensor) -> Tensor:
-    # Where neighbours point away from each other the divisor would turn negative and reverse the order.
-    return ((near_x + near_y) / 2).clamp(min=torch.finfo(near_x.dtype).eps)
-
-
-def top(scores: Scoring, rows: Tensor | None = None, *, k: int, block: int | None = None) -> tuple[Tensor, Tensor]:
+def top(scores: Scoring, rows: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
     """The `k` best candidates of each query: (scores (q, k), candidate numbers (q, k)), best first."""
     k = min(k, scores.y.shape[0])
-    best = [tile.topk(k) for _, tile in score_blocks(scores, rows, block=block)]
+    best = [tile.topk(k) for _, tile in score_blocks(scores, rows)]
     return torch.cat([part.values for part in best]), torch.cat([part.indices for part in best])
 
 
 def nearest(
-    x: Tensor,
-    y: Tensor,
-    *,
-    method: str = "cosine",
-    k: int = 10,
-    neighbours: int = 10,
-    rows: Tensor | None = None,
-    block: int | None = None,
+    x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, neighbours: int = 10, rows: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The `k` best candidates in y for the rows of x: scores (n, k) and row numbers of y (n, k), best first.
 
@@ -175,7 +167,6 @@ def nearest(
         k: how many candidates.
         neighbours: the k of CSLS and the margin.
         rows: restricts the queries, while hubs are still judged by all of x.
-        block: queries that are scored at once; None for as many as fit.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
@@ -184,7 +175,7 @@ def nearest(
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-    return top(scoring(x, y, method=method, k=neighbours, block=block), rows, k=k, block=block)
+    return top(scoring(x, y, method=method, k=neighbours), rows, k=k)
 
 
 def mutual(x: Tensor, y: Tensor, *, method: str = "csls") -> tuple[Tensor, Tensor]:
@@ -208,20 +199,16 @@ def mutual(x: Tensor, y: Tensor, *, method: str = "csls") -> tuple[Tensor, Tenso
 class Retrieval:
     """One direction of retrieval: `n` queries among `m` candidates.
 
-    `p` maps k to the share of queries with a right answer among the first k, with Wilson intervals `p_interval`;
-    `mrr` is the mean of 1 / rank with a normal interval. `floor` and `mrr_floor` are what random order gives (k / m
-    where each query has one right answer). `duplicates` counts candidates that repeat an earlier one. `queries` and
-    `ranks` (n,) are the row numbers and the ranks behind it all.
+    `p` maps k to the share of queries with a right answer among the first k, with a Wilson interval; `mrr` is the mean
+    of 1 / rank with a normal interval. Their floors are what random order gives (k / m where each query has one right
+    answer). `duplicates` counts candidates that repeat an earlier one. `queries` and `ranks` (n,) are the row numbers
+    and the ranks behind it all.
     """
 
     n: int
     m: int
-    p: Mapping[int, float]
-    p_interval: Mapping[int, tuple[float, float]]
-    mrr: float
-    mrr_interval: tuple[float, float]
-    floor: Mapping[int, float]
-    mrr_floor: float
+    p: Mapping[int, Interval]
+    mrr: Interval
     duplicates: int
     queries: Tensor = field(repr=False, compare=False)
     ranks: Tensor = field(repr=False, compare=False)
@@ -237,7 +224,6 @@ def retrieval(
     gold: Gold | None = None,
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
-    block: int | None = None,
 ) -> dict[str, float]:
     """P@k and mean reciprocal rank, averaged over both directions: {"p@1": ..., "p@5": ..., "p@10": ..., "mrr": ...}.
 
@@ -247,24 +233,13 @@ def retrieval(
     >>> retrieval(x, 2 * x, ks=(1,))
     {'p@1': 1.0, 'mrr': 1.0}
     """
-    forward, backward = retrieve(x, y, method=method, k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)
-    answer = {f"p@{at}": (forward.p[at] + backward.p[at]) / 2 for at in ks}
-    return answer | {"mrr": (forward.mrr + backward.mrr) / 2}
+    forward, backward = retrieve(x, y, method=method, k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y)
+    answer = {f"p@{at}": (forward.p[at].value + backward.p[at].value) / 2 for at in ks}
+    return answer | {"mrr": (forward.mrr.value + backward.mrr.value) / 2}
 
 
-def retrieve(
-    x: Tensor,
-    y: Tensor,
-    *,
-    method: str = "cosine",
-    k: int = 10,
-    ks: Sequence[int] = (1, 5, 10),
-    gold: Gold | None = None,
-    keys_x: Sequence[Hashable] | None = None,
-    keys_y: Sequence[Hashable] | None = None,
-    block: int | None = None,
-) -> tuple[Retrieval, Retrieval]:
-    """Retrieval from x to y and from y to x.
+def retrieve(x: Tensor, y: Tensor, *, method: str = "cosine", **options: Any) -> tuple[Retrieval, Retrieval]:
+    """Retrieval from x (n, d) to y (m, d) and from y to x.
 
     A query with several right answers counts by its best one, the others are not in its way. Rows without a right
     answer are no queries, and remain candidates.
@@ -273,16 +248,10 @@ def retrieve(
         x: (n, d) vectors of one language.
         y: (m, d) vectors of the other.
         method: one of `METHODS`.
-        k: neighbours that CSLS and the margin look at.
-        ks: where precision is read.
-        gold: for each row of x the rows of y that are right, or a tensor (p, 2) of right pairs; row i of x matches row
-            i of y where it is None.
-        keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
-        keys_y: the same for y.
-        block: queries that are scored at once; None for as many as fit.
+        options: k, ks, gold, keys_x and keys_y, as in `retrieve_each`.
 
     """
-    return retrieve_each(x, y, methods=(method,), k=k, ks=ks, gold=gold, keys_x=keys_x, keys_y=keys_y, block=block)[0]
+    return retrieve_each(x, y, methods=(method,), **options)[0]
 
 
 def retrieve_each(
@@ -295,26 +264,38 @@ def retrieve_each(
     gold: Gold | None = None,
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
-    block: int | None = None,
 ) -> list[tuple[Retrieval, Retrieval]]:
-    """`retrieve` by each of several methods: these share the right pairs and, unless there are many, the cosines."""
+    """`retrieve` by each of several methods: these share the right pairs and, unless there are many, the cosines.
+
+    Args:
+        x: (n, d) vectors of one language.
+        y: (m, d) vectors of the other.
+        methods: some of `METHODS`.
+        k: neighbours that CSLS and the margin look at.
+        ks: where precision is read.
+        gold: for each row of x the rows of y that are right, or a tensor (p, 2) of right pairs; row i of x matches row
+            i of y where it is None.
+        keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
+        keys_y: the same for y.
+
+    """
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     x, y = tensor_of(x, "x"), tensor_of(y, "y")
-    plain = {centred: cosine_scoring(x, y, centred=centred) for centred in sorted(set(map(centres, methods)))}
-    if block is None:
-        plain = {centred: hold_cosines(scores) for centred, scores in plain.items()}
+    plain = {
+        centred: hold_cosines(cosine_scoring(x, y, centred=centred)) for centred in sorted(set(map(centres, methods)))
+    }
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
     copies_x, copies_y = _repeats(x, keys_x), _repeats(y, keys_y)
     results = []
     for method in methods:
-        scores = adjusted(plain[centres(method)], method=method, k=k, block=block)
-        forward = one_way(scores, pairs, ks, block=block, duplicates=copies_y)
-        results.append((forward, one_way(scores.flipped(), pairs.flip(1), ks, block=block, duplicates=copies_x)))
+        scores = adjusted(plain[centres(method)], method=method, k=k)
+        forward = one_way(scores, pairs, ks, duplicates=copies_y)
+        results.append((forward, one_way(scores.flipped(), pairs.flip(1), ks, duplicates=copies_x)))
     return results
 
 
-def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[Tensor, Tensor]:
+def ranks(scores: Scoring, pairs: Tensor) -> tuple[Tensor, Tensor]:
     """The rank of the best right answer of each query that has one: pairs (p, 2) -> (queries (q,), ranks (q,)).
 
     1 + the number of wrong candidates that score at least as high, within rounding.
@@ -324,14 +305,12 @@ def ranks(scores: Scoring, pairs: Tensor, *, block: int | None = None) -> tuple[
     query = torch.repeat_interleave(torch.arange(queries.numel(), device=pairs.device), counts)
     parts = (part.T for part in torch.split(pairs, 2**16))
     right = torch.cat([(scores.x[i] * scores.y[j]).sum(dim=1) for i, j in parts])
-    if scores.near_x is not None and scores.near_y is not None:
-        near_x, near_y = scores.near_x[pairs[:, 0]], scores.near_y[pairs[:, 1]]
-        right = 2 * right - near_x - near_y if scores.form == "csls" else right / _margin_divisor(near_x, near_y)
+    right = scores.adjust(right, *pairs.T)
     best = scores.x.new_full((queries.numel(),), -torch.inf).scatter_reduce(0, query, right, "amax")
     least = best - TIE[scores.x.dtype] * (2 if scores.form == "csls" else 1)
     above, done = [], 0
     ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    for rows, tile in score_blocks(scores, queries, block=block):
+    for rows, tile in score_blocks(scores, queries):
         first, last = int(ends[done]), int(ends[done + rows.numel()])
         # Right answers are never in each other's way.
         tile[query[first:last] - done, pairs[first:last, 1]] = -torch.inf
@@ -402,34 +381,21 @@ def _repeats(y: Tensor, keys: Sequence[Hashable] | None) -> int:
 
 
 def one_way(
-    scores: Scoring,
-    pairs: Tensor,
-    ks: Sequence[int],
-    *,
-    block: int | None = None,
-    duplicates: int = 0,
-    names: Tensor | None = None,
+    scores: Scoring, pairs: Tensor, ks: Sequence[int], *, duplicates: int = 0, names: Tensor | None = None
 ) -> Retrieval:
     """Judge the right pairs (p, 2) of queries and candidates; names: the row numbers that queries are called by."""
-    queries, rank = ranks(scores, pairs, block=block)
+    queries, rank = ranks(scores, pairs)
     n, m = queries.numel(), scores.y.shape[0]
-    hits = {k: int((rank <= k).sum()) for k in ks}
     reciprocal = 1 / double(rank)
     answers = torch.unique_consecutive(_distinct(pairs, m)[:, 0], return_counts=True)[1]
-    floor, mrr_floor = _chance(answers, m, ks)
-    return Retrieval(
-        n=n,
-        m=m,
-        p={k: hits[k] / n for k in ks},
-        p_interval={k: wilson_interval(hits[k], n) for k in ks},
-        mrr=float(reciprocal.mean()),
-        mrr_interval=mean_interval(reciprocal, low=0.0, high=1.0),
-        floor=floor,
-        mrr_floor=mrr_floor,
-        duplicates=duplicates,
-        queries=queries.cpu() if names is None else names[queries.cpu()],
-        ranks=rank.cpu(),
-    )
+    floors, mrr_floor = _chance(answers, m, ks)
+    precision = {}
+    for k in ks:
+        hits = int((rank <= k).sum())
+        precision[k] = Interval(hits / n, *wilson_interval(hits, n), n, floors[k])
+    mrr = Interval(float(reciprocal.mean()), *mean_interval(reciprocal, low=0.0, high=1.0), n, mrr_floor)
+    named = queries.cpu() if names is None else names[queries.cpu()]
+    return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
 
 
 def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float], float]:
@@ -452,8 +418,7 @@ def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float
 
 def _declare(name: str, title: str, explanation: str) -> None:
     """One number of `retrieval` as a measure of its own: the mean of both directions, by cosine."""
-
-    @measure(
+    measure(
         name,
         title=title,
         explanation=explanation,
@@ -461,42 +426,30 @@ def _declare(name: str, title: str, explanation: str) -> None:
         range=(0.0, 1.0),
         invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
         paper="Conneau et al. 2018, Word Translation Without Parallel Data",
-    )
-    def read(x: Tensor, y: Tensor, **options: Any) -> float:
-        return retrieval(x, y, **options)[name]
+    )(lambda x, y, **options: retrieval(x, y, **options)[name])
 
 
-for _facts in (
-    (
-        "p@1",
-        "Retrieval P@1",
-        "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
-        "translation?",
-    ),
-    ("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five."),
-    ("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten."),
-    (
-        "mrr",
-        "Mean reciprocal rank",
-        "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
-        "1/2, third 1/3.",
-    ),
-):
-    _declare(*_facts)
+_declare(
+    "p@1",
+    "Retrieval P@1",
+    "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
+    "translation?",
+)
+_declare("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five.")
+_declare("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten.")
+_declare(
+    "mrr",
+    "Mean reciprocal rank",
+    "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
+    "1/2, third 1/3.",
+)
 
 
 # Dictionary induction
 
 
 def induction(
-    x: Tensor,
-    y: Tensor,
-    gold: Gold,
-    *,
-    method: str = "csls",
-    k: int = 10,
-    ks: tuple[int, ...] = (1, 5, 10),
-    block: int | None = None,
+    x: Tensor, y: Tensor, gold: Gold, *, method: str = "csls", k: int = 10, ks: tuple[int, ...] = (1, 5, 10)
 ) -> Retrieval:
     """Dictionary induction: find the translations of the words that have one in `gold` among all of y.
 
@@ -509,8 +462,8 @@ def induction(
     the queries; CSLS besides looks at all pairs once, for the k nearest source words of every candidate.
 
     >>> x = torch.tensor([[1.0, 0.1], [0.1, 1.0], [-1.0, 0.0]])
-    >>> induction(x, x.flip(0), torch.tensor([[0, 2], [1, 1]]), ks=(1,)).p
-    {1: 1.0}
+    >>> induction(x, x.flip(0), torch.tensor([[0, 2], [1, 1]]), ks=(1,)).p[1].value
+    1.0
     """
     if method not in INDUCTION_METHODS:
         raise InputError(f"unknown method {method!r}; words are looked for by {' or '.join(INDUCTION_METHODS)}")
@@ -519,8 +472,4 @@ def induction(
     queries, numbers = torch.unique(pairs[:, 0], return_inverse=True)
     asked = torch.stack([numbers, pairs[:, 1]], dim=1)
     scores = replace(vocabularies, x=vocabularies.x[queries.to(vocabularies.x.device)])
-    if method == "csls":
-        near_x = top(scores, k=k, block=block)[0].mean(dim=1)
-        near_y = top(vocabularies.flipped(), k=k, block=block)[0].mean(dim=1)
-        scores = replace(scores, form="csls", near_x=near_x, near_y=near_y)
-    return one_way(scores, asked, ks, block=block, names=queries)
+    return one_way(adjusted(scores, method=method, k=k, whole=vocabularies), asked, ks, names=queries)

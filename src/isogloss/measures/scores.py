@@ -38,13 +38,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import add
 from typing import Literal
 
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import field_by_field
+from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
 
 DRAWS = 1000
@@ -198,7 +197,7 @@ def spans(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
 
 
 @dataclass(frozen=True)
-class SpanCounts:
+class SpanCounts(Sums):
     """What precision, recall and F1 of spans are made of; two of them are added to pool two texts.
 
     right: spans that both have; guessed and gold: spans each side has. Where a ratio would be 0 / 0 it is 0, as in
@@ -212,9 +211,6 @@ class SpanCounts:
     right: int
     guessed: int
     gold: int
-
-    def __add__(self, other: "SpanCounts") -> "SpanCounts":
-        return field_by_field(add, self, other)
 
     @property
     def precision(self) -> float:

@@ -17,9 +17,9 @@ a fourth. A single seed has no interval.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 Scale = Literal["linear", "log"]
 Seeds = Mapping[int, float]  # seed -> value
 Kind = Literal["spearman", "pearson"]
+CONFIDENCE = 0.95  # of every interval
+NORMAL = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # standard errors that a normal interval reaches
 LEAST_LAYERS = 4  # for the interval of a correlation
 
 
@@ -41,12 +43,22 @@ LEAST_LAYERS = 4  # for the interval of a correlation
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean, the ends of its interval (NaN where there are too few values for one) and the number of values `n`."""
+    """A number with its interval: what a row of the table needs, `row("cka", interval, layer=3)`.
+
+    Attributes:
+        value: the estimate.
+        low: lower end of its interval; NaN, as `high`, where there are too few values for one.
+        high: upper end of its interval.
+        n: the number of values or items behind it.
+        floor: what chance gives, where that is known.
+
+    """
 
     value: float
-    low: float
-    high: float
-    n: int
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    floor: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -73,14 +85,14 @@ class Interval:
     def clipped(self, least: float = 0.0, most: float = 1.0) -> "Interval":
         """The same with an interval that does not leave the range [least, most] of the measure.
 
-        >>> Interval(0.4, -0.2, 1.1, 3).clipped(0.0, 1.0)
-        Interval(value=0.4, low=0.0, high=1.0, n=3)
+        >>> clipped = Interval(0.4, -0.2, 1.1).clipped(0.0, 1.0)
+        >>> clipped.low, clipped.high
+        (0.0, 1.0)
         """
-        return Interval(self.value, float(np.maximum(self.low, least)), float(np.minimum(self.high, most)), self.n)
+        return replace(self, low=float(np.maximum(self.low, least)), high=float(np.minimum(self.high, most)))
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(NamedTuple):
     """A curve over seeds: mean, low and high, each (n,)."""
 
     mean: Floats
@@ -88,9 +100,7 @@ class Band:
     high: Floats
 
 
-def mean_over_seeds(
-    values: Seeds | Sequence[float] | Floats, *, least: int = 2, scale: Scale = "linear", confidence: float = 0.95
-) -> Interval:
+def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2, scale: Scale = "linear") -> Interval:
     """Compute the mean of one value per seed with Student's t interval of the mean.
 
     Args:
@@ -99,7 +109,6 @@ def mean_over_seeds(
             which a t interval is defined; claims of papers are judged with three or more.
         scale: "log" takes mean and interval of the logarithms and raises them again (a geometric mean): for ratios and
             perplexities.
-        confidence: of the interval.
 
     Returns:
         The mean, the interval and the number of seeds. Without any seed everything is NaN.
@@ -107,20 +116,20 @@ def mean_over_seeds(
     >>> mean = mean_over_seeds({0: 1.0, 1: 2.0, 2: 3.0})
     >>> mean.value, round(mean.low, 3), round(mean.high, 3), mean.n
     (2.0, -0.484, 4.484, 3)
-    >>> mean_over_seeds([1.0, 3.0], least=3)
-    Interval(value=2.0, low=nan, high=nan, n=2)
+    >>> mean_over_seeds([1.0, 3.0], least=3).known
+    False
 
     """
     listed = np.array(list(values.values() if isinstance(values, Mapping) else values), dtype=np.float64)
     listed = listed[~np.isnan(listed)]
     if scale == "log" and (listed <= 0).any():
         raise InputError("a mean of logarithms needs values above zero; use the linear scale")
-    mean, low, high = _t_interval(np.log(listed) if scale == "log" else listed, confidence)
-    if len(listed) < least:
-        low = high = math.nan
-    if scale == "log":
-        mean, low, high = math.exp(mean), math.exp(low), math.exp(high)
-    return Interval(mean, low, high, len(listed))
+    transformed, n = np.log(listed) if scale == "log" else listed, len(listed)
+    mean, reach = float(transformed.mean()) if n else math.nan, math.nan
+    if n >= max(least, 2):
+        reach = t_quantile(n - 1) * float(transformed.std(ddof=1)) / math.sqrt(n)
+    ends = mean, mean - reach, mean + reach
+    return Interval(*(map(math.exp, ends) if scale == "log" else ends), n)
 
 
 def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") -> dict[int, float]:
@@ -136,7 +145,7 @@ def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") 
     return {seed: first[seed] / second[seed] if scale == "log" else first[seed] - second[seed] for seed in both}
 
 
-def band(values: ArrayLike, *, scale: Scale = "linear", confidence: float = 0.95) -> Band:
+def band(values: ArrayLike, *, scale: Scale = "linear") -> Band:
     """`mean_over_seeds` of a curve at each of its steps: (seeds, n) -> three times (n,).
 
     scale: "log" takes mean and interval of the logarithms and raises them again (geometric mean), which keeps the band
@@ -150,39 +159,20 @@ def band(values: ArrayLike, *, scale: Scale = "linear", confidence: float = 0.95
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
         raise InputError(f"a band needs values (seeds, steps), not shape {table.shape}")
-    if scale == "log" and (table <= 0).any():
-        raise InputError("a band in logarithms needs values above zero; use the linear scale")
-    table = np.log(table) if scale == "log" else table
-    columns = [_t_interval(column[~np.isnan(column)], confidence) for column in table.T]
-    mean, low, high = np.array(columns, dtype=np.float64).reshape(-1, 3).T
-    return Band(np.exp(mean), np.exp(low), np.exp(high)) if scale == "log" else Band(mean, low, high)
-
-
-def _t_interval(values: Floats, confidence: float) -> tuple[float, float, float]:
-    """Mean and t interval of values (n,); no interval from fewer than two of them."""
-    n = len(values)
-    mean = float(values.mean()) if n else math.nan
-    if n < 2:
-        return mean, math.nan, math.nan
-    reach = t_quantile(confidence, n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
-    return mean, mean - reach, mean + reach
+    means = [mean_over_seeds(column, scale=scale) for column in table.T]
+    return Band(*np.array([(mean.value, mean.low, mean.high) for mean in means]).reshape(-1, 3).T)
 
 
 @cache
-def t_quantile(confidence: float, freedom: int) -> float:
+def t_quantile(freedom: int) -> float:
     """How many standard errors a t interval reaches to either side, with so many degrees of freedom."""
-    return float(stats.t.ppf((1 + confidence) / 2, freedom))
-
-
-@cache
-def _normal_quantile(confidence: float) -> float:
-    return float(stats.norm.ppf((1 + confidence) / 2))
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 
 
 # Intervals over items
 
 
-def wilson_interval(successes: int, n: int, *, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     """Wilson score interval of a proportion; unlike the normal one it is honest at 0 and 1.
 
     The values of `scipy.stats.binomtest(successes, n).proportion_ci(method="wilson")`, without its test, which would
@@ -193,38 +183,35 @@ def wilson_interval(successes: int, n: int, *, confidence: float = 0.95) -> tupl
     """
     if n == 0:
         return math.nan, math.nan
-    z = _normal_quantile(confidence)
-    share = successes / n
+    z, share = NORMAL, successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # Rounding must not push a bound past the value itself at 0 and 1.
     return max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach))
 
 
-def mean_interval(
-    values: Tensor, *, low: float = -math.inf, high: float = math.inf, confidence: float = 0.95
-) -> tuple[float, float]:
+def mean_interval(values: Tensor, *, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
     """Normal interval of the mean of `values` (n,), clipped to [low, high]; NaN with fewer than two values."""
     n = values.numel()
     if n < 2:
         return math.nan, math.nan
-    reach = _normal_quantile(confidence) * float(values.double().std()) / math.sqrt(n)
+    reach = NORMAL * float(values.double().std()) / math.sqrt(n)
     mean = float(values.double().mean())
     return max(low, mean - reach), min(high, mean + reach)
 
 
-def percentile_interval(values: Floats, *, confidence: float = 0.95) -> tuple[float, float]:
+def percentile_interval(values: Floats) -> tuple[float, float]:
     """The percentile interval of the values (draws,) that a statistic takes on bootstrap samples.
 
     >>> percentile_interval(np.linspace(0, 1, 101))
     (0.025, 0.975)
     """
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.nanquantile(values, [tail, 1 - tail]) if np.isfinite(values).any() else (np.nan, np.nan)
     return round(float(low), 12), round(float(high), 12)
 
 
-def jackknife_interval(value: float, without: Tensor, *, confidence: float = 0.95) -> tuple[float, float]:
+def jackknife_interval(value: float, without: Tensor) -> tuple[float, float]:
     """The interval around `value` of any statistic, from its values without each block in turn, (blocks,).
 
     Delete-one-block jackknife: with r_i the statistic without block i, the variance is (B - 1) / B * sum (r_i - mean
@@ -236,7 +223,7 @@ def jackknife_interval(value: float, without: Tensor, *, confidence: float = 0.9
     if blocks < 3:
         return math.nan, math.nan
     deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
-    reach = t_quantile(confidence, blocks - 1) * deviation
+    reach = t_quantile(blocks - 1) * deviation
     return value - reach, value + reach
 
 
@@ -261,7 +248,6 @@ def correlation(
     kind: Kind = "spearman",
     run: int = 3,
     draws: int = 2000,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Correlation:
     """Correlate two curves over layers, or curves of several languages pooled within the languages.
@@ -284,7 +270,6 @@ def correlation(
         kind: "pearson" of the values, "spearman" of their ranks within each row.
         run: neighbouring layers that are drawn together.
         draws: bootstrap samples.
-        confidence: of the interval.
         seed: of the draws.
 
     >>> agreement = correlation([1, 2, 3, 5, 4, 2], [1, 3, 4, 6, 5, 2])
@@ -308,7 +293,7 @@ def correlation(
         return Correlation(value, math.nan, math.nan, share, n)
     drawn = _runs(n, run=min(run, n), draws=draws, seed=seed)
     values = _pooled(first[:, drawn], second[:, drawn], kind)
-    low, high = np.nanquantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.nanquantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Correlation(value, min(float(low), value), max(float(high), value), share, n)
 
 

@@ -26,7 +26,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double, field_by_field, matrix
+from isogloss.measures.inputs import Sums, double, matrix
 from isogloss.progress import Progress, silent
 
 Link = tuple[int, int]
@@ -195,7 +194,7 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
 
 
 @dataclass(frozen=True)
-class AER:
+class AER(Sums):
     """Alignment error rate of a corpus, as the sums it is formed from.
 
     With predicted links A, sure links S and possible links P (S among them):
@@ -207,9 +206,6 @@ class AER:
     possible_found: int
     predicted: int
     sure: int
-
-    def __add__(self, other: "AER") -> "AER":
-        return field_by_field(add, self, other)
 
     @property
     def value(self) -> float:

@@ -597,17 +597,13 @@ def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]
         others = others.reindex(index=target.index, columns=target.columns)
         curves = target.columns.to_numpy(float), target.to_numpy(), others.to_numpy()
         crossing, balance = crossing_interval(*curves), balance_interval(*curves)
-        if crossing is None or crossing.share < 1:
-            which = ""
-            if crossing is not None:
-                which = f" in {crossing.seeds - round(crossing.share * crossing.seeds)} of {crossing.seeds} seeds"
+        if crossing is None or crossing.n < len(target):
+            which = "" if crossing is None else f" in {len(target) - crossing.n} of {len(target)} seeds"
             name = training_name({"plan": plan, "condition": condition})
             run.note(f"{name}: the curves of {language} and the others per {unit} do not cross{which}")
         coordinates = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": language}
         rows = []
         for measure, step in (("crossing_step", crossing), ("balance_step", balance)):
             if step is not None:
-                ends = {} if math.isnan(step.low) else {"low": step.low, "high": step.high}
-                count = round(step.share * step.seeds)  # seeds that have such a step
-                rows.append(row(measure, step.value, n=count, over="seeds", **ends, **coordinates))
+                rows.append(row(measure, step, over="seeds", **coordinates))
         yield rows

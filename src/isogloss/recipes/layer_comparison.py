@@ -66,8 +66,8 @@ Judged = dict[tuple[str, str], Retrieval]
 
 def precision_rows(judged: Retrieval, coordinates: Mapping[str, Any]) -> Iterator[Row]:
     """P@k of one direction of retrieval, for every k it was judged at."""
-    for k, (low, high) in judged.p_interval.items():
-        yield row(f"p@{k}", judged.p[k], low=low, high=high, floor=judged.floor[k], n=judged.n, **coordinates)
+    for k, precision in judged.p.items():
+        yield row(f"p@{k}", precision, **coordinates)
 
 
 def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
@@ -80,7 +80,7 @@ def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: 
             judged = by_mapping[mapping, method]
             right = (judged.ranks == 1).double()
             without = (right.sum() - right) / max(1, len(right) - 1)
-            means[layer] = LayerMean(float(right.mean()), without, judged.floor[1])
+            means[layer] = LayerMean(float(right.mean()), without, judged.p[1].floor)
         rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
         yield from (entry for entry in rows if entry["measure"] == "p@1_behind")  # a mean over one direction is p@1
 

@@ -330,8 +330,7 @@ def _one_pass(
         means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
-            interval = {"low": max(cka.low, -1.0), "high": min(cka.high, 1.0)}
-            yield row("cka", cka.value, method="debiased", floor=cka.floor, n=cka.n, **interval, **coordinates)
+            yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
     for ((source, target), layer), judged in errors.items():
         coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
@@ -411,9 +410,7 @@ def _rows_of_sample(reading: MapReading, layer: int, words: Vocabulary, keys: Ma
                     yield row("duplicates", direction.duplicates, n=direction.m, **coordinates)
                 coordinates |= {"layer": layer, "method": method}
                 yield from precision_rows(direction, coordinates)
-                low, high = direction.mrr_interval
-                coordinates |= {"floor": direction.mrr_floor, "n": direction.n}
-                yield row("mrr", direction.mrr, low=low, high=high, **coordinates)
+                yield row("mrr", direction.mrr, **coordinates)
     for method, each in hits.items():
         store.arrays.write(f"hits.{method}.{layer}", torch.stack(each).mean(dim=0).numpy())
     for pair, translations in words.pairs.items():
@@ -434,10 +431,8 @@ def _word_rows(
         return
     both = retrieve(x, y, method="centred", ks=(1,))
     for direction, (source, target) in zip(both, (pair, pair[::-1]), strict=True):
-        low, high = direction.p_interval[1]
         coordinates = {**base, "layer": layer, "unit": "word", "method": "centred", "source": source, "target": target}
-        floor, n = direction.floor[1], direction.n
-        yield row("word_agreement", direction.p[1], low=low, high=high, floor=floor, n=n, **coordinates)
+        yield row("word_agreement", direction.p[1], **coordinates)
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------

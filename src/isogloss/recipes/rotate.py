@@ -231,8 +231,7 @@ def _rows_of_trial(
         of_layer = []
         for part, rows in compared.items():
             for form, cka in cka_forms(*(side[rows] for side in sides[part]), seed=base["seed"]).items():
-                answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
-                of_layer.append(row(form, cka.value, condition=part, **answer, **pair, layer=layer))
+                of_layer.append(row(form, cka, condition=part, **pair, layer=layer))
         alike += of_layer
         yield of_layer
         progress(f"looking up {source} and {target}", number + 1, len(reading.layers))
@@ -306,11 +305,10 @@ def _correlation_rows(
     if len(alike) < 3:  # a line goes through any two points
         return
     for mapping, method in next(iter(next(iter(by_layer.values())).values())):
-        found = [sum(layers[layer][mapping, method].p[1] for layers in by_layer.values()) / 2 for layer in alike]
+        found = [sum(layers[layer][mapping, method].p[1].value for layers in by_layer.values()) / 2 for layer in alike]
         related = correlation(list(alike.values()), found, kind="pearson")
         if isfinite(related.value):
-            answer = {"low": related.low, "high": related.high, "n": related.n}
-            yield row("cka_retrieval", related.value, condition=mapping, method=method, **answer, **coordinates)
+            yield row("cka_retrieval", related, condition=mapping, method=method, **coordinates)
 
 
 # --- vectors on disk -------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.files import write_text
-from isogloss.measures.cka import Estimate, cka_of_pairs, cka_rbf_of_pairs
+from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
+from isogloss.measures.statistics import Interval
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.recipe import (
     OPTIMISER,
@@ -584,14 +585,13 @@ class LanguageComparison:
             ways.append(("specials" in self.defects, self.flawed, flawed))
         for special, how, about in ways:
             for layer, sides, pairs in self._pairs(now[special], self.start_vectors.get(special)):
-                estimates: dict[str, list[Estimate]] = {}
+                estimates: dict[str, list[Interval]] = {}
                 if about is base:
                     estimates["cka"] = cka_of_pairs(sides, list(pairs), seed=0)
                 estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
                 for measure, values in estimates.items():
                     for cka, where in zip(values, pairs.values(), strict=True):
-                        answer = {"low": cka.low, "high": cka.high, "floor": cka.floor, "n": cka.n}
-                        yield row(measure, cka.value, **answer, **about, layer=layer, **where)
+                        yield row(measure, cka, **about, layer=layer, **where)
 
     def _pairs(
         self, now: Tensor, start: Tensor | None

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.figure import Figure, Line, Panel
-from isogloss.measures.registry import MeasureFacts, describe
+from isogloss.measures.registry import Measure, describe
 from isogloss.report import map_view
 from isogloss.report.curves import (
     LEADING,
@@ -113,7 +113,7 @@ class StepPanel:
         return self.lines[0] if self.lines[0].leads else None
 
     @property
-    def about(self) -> MeasureFacts:
+    def about(self) -> Measure:
         """What the measure means here: between models CKA is of other things, and a task has a loss of its own."""
         if self.measure == "loss" and self.unit in LOSSES:
             return describe(LOSSES[self.unit])

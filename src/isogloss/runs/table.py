@@ -24,7 +24,7 @@ so a table read back equals the table written. Rows of schema 1 had `plan`, `met
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsFloat
 
 import pandas as pd
 
@@ -58,14 +58,19 @@ UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows ab
 Row = Mapping[str, Any]
 
 
-def row(measure: str, value: float, **rest: Any) -> dict[str, Any]:
+def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     """Make one row; unknown column names are refused.
 
-    An interval is over items unless `over` says otherwise. `settings` may be given as a mapping.
+    value: a number, or an estimate with its interval, floor and n, such as `isogloss.measures.statistics.Interval`. An
+    interval is over items unless `over` says otherwise. `settings` may be given as a mapping.
 
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
+    if not isinstance(value, SupportsFloat):
+        answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n")}
+        rest = {name: cell for name, cell in answer.items() if is_given(cell)} | rest
+        value = value.value
     if unknown := set(rest) - set(COLUMNS):
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
     if isinstance(settings := rest.get("settings"), Mapping):
@@ -188,7 +193,7 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
         floors = [entry["floor"] for entry in group if is_given(entry.get("floor"))]
         if len(floors) == len(group):
             cells["floor"] = sum(floors) / len(floors)
-        means.append(row(measure, mean.value, low=mean.low, high=mean.high, n=mean.n, over="seeds", **cells))
+        means.append(row(measure, mean, over="seeds", **cells))
     return means
 
 

@@ -10,7 +10,7 @@ written. Dropout is off, so a frozen layer has the same distance at every step.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import Literal, get_args
 
@@ -246,8 +246,7 @@ def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int
         return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
     pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
     pair.update({"x": x, "y": y})
-    cka = pair.estimate("x", "y")
-    return {"measure": "cka", "value": cka.value, "low": cka.low, "high": cka.high, "floor": cka.floor}
+    return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
 
 
 def _unit(by_position: bool, attend_padding: bool) -> Unit:

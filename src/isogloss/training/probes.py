@@ -7,7 +7,7 @@ because the model moved. A probe sets evaluation mode and restores it, and leave
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -246,11 +246,10 @@ def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Readi
             keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
             both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
             for result, direction in zip(both, ((first, other), (other, first)), strict=True):
-                low, high = result.p_interval[1]
-                answer = {"measure": "p@1", "value": result.p[1], "low": low, "high": high, "floor": result.floor[1]}
-                yield answer | coordinates | {"n": result.n, "source": direction[0], "target": direction[1]}
+                answer = {"measure": "p@1", **asdict(result.p[1])}
+                yield answer | coordinates | {"source": direction[0], "target": direction[1]}
                 hits.append((result.ranks == 1).double())
-                floors.append(result.floor[1])
+                floors.append(result.p[1].floor)
         mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
         value = float(mean_hits.mean())
         low, high = jackknife_interval(value, (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1))
