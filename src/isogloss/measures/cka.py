@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, sub
+from operator import add
 from typing import Any
 
 import torch
@@ -220,7 +220,8 @@ def _linear_hsic(x: Tensor, y: Tensor, form: str) -> tuple[Callable[[Tensor | No
         def from_sums(order: Tensor | None) -> Tensor:
             return hsic_from_sums(first, second, reduce(add, map(pair_sums, _chunks(x), _chunks(y, order))), form)
 
-        return from_sums, *(hsic_from_sums(side, side, side.own, form) for side in (first, second))
+        xx, yy = (hsic_from_sums(side, side, side.own, form) for side in (first, second))
+        return from_sums, xx, yy
     gram_x, gram_y = (linear_gram(double(side), form) for side in (x, y))
 
     def from_grams(order: Tensor | None) -> Tensor:
@@ -644,8 +645,8 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
 
     whole = reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts())
     # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
-    lefts = (tuple(map(sub, whole, part)) for part in parts()) if len(blocks) > 2 else ()
-    without = [[cka_from_sums(*left, form) for form in FORMS[1:]] for left in lefts]
+    lefts = ((whole[0] - part[0], whole[1] - part[1], whole[2] - part[2]) for part in parts() if len(blocks) > 2)
+    without = [[cka_from_sums(*left, form) for form in FORMS[1:]] for left in lefts]  # (blocks, forms)
     for number, form in enumerate(FORMS[1:]):
         value = cka_from_sums(*whole, form)
         low, high = jackknife_interval(value, torch.tensor([values[number] for values in without], dtype=torch.float64))

@@ -285,6 +285,8 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
     },
 }
 ROW_MEASURES = {
-    name: Measure(name, *words, *facts) for facts, measures in _OF_ROWS.items() for name, words in measures.items()
+    name: Measure(name, title, explanation, higher_is_better, range, axis)
+    for (higher_is_better, range, axis), measures in _OF_ROWS.items()
+    for name, (title, explanation) in measures.items()
 }
 """Facts of the measures that stand in tables and have no function here, by name."""

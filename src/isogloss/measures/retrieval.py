@@ -101,7 +101,8 @@ def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
     same_width(x, y, "vectors to compare need the same width")
     if x.dtype != y.dtype:
         x, y = x.double(), y.double()
-    return Scoring(*(unit_rows(centre_rows(side) if centred else side) for side in (x, y)))
+    x, y = (unit_rows(centre_rows(side) if centred else side) for side in (x, y))
+    return Scoring(x, y)
 
 
 def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None = None) -> Scoring:

@@ -128,8 +128,8 @@ def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2,
     mean, reach = float(transformed.mean()) if n else math.nan, math.nan
     if n >= max(least, 2):
         reach = t_quantile(n - 1) * float(transformed.std(ddof=1)) / math.sqrt(n)
-    ends = mean, mean - reach, mean + reach
-    return Interval(*(map(math.exp, ends) if scale == "log" else ends), n)
+    value, low, high = map(math.exp if scale == "log" else float, (mean, mean - reach, mean + reach))
+    return Interval(value, low, high, n)
 
 
 def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") -> dict[int, float]:

@@ -247,7 +247,7 @@ class Task:
     @property
     def higher_is_better(self) -> bool:
         """The direction of the main score, as its measure declares it."""
-        return MEASURES[self.main].higher_is_better
+        return bool(MEASURES[self.main].higher_is_better)
 
 
 def chance_floors(
