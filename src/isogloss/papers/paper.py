@@ -29,9 +29,11 @@ from isogloss.files import whole, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge
 from isogloss.progress import Progress
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import model_name
+from isogloss.recipes.recipe import Option, model_name
 from isogloss.runs.run import Run, read_facts
 from isogloss.stack.load import locate
+from isogloss.text.corpora import Bitext
+from isogloss.text.invented import invented
 from isogloss.text.readers.lines import open_bytes
 from isogloss.text.sampling import hash_fraction
 
@@ -152,6 +154,11 @@ class Paper:
     def findings(self, results: Results) -> list[Finding]:
         """Every claim, judged on the rows of a reproduction."""
         return [judge(claim, results) for claim in self.claims]
+
+
+def by_scale(text: str, least: int = 1) -> Option:
+    """An option of a paper whose default is that of the scale: what its help says, and the smallest value allowed."""
+    return Option(f"{text}; default: by --scale", least=least)
 
 
 def scale_of(scales: Mapping[str, S], request: Request, own_data: Sequence[Any] = (), **given: Any) -> S:
@@ -293,6 +300,15 @@ def drawn(rows: Sequence[int], count: int | None) -> list[int]:
         return list(rows)
     chosen = np.random.default_rng(0).permutation(len(rows))[:count]
     return [rows[position] for position in sorted(chosen.tolist())]
+
+
+def invented_parts(languages: Sequence[str], counts: Mapping[str, int], *, seed: int) -> dict[str, Bitext]:
+    """So many parallel sentences of invented languages for each part, by its name; no two parts say the same."""
+    bitext, parts, start = invented(languages, sum(counts.values()), seed=seed), {}, 0
+    for name, count in counts.items():
+        parts[name] = bitext.take(range(start, start + count))
+        start += count
+    return parts
 
 
 def all_hashes(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Hashable, ...], Any]:

@@ -12,7 +12,7 @@ coordinates it applies to and the reference, which says where in the paper it wa
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isogloss.figure import NOTHING, Line, Panel, Table, number, percent
+from isogloss.figure import NOTHING, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, band, mean_over_seeds, paired_differences
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
@@ -318,6 +318,15 @@ class Results:
         values = dict.fromkeys(cells[position] for position in self._positions(coordinates))
         return [value for value in values if value is not None]
 
+    @cached_property
+    def source(self) -> str:
+        """The language that is transferred from, the first that rows have; English where no row says it yet."""
+        return str(next(iter(self.distinct("source")), "en"))
+
+    def targets(self, **coordinates: Any) -> list[str]:
+        """The languages besides the source that rows at these coordinates have, in their order."""
+        return [code for code in self.distinct("target", **coordinates) if code not in (self.source, OTHERS)]
+
     def cells(self, name: str) -> list[Any]:
         """A column as a list, None where it is empty."""
         if name not in self._columns:
@@ -473,6 +482,56 @@ def contrast(
     return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.n)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Values at some coordinates less those at others, in all target languages that have both, which must pass a test.
+
+    Attributes:
+        words: what is compared.
+        at: the coordinates that both have.
+        first: those of the first alone; several layers count as their mean.
+        second: those of what is subtracted.
+        test: `above` or `below`, of 0.
+        over: what the interval is over: `seeds` (of means over targets), `pairs` of languages (of means over seeds), or
+            both. The first must pass the test, and the other where there are enough for an interval.
+        shares: whether values are shares, to be told in points.
+
+    """
+
+    words: str
+    at: Mapping[str, Any]
+    first: Mapping[str, Any]
+    second: Mapping[str, Any]
+    test: Callable[[Interval], Side | None] = above
+    over: Sequence[str] = ("seeds",)
+    shares: bool = True
+
+    def __call__(self, results: Results) -> Iterator[Contrast]:
+        """The contrast, where it was measured."""
+        sides: dict[str, tuple[Seeds, Seeds]] = {}
+        for target in results.targets(**self.at):
+            at = {**self.at, "source": results.source, "target": target}
+            mine, other = (results.values(**at, **own) for own in (self.first, self.second))
+            if less(mine, other):
+                sides[target] = (mine, other)
+        if not sides:
+            return
+        level, change = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
+        means = [[over_seeds(seeds).value for seeds in both] for both in sides.values()]
+        apart = [first - second for first, second in means]
+        values = {"pairs": over_seeds(apart), "seeds": over_seeds(mean_by_seed(less(*both) for both in sides.values()))}
+        tested = {what: values[what] for what in self.over if values[what].known or what == self.over[0]}
+        few = ", too few for an interval" * ("pairs" in tested and not values["pairs"].known)
+        told = ", ".join(f"{mean.say(change)} over {mean.n} {what}" for what, mean in tested.items())
+        alone = [
+            replace(over_seeds(less(*both)), value=value) for both, value in zip(sides.values(), apart, strict=True)
+        ]
+        each = ", ".join(f"{target} {mean.say(change)}" for target, mean in zip(sides, alone, strict=True))
+        sums = " less ".join(level(value) for value in np.mean(means, axis=0))
+        judged, seeds = all_of(map(self.test, tested.values())), values["seeds"].n if "seeds" in tested else None
+        yield Contrast(f"{self.words} by {told}{few} ({sums}; {each})", judged, seeds)
+
+
 class NotMeasured(Exception):
     """The rows do not have what a claim is about; the message says what is missing."""
 
@@ -488,13 +547,14 @@ def needed(values: T | None, missing: str) -> T:
 class Claim:
     """A sentence of a paper, and the contrasts that judge it.
 
-    statement: the claim, or a function of the results where it depends on them. contrasts: gives the comparisons in
-    order; it gives none, or raises `NotMeasured`, where the rows do not have them. missing: why there are none.
+    statement: the claim, or a function of the results where it depends on them. contrasts: functions that give them in
+    order, such as a `Comparison`, or one; they give none, or raise `NotMeasured`, where the rows do not have them.
+    missing: why there are none.
     """
 
     name: str
     statement: str | Callable[[Results], str]
-    contrasts: Callable[[Results], Iterable[Contrast]]
+    contrasts: Callable[[Results], Iterable[Contrast]] | Sequence[Callable[[Results], Iterable[Contrast]]]
     missing: str = "nothing was measured"
 
 
@@ -537,7 +597,8 @@ def judge(claim: Claim, results: Results) -> Finding:
     """Judge a claim on the rows of a reproduction."""
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
     try:
-        contrasts = list(claim.contrasts(results))
+        functions = claim.contrasts if isinstance(claim.contrasts, Sequence) else [claim.contrasts]
+        contrasts = [contrast for function in functions for contrast in function(results)]
     except NotMeasured as reason:
         return Finding(claim.name, statement, [], str(reason))
     fewest = min((each.seeds for each in contrasts if each.seeds is not None), default=0)
