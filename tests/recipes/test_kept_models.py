@@ -139,17 +139,19 @@ def test_scores_of_kept_models_are_curves_over_the_steps_of_the_tuning(scored, t
 
 def test_the_report_draws_them_by_plan_and_language(scored, tmp_path):
     from isogloss.report import verdict, write_figures
+    from isogloss.report.curves import RunFolder
     from isogloss.report.training_view import panels
 
     _, table = scored
-    by_plan, *plans = [panel for panel in panels(table) if panel.measure == "accuracy"]
+    drawn = panels(RunFolder(scored[0], "", {}, table))
+    by_plan, *plans = [panel for panel in drawn if panel.measure == "accuracy"]
     assert [line.code for line in by_plan.lines] == ["freeze:-1 freeze:0", "freeze:-1 last:1"]
     own = table[(table.measure == "accuracy") & (table.target == "others") & (table.selection == "")]
     own = own[(own.plan == "freeze:-1") & (own.condition == "last:1")]
     means = own.groupby("step").value.mean()
-    np.testing.assert_allclose(by_plan.lines[1].curve.value, means.to_numpy())
+    np.testing.assert_allclose(by_plan.lines[1].value, means.to_numpy())
     assert [[line.code for line in panel.lines] for panel in plans] == [["others", "qaa", "qab"]] * 2
-    assert all(panel.lines[0].leads and panel.lines[0].curve.seeds == 2 for panel in plans)
+    assert all(panel.lines[0].leads and panel.lines[0].seeds == 2 for panel in plans)
     told = verdict(table, "transfer")
     assert len(told) == 2 and told[0].startswith("freeze:-1 freeze:0: nli accuracy ") and "at step 4" in told[0]
     assert "over 2 seeds of the tuning" in told[0]

@@ -155,14 +155,12 @@ def test_floors_of_published_batches_are_high(ran):
 
 def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
     from isogloss.report import write_figures, write_page
-    from isogloss.report.folder import read_run
-    from isogloss.report.task_views import compared_rows, similarity_lines
+    from isogloss.report.curves import read_run
+    from isogloss.report.score_views import similarity_figures
 
     _, out, table, _ = ran
-    rows = compared_rows(read_run(out).rows)
-    lines = {
-        line.label: line for line in similarity_lines(rows[rows.other_layer.isna()], ["untuned", *PLANS.split(",")])
-    }
+    (figure,) = similarity_figures(read_run(out))
+    lines = {line.label: line for line in figure.panels[0].lines}
     assert list(lines) == ["untuned", *PLANS.split(",")]
     mine = of(table, measure="cka", plan="reinit:1-2", layer=1, other_layer=None)
     assert lines["reinit:1-2"].value[1] == pytest.approx(mine.value.mean()) and len(mine) == 2

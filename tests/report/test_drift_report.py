@@ -7,14 +7,15 @@ from math import isnan
 import numpy as np
 import pytest
 from browsing import NEEDED, visit
+from training_runs import panels_of
 
 from isogloss.measures.statistics import band
 from isogloss.recipes.legacy import effect_rows
 from isogloss.report import verdict, write_figures, write_page
+from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.draw_matplotlib import drawing, write_figure
 from isogloss.report.drift_view import defect_figures, unfinished
-from isogloss.report.folder import RunFolder, read_run
-from isogloss.report.training_view import best_panel, panels
+from isogloss.report.training_view import best_panel
 from isogloss.runs import table
 
 STEPS = (0, 100, 200)
@@ -105,7 +106,7 @@ def panel_of(found, measure, variant, unit="token", layer=None):
 
 
 def test_plans_are_lines_and_seeds_a_band():
-    found = panels(table.frame(drift_rows()))
+    found = panels_of(table.frame(drift_rows()))
     dutch = panel_of(found, "perplexity", "Dutch, by plan")
     assert [line.code for line in dutch.lines] == ["freeze:0", "last:1"] and dutch.lead is None
     for line, strength in zip(dutch.lines, (1, 0.5), strict=True):
@@ -114,32 +115,32 @@ def test_plans_are_lines_and_seeds_a_band():
             for wobble in WOBBLE
         ])  # fmt: skip
         expected = band(values, scale="log")
-        assert line.curve.at == STEPS and line.curve.seeds == 3
-        assert line.curve.value == pytest.approx(expected.mean)
-        assert line.curve.low == pytest.approx(expected.low) and line.curve.high == pytest.approx(expected.high)
+        assert line.at == STEPS and line.seeds == 3
+        assert line.value == pytest.approx(expected.mean)
+        assert line.low == pytest.approx(expected.low) and line.high == pytest.approx(expected.high)
     others = panel_of(found, "perplexity", "other languages, by plan")
-    assert others.lines[0].curve.value[-1] > others.lines[1].curve.value[-1]
+    assert others.lines[0].value[-1] > others.lines[1].value[-1]
     loss = panel_of(found, "loss", "")
     assert [line.code for line in loss.lines] == ["freeze:0", "last:1"]
 
 
 def test_each_plan_has_its_languages_and_no_average_of_both_sides():
-    found = panels(table.frame(drift_rows()))
+    found = panels_of(table.frame(drift_rows()))
     own = panel_of(found, "perplexity", "last:1", unit="character")
     assert [line.code for line in own.lines] == ["nl", "en", "fr", "others"] and own.lead is None
-    assert own.lines[0].curve.at == STEPS  # the test is no part of the curve
+    assert own.lines[0].at == STEPS  # the test is no part of the curve
 
 
 def test_distances_to_each_model_on_each_text_have_panels_of_their_own():
-    found = panels(table.frame(drift_rows()))
+    found = panels_of(table.frame(drift_rows()))
     places = {one.kind for one in found if one.measure == "l2_drift"}
     first = "on validation, first 16"
     assert places == {"to start", "to own", f"to start {first}", f"to own {first}"}
     moved = [one for one in found if (one.measure, one.kind) == ("l2_drift", "to start")]
     assert [one.layer for one in moved] == [0, 1, 2, 3]
     assert [line.code for line in moved[3].lines] == ["freeze:0", "last:1"]
-    assert moved[3].lines[1].curve.value[-1] == pytest.approx(3 * 2 * 0.5 * np.mean(WOBBLE))
-    assert min(moved[3].lines[0].curve.low) >= 0
+    assert moved[3].lines[1].value[-1] == pytest.approx(3 * 2 * 0.5 * np.mean(WOBBLE))
+    assert min(moved[3].lines[0].low) >= 0
     assert best_panel(moved).layer == 3
     retrieval = [one for one in found if one.measure == "p@1"]
     assert {one.kind for one in retrieval} == {"centred"} and len(retrieval) == 4
@@ -147,10 +148,10 @@ def test_distances_to_each_model_on_each_text_have_panels_of_their_own():
 
 
 def test_one_plan_is_shown_as_a_training_is():
-    found = panels(table.frame(drift_rows(plans=("last:1",), seeds=1)))
+    found = panels_of(table.frame(drift_rows(plans=("last:1",), seeds=1)))
     assert [one.kind for one in found if one.measure == "perplexity"] == ["last:1", "last:1"]
     moved = panel_of(found, "l2_drift", "last:1, to start", unit="word", layer=3)
-    assert moved.lead is not None and moved.lead.curve.seeds == 1
+    assert moved.lead is not None and moved.lead.seeds == 1
     assert panel_of(found, "p@1", "last:1 centred", unit="sentence", layer=0).lead is not None
 
 
@@ -234,9 +235,9 @@ def test_the_page_and_figures_of_a_drift_run(tmp_path):
 
 
 def test_a_curve_of_one_seed_keeps_the_interval_of_its_text():
-    found = panels(table.frame(drift_rows(seeds=1)))
+    found = panels_of(table.frame(drift_rows(seeds=1)))
     line = panel_of(found, "perplexity", "Dutch, by plan").lines[0]
-    assert line.curve.low[0] == pytest.approx(12 * 0.98) and not isnan(line.curve.high[-1])
+    assert line.low[0] == pytest.approx(12 * 0.98) and not isnan(line.high[-1])
 
 
 def cut_off(rows):
@@ -267,8 +268,10 @@ def test_a_run_that_was_cut_off_says_what_is_there(tmp_path):
     assert "(means of 3 seeds)" in said[0] and "by freeze:0" in said[0]
     assert "by last:1" in said[1] and "at step 200" in said[1] and "means of" not in said[1]
     assert not any("cross" in line for line in said), "what was not worked out is not said to be absent"
-    line = next(one for one in panel_of(panels(run.rows), "perplexity", "Dutch, by plan").lines if one.code == "last:1")
-    assert line.curve.at == STEPS and line.curve.seeds == 1
+    line = next(
+        one for one in panel_of(panels_of(run.rows), "perplexity", "Dutch, by plan").lines if one.code == "last:1"
+    )
+    assert line.at == STEPS and line.seeds == 1
     page = write_page([folder], tmp_path / "report.html", figures=False).read_text(encoding="utf-8")
     assert "This run is not finished: 4 of 9 trainings are done." in page
     finished = RunFolder(folder, "", record, table.frame(drift_rows()))
@@ -291,8 +294,8 @@ def test_the_only_training_of_a_plan_is_shown_as_far_as_it_came(tmp_path):
 def test_seeds_that_stopped_apart_are_averaged_as_far_as_all_went():
     rows = [one for one in drift_rows(plans=("last:1",)) if not (one.get("seed") == 2 and one.get("step") == 200)]
     rows += [one for one in drift_rows(plans=("last:1",)) if one.get("seed") == 2 and one.get("data") == "test"]
-    dutch = panel_of(panels(table.frame(rows)), "perplexity", "last:1")
-    assert dutch.lines[0].curve.at == STEPS[:2] and dutch.lines[0].curve.seeds == 3
+    dutch = panel_of(panels_of(table.frame(rows)), "perplexity", "last:1")
+    assert dutch.lines[0].at == STEPS[:2] and dutch.lines[0].seeds == 3
     assert (
         "at step 100" in drift_verdict(table.frame(rows))[0]
         and "(means of 3 seeds)" in drift_verdict(table.frame(rows))[0]

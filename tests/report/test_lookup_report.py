@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
-from isogloss.report import lookup_view, write_figures, write_page
+from isogloss.report import score_views, write_figures, write_page
 from isogloss.report import verdict as verdict_of
-from isogloss.report.folder import RunFolder, read_run
-from isogloss.report.lookup_view import TEXTS, lookups
+from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.page import render
+from isogloss.report.score_views import TEXTS, lookups
 from isogloss.runs.table import frame, row
 from isogloss.text.invented import invented
 from tiny_pretraining import write_lexicons, write_texts
@@ -135,7 +135,7 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
     ]
     several = pd.concat([likeness(), likeness().assign(target="fr")])
     assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
-    assert lookup_view.facts(RunFolder(Path(), "", {}, likeness())) == [
+    assert score_views.lookup_facts(RunFolder(Path(), "", {}, likeness())) == [
         ("best layer", "1", ""),
         ("CKA", "0.600", ""),
         ("by chance", "0.050", ""),
@@ -148,7 +148,7 @@ def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
     ig.rotate(tiny("bert"), text.take(range(20)), **given, out=tmp_path / "run")
     drawn = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
     run = read_run(tmp_path / "run")
-    tables, figures = lookup_view.tables(run), lookup_view.figures(run)
+    tables, figures = score_views.lookup_tables(run), score_views.lookup_figures(run)
     assert [table.title.rpartition(", ")[2] for table in tables[2:]] == list(TEXTS.values())
     names = [figure.name for figure in figures[-2:]]
     assert [name.rpartition("-")[2] for name in names] == list(TEXTS)

@@ -4,7 +4,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.report import verdict
-from isogloss.report.verdict import name_layers
+from isogloss.report.curves import name_layers
 from isogloss.runs import table
 
 

@@ -5,13 +5,11 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from training_runs import Course, training_rows, write_training
+from training_runs import Course, panels_of, training_rows, write_training
 
 from isogloss.report import verdict, write_figures
-from isogloss.report.curves import Curve, apart, average, thin
-from isogloss.report.folder import read_run
-from isogloss.report.training_view import best_panel, panels
-from isogloss.report.verdict import digits
+from isogloss.report.curves import Curve, average, digits, read_run
+from isogloss.report.training_view import best_panel
 from isogloss.runs import table
 
 
@@ -150,7 +148,7 @@ def test_four_digits_count(value, text):
 
 def test_panels_average_directions_data_and_seeds_but_not_units():
     rows = table.frame(training_rows(Course()))
-    found = panels(rows)
+    found = panels_of(rows)
     assert [(panel.measure, panel.unit) for panel in found[:4]] == [
         ("loss", "token"), ("perplexity", "character"), ("perplexity", "word"), ("perplexity", "token"),
     ]  # fmt: skip
@@ -161,18 +159,18 @@ def test_panels_average_directions_data_and_seeds_but_not_units():
     assert [line.code for line in best.lines] == ["all", "nl", "ru", "zh"]
     own = rows[(rows["measure"] == "p@1") & (rows["layer"] == 4)]
     russian = own[(own["source"] == "ru") | (own["target"] == "ru")].groupby("step")["value"].mean()
-    assert np.allclose(best.lines[2].curve.value, russian)
+    assert np.allclose(best.lines[2].value, russian)
     mean = rows[(rows["measure"] == "p@1_mean") & (rows["layer"] == 4)].sort_values("step")
-    assert best.lead.curve.low == tuple(mean["low"])
+    assert best.lead.low == tuple(mean["low"])
 
 
 def test_a_measure_of_single_languages_by_layer_names_no_centre():
     rows = [reading("anisotropy", step, 0.1, layer=layer, source=code, n=50)
             for step in (0, 1) for layer in (0, 1) for code in ("en", "nl", "ru")]  # fmt: skip
-    found = panels(table.frame(rows))
+    found = panels_of(table.frame(rows))
     assert {panel.centre for panel in found} == {""}
     assert [line.code for line in found[0].lines] == ["all", "en", "nl", "ru"]
-    assert {panel.centre for panel in panels(table.frame(training_rows(Course()))) if panel.layer == 2} == {"en"}
+    assert {panel.centre for panel in panels_of(table.frame(training_rows(Course()))) if panel.layer == 2} == {"en"}
 
 
 def test_an_average_holds_only_curves_read_at_the_same_steps():
@@ -181,13 +179,13 @@ def test_an_average_holds_only_curves_read_at_the_same_steps():
 
     mean = average([curve((0, 1, 2), 1.0), curve((0, 1, 2), 3.0), curve((0, 1), 50.0)])
     assert (mean.value, mean.members) == ((2.0, 2.0, 2.0), 2)
-    assert thin(curve(tuple(range(1000)), 1.0), most=5).at == (0, 250, 500, 749, 999)
-    assert not apart(mean, 0, 1)
+    assert curve(tuple(range(1000)), 1.0).thin(most=5).at == (0, 250, 500, 749, 999)
+    assert not mean.apart(0, 1)
 
 
 def test_a_reading_taken_twice_counts_once():
     rows = [reading("loss", 5, 9.0), reading("loss", 5, 4.0), reading("loss", 10, 3.0)]
-    assert panels(table.frame(rows))[0].lines[0].curve.value == (4.0, 3.0)
+    assert panels_of(table.frame(rows))[0].lines[0].value == (4.0, 3.0)
 
 
 def test_pooled_text_is_no_language(tmp_path):
@@ -225,5 +223,5 @@ def test_a_loss_of_pairs_is_told_apart_from_that_of_tokens():
     assert [sentence.split(" at")[0] for sentence in say(*both)] == [
         "The training loss fell from 3.000", "The training loss of sentences fell from 5.000"
     ]  # fmt: skip
-    titles = [panel.about.title for panel in panels(table.frame([one for rows in both for one in rows]))]
+    titles = [panel.about.title for panel in panels_of(table.frame([one for rows in both for one in rows]))]
     assert titles == ["Training loss", "Training loss of sentences"]

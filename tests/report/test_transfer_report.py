@@ -5,11 +5,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from isogloss.report import draw_matplotlib, task_views, write_figures, write_page
+from isogloss.report import draw_matplotlib, score_views, write_figures, write_page
 from isogloss.report import verdict as verdict_of
+from isogloss.report.curves import RunFolder, parts
 from isogloss.report.draw_matplotlib import drawing, write_figure
-from isogloss.report.folder import RunFolder, parts
-from isogloss.report.task_views import results, transfer_figures
+from isogloss.report.score_views import results, transfer_figures
 from isogloss.report.training_view import line_look, line_name, panels
 from isogloss.runs.run import start
 from isogloss.runs.table import frame, row
@@ -24,11 +24,11 @@ def transfer_verdict(rows):
 
 
 def transfer_facts(rows):
-    return task_views.transfer_facts(run_of(rows[rows.step.isna()]))
+    return score_views.transfer_facts(run_of(rows[rows.step.isna()]))
 
 
 def score_tables(rows):
-    return task_views.transfer_tables(run_of(rows))
+    return score_views.transfer_tables(run_of(rows))
 
 
 def made(*, seeds=(0,), plans=("freeze:-1", "freeze:8")):
@@ -101,7 +101,7 @@ def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():
         for plan in ("freeze:-1", "freeze:0")
         for step in (5, 10)
     ]
-    titles = [(panel.measure, panel.kind) for panel in panels(frame(rows))]
+    titles = [(panel.measure, panel.kind) for panel in panels(run_of(frame(rows)))]
     assert ("loss", "by plan") in titles and ("accuracy", "other languages, by plan") in titles
 
 
@@ -120,10 +120,10 @@ def test_curves_over_the_steps_do_not_mix_a_development_set_with_tests_or_the_so
         for step in (5, 10)
         for (target, data), value in scores.items()
     ]
-    (panel,) = panels(frame(rows))
-    ends = {line.code: line.curve.value[-1] for line in panel.lines}
+    (panel,) = panels(run_of(frame(rows)))
+    ends = {line.code: line.value[-1] for line in panel.lines}
     assert ends == pytest.approx({"others": 0.5, "dev, en": 0.9, "test, en": 0.7, "de": 0.6, "nl": 0.4})
-    assert panel.lead is not None and panel.lead.code == "others" and panel.lead.curve.members == 2
+    assert panel.lead is not None and panel.lead.code == "others" and panel.lead.members == 2
     assert [line_name(line, {"en": "English"}, pooled="average") for line in panel.lines[:2]] == [
         "others", "dev, English",
     ]  # fmt: skip

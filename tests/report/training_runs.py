@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 
+import pandas as pd
 from report_runs import HOSTILE, HOSTILE_NAME
 
+from isogloss.report.curves import RunFolder
+from isogloss.report.training_view import StepPanel, panels
 from isogloss.runs import table
 
 
@@ -84,3 +87,8 @@ def _retrieval_rows(course: Course, step: int, layer: int, share: float, common:
     mean = sum(one["value"] for one in found) / len(found)
     bounds = {"low": mean - 0.005, "high": mean + 0.005, "floor": 0.002}
     return [*found, table.row("p@1_mean", mean, **bounds, **place, **common)]
+
+
+def panels_of(rows: pd.DataFrame) -> list[StepPanel]:
+    """The panels of a table of rows."""
+    return panels(RunFolder(Path(), "", {}, rows))

@@ -1,4 +1,4 @@
-"""Rows become curves: one measure of one thing, along the layers of a model or along the steps of a training.
+"""A run as the report reads it: its record, its rows, their curves along layers or steps, and the words for values.
 
 The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are the
 interval of the mean if the errors of all pairs were perfectly correlated; pairs share their sentences, so anything
@@ -8,19 +8,30 @@ Only curves read at the same positions enter an average: else it would move beca
 curves of several seeds become one, their mean with a t interval over seeds; along layers they stay apart.
 """
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, isinf, isnan, nan
+from functools import cached_property
+from math import inf, isclose, isinf, isnan, nan
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from isogloss.errors import InputError
 from isogloss.figure import Line
 from isogloss.measures.registry import MEASURES, describe
 from isogloss.measures.statistics import band
+from isogloss.runs import read_rows
+from isogloss.runs.table import training_name
+from isogloss.text import languages
 
+SHOWN_TOGETHER = ("drift", "transfer")
+POINT_COLUMNS = {"layer": "int64", "language": "str", "word": "str", "pair": "int64", "x": "float64", "y": "float64"}
+POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
+HELD, TEST, ORACLE = "validation", "test", "oracle"
 LEADING = (
     ("p@1", "centred"),
     ("p@1", "csls"),
@@ -28,10 +39,22 @@ LEADING = (
     ("cka", "debiased"),
     ("word_agreement", "centred"),
 )
+SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}
+METHOD_TITLES = {
+    "cosine": "raw cosine",
+    "centred": "centred",
+    "csls": "CSLS",
+    "debiased": "debiased",
+    "itermax": "itermax",
+    "statistical": "statistical aligner",
+}
 BOUNDS = ("value", "low", "high", "floor")
 NUMBERS = (*BOUNDS, "n")
-NAMES = ("method", "task", "model", "other_model", "data", "source", "target")
-IDENTITY = ("measure", *NAMES, "unit", "pooling", "plan", "selection", "condition", "settings")
+NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
+DERIVED_NAMES = ("training", "kind", "seed")
+
+Fact = tuple[str, str, str]
+"""A number that a reader takes away: its label, its value, and what stands small behind it."""
 
 Readings = dict[int | None, dict[int, list[float]]]
 """Seed -> position -> the numbers of a reading, in the order of `NUMBERS`; None is the seed of rows without one."""
@@ -52,9 +75,16 @@ class Curve:
         most: the most items behind any value, 0 where unknown.
         members: how many curves it is the average of.
         seeds: how many seeds it is the mean of.
+        text: of a mean over seeds, the lower and the upper ends of the intervals over the text, averaged over seeds.
         tied: the layers that cannot be told from the best one when all are compared on the same sentences; None when
             the run did not compare them.
+        layer: of a curve along steps, the layer that it is of.
         method: how it was measured; as the names below, empty where the members of an average differ.
+        training: the name of plan, condition and settings together.
+        kind: of a curve along steps, what tells panels of one measure apart: method, selection, what a distance is to.
+        code: what tells it from the other curves of its panel, such as `en → nl` or the name of a training.
+        languages: the languages that a panel names it by.
+        leads: whether it stands for its whole panel.
 
     """
 
@@ -68,7 +98,9 @@ class Curve:
     most: int = 0
     members: int = 1
     seeds: int = 1
+    text: tuple[tuple[float, ...], tuple[float, ...]] | None = None
     tied: tuple[int, ...] | None = None
+    layer: int | None = None
     method: str = ""
     task: str = ""
     model: str = ""
@@ -76,11 +108,16 @@ class Curve:
     data: str = ""
     source: str = ""
     target: str = ""
+    unit: str = ""
+    plan: str = ""
+    condition: str = ""
+    selection: str = ""
+    training: str = ""
+    kind: str = ""
     seed: str = ""
-
-    def place(self, position: int) -> int:
-        """The index of a layer or a step."""
-        return self.at.index(position)
+    code: str = ""
+    languages: tuple[str, ...] = ()
+    leads: bool = False
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -88,31 +125,133 @@ class Curve:
         known = [count for count in self.n if count]
         return (min(known), max(self.most, *known)) if known else (0, 0)
 
+    @property
+    def best(self) -> int:
+        """The layer with the best value under the measure's own direction; the earliest of equals."""
+        values = np.array(self.value)
+        return self.at[int(np.argmin(values) if describe(self.measure).better == "lower" else np.argmax(values))]
 
-def curves(
-    rows: pd.DataFrame,
-    measure: str | None = None,
-    method: str | None = None,
-    *,
-    along: Literal["layer", "step"] = "layer",
-) -> list[Curve]:
-    """Every curve of the rows in order of appearance; a reading taken twice counts once, the last time.
+    @property
+    def alike(self) -> list[int]:
+        """The layers that cannot be told from the best, itself included.
 
-    Args:
-        rows: a table; rows without a value or without a layer (step) make no curve.
-        measure: the only measure wanted; all of them where None.
-        method: the only method wanted.
-        along: what the curves run along.
+        By comparison where there is one, else because their intervals overlap.
+        """
+        if self.tied is not None:
+            return sorted({self.best, *self.tied})
+        best = self.at.index(self.best)
+        ends = zip(self.at, self.low, self.high, strict=True)
+        return [
+            layer
+            for layer, low, high in ends
+            if layer == self.best or (low <= self.high[best] and high >= self.low[best])
+        ]
 
+    @property
+    def above_chance(self) -> bool | None:
+        """Whether the best layer's interval (its value, where there is none) clears the floor; None without a floor."""
+        value, low, high, floor = (getattr(self, name)[self.at.index(self.best)] for name in BOUNDS)
+        if isnan(floor):
+            return None
+        if describe(self.measure).better == "lower":
+            return bool((value if isnan(high) else high) < floor)
+        return bool((value if isnan(low) else low) > floor)
+
+    @property
+    def name(self) -> str:
+        """How a sentence calls the measure and its method, such as "centred P@1"."""
+        name = SHORT_TITLES.get(self.measure, describe(self.measure).title)
+        return f"{METHOD_TITLES.get(self.method, self.method)} {name}".strip() if self.measure == "p@1" else name
+
+    @property
+    def items(self) -> str:
+        """How many sentences or words stand behind a value, in words."""
+        low, high = self.counts
+        if high == 0:
+            return "n not recorded"
+        items = "words" if self.measure in ("word_agreement", "aer") else "sentences"
+        return f"n = {span_of(low, high)} {items}{' each' if self.members > 1 else ''}"
+
+    @property
+    def turn(self) -> int:
+        """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
+        return 0 if not self.apart(0, -1) else 1 if self.value[-1] > self.value[0] else -1
+
+    def way(self, fell: str, stayed: str, rose: str) -> str:
+        """Which of three wordings says how it went from its first to its last reading."""
+        return (stayed, rose, fell)[self.turn]
+
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two readings differ: their intervals do not overlap, or without intervals their values differ.
+
+        Readings of one training share their items, so intervals that part are more than enough. Of several seeds the
+        intervals over seeds and those over the text must part: seeds that agree say nothing of other sentences.
+        """
+        for low, high in filter(None, ((self.low, self.high), self.text)):
+            if any(map(isnan, (low[first], high[first], low[second], high[second]))):
+                if self.value[first] == self.value[second]:
+                    return False
+            elif low[first] <= high[second] and low[second] <= high[first]:
+                return False
+        return True
+
+    def say(self, layer: int, *, floor: bool = True) -> str:
+        """The value at a layer, its interval, and what chance gives."""
+        place = self.at.index(layer)
+        text, chance = between(self.value[place], self.low[place], self.high[place]), self.floor[place]
+        if not floor or describe(self.measure).better == "lower":
+            return text
+        return text + (", where no floor was measured" if isnan(chance) else f", where chance gives {number(chance)}")
+
+    def reading(self, index: int) -> str:
+        """A value with its interval, that over the text where seeds agree, as they do before they begin.
+
+        Three decimals for shares, four digits for the rest.
+        """
+        low, high = self.low, self.high
+        if self.text is not None and isclose(low[index], high[index], rel_tol=1e-9):
+            low, high = self.text
+        write = number if (describe(self.measure).axis or (0, 2))[1] <= 1 else digits
+        return between(self.value[index], low[index], high[index], write=write)
+
+    def from_to(self, *, steps: bool = True) -> str:
+        """Where it began and where it ended."""
+        first, last = (f" at step {self.at[end]:,}" if steps else "" for end in (0, -1))
+        return f"from {self.reading(0)}{first} to {self.reading(-1)}{last}"
+
+    def thin(self, *, most: int) -> "Curve":
+        """At most `most` readings, evenly spread over the list, the first and the last among them.
+
+        >>> Curve("loss", tuple(range(9)), *[tuple(range(9))] * 5).thin(most=3).at
+        (0, 4, 8)
+        """
+        if len(self.at) <= most:
+            return self
+        places = [int(place) for place in np.linspace(0, len(self.at) - 1, most).round()]
+        lists: dict[str, Any] = {
+            name: tuple(getattr(self, name)[place] for place in places) for name in ("at", *NUMBERS)
+        }
+        return replace(self, **lists)
+
+    def line(self, label: str, **look: Any) -> Line:
+        """The curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
+        lists: dict[str, Any] = {}
+        for name in BOUNDS:
+            values = getattr(self, name)
+            if name == "value" or not all(map(isnan, values)):
+                infinite = any(map(isinf, values))
+                lists[name] = tuple(nan if isinf(value) else value for value in values) if infinite else values
+        return Line(label, self.at, **{"n": min(self.n, default=0), "members": self.members, **lists, **look})
+
+
+def curves(rows: pd.DataFrame, *, along: Literal["layer", "step"] = "layer") -> list[Curve]:
+    """Every curve of the rows along layers or steps, in order of appearance.
+
+    Rows without a value or without a layer (step) make no curve; a reading taken twice counts once, the last time.
     """
-    wanted = rows[along].notna() & rows["value"].notna()
-    if measure is not None:
-        wanted &= rows["measure"] == measure
-    if method is not None:
-        wanted &= rows["method"] == method
-    rows = rows if wanted.all() else rows[wanted]
-    names = [*IDENTITY, *(("step", "seed") if along == "layer" else ("layer", "other_layer"))]
-    # Plain dictionaries: a page asks for thousands of small groups, and each of them costs pandas milliseconds.
+    rows = rows[rows[along].notna() & rows["value"].notna()]
+    apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
+    names = ("measure", *NAMES, "pooling", "settings", *apart)
     columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, *NUMBERS)]
     groups: dict[tuple[Any, ...], Readings] = {}
     for identity, seed, position, *numbers in zip(
@@ -124,6 +263,8 @@ def curves(
     for values, group in groups.items():
         known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
         about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
+        about["training"] = training_name(known)
+        about["layer"] = int(known["layer"]) if known.get("layer", "") != "" else None
         if along == "step" and len(group.keys() - {None}) > 1:
             found.append(_curve_over_seeds(group, about))
             continue
@@ -144,24 +285,31 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     steps = sorted(set.intersection(*every) or set.union(*every))
     absent = [nan] * len(NUMBERS)
     table = np.array([[group[seed].get(step, absent) for step in steps] for seed in seeds])  # (seeds, steps, numbers)
-    values, floors, counts = (table[:, :, NUMBERS.index(name)] for name in ("value", "floor", "n"))
+    values, lows, highs, floors, counts = table.transpose(2, 0, 1)
     logarithmic = describe(about["measure"]).logarithmic and not (values <= 0).any()
     mean = band(values, scale="log" if logarithmic else "linear")
     known = MEASURES.get(about["measure"].removesuffix("_mean"))
     least, most = known.range if known else (-inf, inf)  # an interval over few seeds would go beyond
     fewest = np.where(np.isnan(counts), np.inf, counts).min(axis=0)
     n = tuple(int(count) if count < np.inf else 0 for count in fewest)
+    floor, low, high = (tuple(band(bound).mean.tolist()) for bound in (floors, lows, highs))
     return Curve(
         at=tuple(steps),
         value=tuple(mean.mean.tolist()),
         low=tuple(mean.low.clip(least).tolist()),
         high=tuple(mean.high.clip(max=most).tolist()),
-        floor=tuple(band(floors).mean.tolist()),
+        floor=floor,
         n=n,
         most=max(n, default=0),
         seeds=len(seeds),
+        text=(low, high),
         **about,
     )
+
+
+def select(parts: Iterable[Curve], **wanted: Any) -> list[Curve]:
+    """The curves whose fields have these values, such as `select(parts, measure="p@1", method="centred")`."""
+    return [part for part in parts if all(getattr(part, name) == value for name, value in wanted.items())]
 
 
 def average(parts: Sequence[Curve]) -> Curve:
@@ -174,7 +322,7 @@ def average(parts: Sequence[Curve]) -> Curve:
         name: tuple(np.mean([getattr(part, name) for part in whole], axis=0, dtype="float64").tolist())
         for name in BOUNDS
     }
-    for name in (*NAMES, "seed"):
+    for name in (*NAMES, *DERIVED_NAMES):
         shared = {getattr(part, name) for part in whole}
         means[name] = shared.pop() if len(shared) == 1 else ""
     counted = [part.n for part in whole if any(part.n)]
@@ -185,120 +333,300 @@ def average(parts: Sequence[Curve]) -> Curve:
         most=max(part.most for part in whole),
         members=len(whole),
         seeds=max(part.seeds for part in whole),
+        layer=whole[0].layer,
         **means,
     )
 
 
-def overall(rows: pd.DataFrame, measure: str, method: str | None = None) -> Curve | None:
+def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
     """The average of a measure's curves by layer, with the interval and the comparison of layers the run itself took.
 
-    Where the rows hold `MEASURE_mean` and `MEASURE_behind` of one data set, those stand for the average's interval and
-    for which layers cannot be told from the best; else the averaged ends do. None where there is no curve.
+    Where the curves hold `MEASURE_mean` and `MEASURE_behind` of one data set, those stand for the average's interval
+    and for which layers cannot be told from the best; else the averaged ends do.
     """
-    parts = curves(rows, measure, method)
-    if not parts:
-        return None
-    mean = average(parts)
-    known, behind = (curves(rows, f"{measure}_{kind}", method) for kind in ("mean", "behind"))
-    if len(known) != 1 or len(behind) != 1 or not known[0].at == behind[0].at == mean.at:
-        return mean
+    mean, known, behind = (select(parts, measure=measure + end, method=method) for end in ("", "_mean", "_behind"))
+    curve = average(mean)
+    if len(known) != 1 or len(behind) != 1 or not known[0].at == behind[0].at == curve.at:
+        return curve
     tied = tuple(layer for layer, low in zip(behind[0].at, behind[0].low, strict=True) if not low > 0)
-    return replace(mean, low=known[0].low, high=known[0].high, tied=tied)
+    return replace(curve, low=known[0].low, high=known[0].high, tied=tied)
 
 
-def best_layer(curve: Curve) -> int:
-    """The layer with the best value under the measure's own direction; the earliest of equals."""
-    values = np.array(curve.value)
-    return curve.at[int(np.argmin(values) if describe(curve.measure).better == "lower" else np.argmax(values))]
-
-
-def alike(curve: Curve) -> list[int]:
-    """The layers that cannot be told from the best, itself included.
-
-    By comparison where there is one, else because their intervals overlap.
-    """
-    if curve.tied is not None:
-        return sorted({best_layer(curve), *curve.tied})
-    best = curve.place(best_layer(curve))
-    low, high = curve.low[best], curve.high[best]
-    return [
-        layer
-        for index, layer in enumerate(curve.at)
-        if index == best or (curve.low[index] <= high and curve.high[index] >= low)
-    ]
-
-
-def above_floor(curve: Curve, layer: int) -> bool | None:
-    """Whether a layer's interval (its value, where there is none) clears the floor; None without a floor."""
-    place = curve.place(layer)
-    value, low, high, floor = (getattr(curve, name)[place] for name in BOUNDS)
-    if isnan(floor):
-        return None
-    if describe(curve.measure).better == "lower":
-        return bool((value if isnan(high) else high) < floor)
-    return bool((value if isnan(low) else low) > floor)
-
-
-def leading(rows: pd.DataFrame) -> tuple[str, str] | None:
-    """The measure and method that a verdict leads with: the first of `LEADING` that was measured per layer."""
-    layered = rows[rows["layer"].notna() & rows["value"].notna()]
-    known = set(zip(layered["measure"], layered["method"], strict=True))
+def leading(pairs: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """Of pairs of measure and method, the one that a verdict leads with: the first of `LEADING` that is there."""
+    known = set(pairs)
     return next((pair for pair in LEADING if pair in known), None)
 
 
-def central_language(rows: pd.DataFrame) -> str:
+def central_language(pairs: Iterable[tuple[str, str]]) -> str:
     """The language the others are compared with: the one in most pairs, and among equals the first source."""
-    pairs = rows.loc[(rows["source"] != "") & (rows["target"] != ""), ["source", "target"]].drop_duplicates()
-    partners: Counter[str] = Counter()
-    for pair in {frozenset(pair) for pair in pairs.itertuples(index=False)}:
-        partners.update(pair)
-    # `pairs` is in order of appearance and max keeps the first of equals.
-    return max((*pairs["source"], *pairs["target"]), key=lambda code: partners[code], default="")
+    known = [pair for pair in dict.fromkeys(pairs) if all(pair)]
+    partners = Counter(code for pair in set(map(frozenset, known)) for code in pair)
+    # `known` is in order of appearance and max keeps the first of equals.
+    return max((code for end in (0, 1) for code in (pair[end] for pair in known)), key=partners.__getitem__, default="")
 
 
-def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
-    """For each language, the average of its curves with the central one, both directions and all data."""
-    groups: dict[str, list[Curve]] = {}
-    for part in parts:
-        if part.target == "":
-            groups.setdefault(part.source, []).append(part)
-        elif centre in (part.source, part.target):
-            groups.setdefault(part.target if part.source == centre else part.source, []).append(part)
-    return {language: average(group) for language, group in groups.items()}
+@dataclass(frozen=True)
+class RunFolder:
+    """One run: `record` is run.json, `rows` the table, `points` the word map or None. `name` tells runs apart."""
+
+    path: Path
+    name: str
+    record: Mapping[str, Any]
+    rows: pd.DataFrame
+    points: pd.DataFrame | None = None
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of the command, as far as the record has them."""
+        arguments = self.record.get("arguments")
+        return arguments if isinstance(arguments, dict) else {}
+
+    @property
+    def command(self) -> str:
+        """The command that made the run; of a sweep that of its jobs."""
+        command = str(self.record.get("command", ""))
+        return str(self.arguments.get("recipe", "")) if command == "sweep" else command
+
+    @cached_property
+    def model(self) -> str:
+        """What was measured, from the record or else the rows."""
+        named = self.record.get("model") or ""
+        models = [model for model in self.rows["model"].unique() if model]
+        return str(named or ", ".join(models) or self.path.name)
+
+    @property
+    def depth(self) -> int | None:
+        """How many blocks the model has, where the record says so; not all of them need have been read."""
+        depth = self.record.get("depth")
+        return depth if isinstance(depth, int) else None
+
+    @cached_property
+    def trained(self) -> pd.DataFrame:
+        """The rows of a training: those with a step."""
+        return self.rows[self.rows["step"].notna()]
+
+    @cached_property
+    def mapped(self) -> pd.DataFrame:
+        """The rows of a map: those without a step. What a task did to the layers of a model is no map of it."""
+        return self.rows[self.rows["step"].isna() & (self.rows["layer"].isna() | (self.rows["task"] == ""))]
+
+    @cached_property
+    def by_layer(self) -> list[Curve]:
+        """The curves of a map: along layers."""
+        return curves(self.mapped)
+
+    @cached_property
+    def lead(self) -> Curve | None:
+        """The leading measure over the layers of a map, averaged over language pairs; None where none was measured."""
+        pair = leading((curve.measure, curve.method) for curve in self.by_layer)
+        return None if pair is None else overall(self.by_layer, *pair)
+
+    @cached_property
+    def trainings(self) -> pd.DataFrame:
+        """The rows with their column `training`, without trainings cut off where others of the same name were not.
+
+        A training of `drift` ends with a test of its best model. A mean over seeds of which one was cut off would jump
+        where that ends.
+        """
+        rows = with_trainings(self.rows)
+        tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
+        done = set(zip(tested["training"], tested["seed"], strict=True))
+        names = {name for name, _ in done}
+        pairs = zip(rows["training"], rows["seed"], strict=True)
+        wanted = [name not in names or seed is pd.NA or (name, seed) in done for name, seed in pairs]
+        return rows[pd.Series(wanted, index=rows.index, dtype=bool)]
+
+    @cached_property
+    def by_step(self) -> list[Curve]:
+        """The curves of a training: along steps."""
+        texts: dict[str, set[str]] = {}
+        for other, data in zip(self.trained["other_model"], self.trained["data"], strict=True):
+            texts.setdefault(other, set()).add(data)
+        named = []
+        for curve in curves(self.trainings, along="step"):
+            on = f" on {curve.data}" if len(texts[curve.other_model]) > 1 and curve.data != HELD else ""
+            to = f"to {curve.other_model}{on}" if curve.other_model else ""
+            named.append(replace(curve, kind=", ".join(filter(None, (curve.method, curve.selection, to)))))
+        return named
+
+    def by_model(self) -> "list[tuple[str, RunFolder]]":
+        """The run of each model after the name that its sentences begin with; one model needs no name."""
+        models = [model for model in self.rows["model"].unique() if model]
+        if len(models) < 2:
+            return [("", self)]
+        return [(f"{model}: ", replace(self, rows=self.rows[self.rows["model"] == model])) for model in models]
+
+    @cached_property
+    def data(self) -> list[str]:
+        """Names of the data sets in order of appearance."""
+        return [str(name) for name in self.rows["data"].unique() if name]
+
+    @cached_property
+    def languages(self) -> list[str]:
+        """Language codes in order of appearance, in the rows and then in the points."""
+        pooled = self.rows["step"].notna() & (self.rows["source"] == "") & self.rows["target"].isin((POOLED, OTHERS))
+        pooled |= (self.rows["task"] != "") & (self.rows["target"] == OTHERS)
+        pairs = self.rows[~pooled][["source", "target"]].drop_duplicates()
+        points: Sequence[str] = () if self.points is None else list(self.points["language"].unique())
+        return [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *points]) if code]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """The languages by name."""
+        return display_names(self.languages)
+
+    @cached_property
+    def centre(self) -> str:
+        """The language that the others are compared with."""
+        return central_language(zip(self.rows["source"], self.rows["target"], strict=True))
 
 
-def apart(curve: Curve, first: int, second: int) -> bool:
-    """Whether two readings of a curve differ: their intervals do not overlap, or without intervals their values differ.
+def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with one more column: `training`, the name of plan, condition and settings together."""
+    columns = ("plan", "condition", "settings")
+    keys = list(zip(*(rows[name] for name in columns), strict=True))
+    names = {key: training_name(dict(zip(columns, key, strict=True))) for key in set(keys)}
+    return rows.assign(training=[names[key] for key in keys])
 
-    Readings of one training share their items, so intervals that part are more than enough.
+
+def parts(path: Path) -> list[Path]:
+    """The folders a report of this one shows: itself, or the jobs of a sweep that do not fit into one picture.
+
+    Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
-    bounds = [curve.low[first], curve.high[first], curve.low[second], curve.high[second]]
-    if any(isnan(bound) for bound in bounds):
-        return curve.value[first] != curve.value[second]
-    return bounds[0] > bounds[3] or bounds[2] > bounds[1]
+    record = _record(path)
+    arguments = record.get("arguments")
+    recipe = arguments.get("recipe") if isinstance(arguments, dict) else None
+    if record.get("command") != "sweep" or recipe in SHOWN_TOGETHER:
+        return [path]
+    jobs = [path / "jobs" / name for name in record.get("jobs", {}).get("finished", [])]
+    return [job for job in jobs if job.is_dir()] or [path]
 
 
-def thin(curve: Curve, *, most: int) -> Curve:
-    """At most `most` readings of a curve, evenly spread over its list, the first and the last among them.
+def read_run(path: Path) -> RunFolder:
+    """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
+    return RunFolder(path, path.name, _record(path), read_rows(path), _points(path / "points.parquet"))
 
-    >>> thin(Curve("loss", tuple(range(9)), *[tuple(range(9))] * 5), most=3).at
-    (0, 4, 8)
+
+def read_runs(paths: Sequence[Path]) -> list[RunFolder]:
+    """Read runs, named by their model where that tells them apart, else by their folder as well."""
+    runs = [read_run(path) for path in paths]
+    models, folders = [run.model for run in runs], [path.name for path in paths]
+    named = []
+    for index, (run, folder) in enumerate(zip(runs, folders, strict=True)):
+        again = f", {index + 1}" if folders.count(folder) > 1 else ""
+        behind = f" ({folder}{again})" if models.count(run.model) > 1 else ""
+        named.append(replace(run, name=run.model + behind))
+    return named
+
+
+def _record(folder: Path) -> Mapping[str, Any]:
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that `isogloss map --out` wrote")
+    path = folder / "run.json"
+    if not path.exists():
+        return {}
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); the run must be made again") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{path} holds {type(record).__name__}, where an object with the run's arguments was expected")
+    return record
+
+
+def _points(path: Path) -> pd.DataFrame | None:
+    if not path.exists():
+        return None
+    try:
+        data = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as parquet ({error}); the run must be made again") from error
+    missing = [name for name in POINT_COLUMNS if name not in data]
+    if missing:
+        raise InputError(f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
+    data = data[list(POINT_COLUMNS)].dropna()
+    return None if data.empty else data.astype(POINT_COLUMNS).reset_index(drop=True)
+
+
+def language_name(code: str) -> str:
+    """The English name of a language code; an unknown code is its own name.
+
+    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("??")
+    ('Dutch', 'Dutch', 'Chinese', '??')
     """
-    if len(curve.at) <= most:
-        return curve
-    places = [int(place) for place in np.linspace(0, len(curve.at) - 1, most).round()]
-    lists: dict[str, Any] = {
-        name: tuple(getattr(curve, name)[place] for place in places) for name in ("at", "n", *BOUNDS)
-    }
-    return replace(curve, **lists)
+    short = code.replace("_", "-").split("-")[0].lower()
+    return languages.name(short) if languages.is_code(short) else code
 
 
-def line_of(curve: Curve, label: str, **look: Any) -> Line:
-    """A curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
-    lists = {name: getattr(curve, name) for name in BOUNDS}
-    finite = {
-        name: values if not any(map(isinf, values)) else tuple(nan if isinf(x) else x for x in values)
-        for name, values in lists.items()
-    }
-    known = {name: values for name, values in finite.items() if name == "value" or not all(map(isnan, values))}
-    return Line(label, curve.at, **{"n": min(curve.n, default=0), "members": curve.members, **known, **look})
+def display_names(codes: Iterable[str]) -> dict[str, str]:
+    """A name for each code; codes that would share a name keep the code behind it."""
+    names = {code: language_name(code) for code in codes}
+    shared = Counter(names.values())
+    return {code: f"{name} ({code})" if shared[name] > 1 else name for code, name in names.items()}
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas and an "and" before the last."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def name_layers(layers: Sequence[int]) -> str:
+    """Layers as ranges.
+
+    >>> name_layers([7, 8, 9]), name_layers([2, 7, 8])
+    ('layers 7 to 9', 'layers 2, 7 and 8')
+    """
+    groups: list[list[int]] = []
+    for layer in layers:
+        if groups and layer == groups[-1][-1] + 1:
+            groups[-1].append(layer)
+        else:
+            groups.append([layer])
+    names: list[str] = []
+    for group in groups:
+        names += [f"{group[0]} to {group[-1]}"] if len(group) > 2 else [str(layer) for layer in group]
+    return f"{'layer' if len(layers) == 1 else 'layers'} {listed(names)}"
+
+
+def number(value: float) -> str:
+    """Three decimals, enough to see an interval move."""
+    return f"{value:.3f}".replace("-0.000", "0.000")
+
+
+def digits(value: float) -> str:
+    """Four digits that count, without powers of ten.
+
+    >>> digits(8.5219), digits(206.4147), digits(263601.46), digits(float("inf"))
+    ('8.522', '206.4', '263,600', 'infinite')
+    """
+    if isnan(value) or isinf(value):
+        return "infinite" if isinf(value) else "unknown"
+    rounded = float(f"{value:.4g}")
+    if abs(rounded) >= 1000 or rounded == 0:
+        return f"{rounded:,.0f}"
+    return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
+
+
+def between(value: float, low: float, high: float, *, write: Callable[[float], str] = number) -> str:
+    """A value with its interval in brackets, where it has one.
+
+    >>> between(0.5, 0.4, 0.6), between(0.5, float("nan"), float("nan"))
+    ('0.500 [0.400, 0.600]', '0.500')
+    """
+    return write(value) + ("" if isnan(low) or isnan(high) else f" [{write(low)}, {write(high)}]")
+
+
+def span_of(low: int, high: int) -> str:
+    """A count, or the range of counts.
+
+    >>> span_of(1000, 1000), span_of(90, 1000)
+    ('1,000', '90 to 1,000')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    return [{str(name): cell for name, cell in row.items()} for row in rows.to_dict("records")]

@@ -7,8 +7,8 @@ defects of the original code are told apart: what each defect does to the curves
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import exp, isclose, isnan
+from math import exp, isnan
+from typing import Any
 
 import pandas as pd
 
@@ -18,131 +18,113 @@ from isogloss.measures.statistics import mean_over_seeds
 from isogloss.recipes.drift import drift
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import map_view, training_view
-from isogloss.report.curves import Curve, apart, average, curves, line_of
-from isogloss.report.folder import OTHERS, RunFolder
-from isogloss.report.style import DARK, file_name, language_name, printable
-from isogloss.report.training_view import HELD, TEST, complete, with_trainings
-from isogloss.report.verdict import Fact, between, digits, listed, name_layers, reading, records
-from isogloss.runs.table import training_name
+from isogloss.report.curves import (
+    HELD,
+    OTHERS,
+    TEST,
+    Curve,
+    Fact,
+    RunFolder,
+    between,
+    digits,
+    language_name,
+    listed,
+    name_layers,
+    records,
+    select,
+    with_trainings,
+)
+from isogloss.report.style import DARK, file_name, printable
+from isogloss.runs.table import START, training_name
 from isogloss.training.plans import parse_plan
 
-START = "start"
 SHIFT, STRAY = "legacy_shift", "legacy_stray"
 LEAST_SHIFT = 0.005  # a change that is worth a word
 SPOILT = "#D55E00"
-
-
-@dataclass(frozen=True)
-class Course:
-    """One measure over the steps: with intervals over seeds, and with those over the text; the same for one seed."""
-
-    curve: Curve
-    text: Curve
-
-    @property
-    def turn(self) -> int:
-        """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
-        if not (apart(self.curve, 0, -1) and apart(self.text, 0, -1)):
-            return 0
-        return 1 if self.curve.value[-1] > self.curve.value[0] else -1
-
-    def say(self, index: int) -> str:
-        """A value and its interval: that over the text where seeds agree, as they do before they begin."""
-        agree = isclose(self.curve.low[index], self.curve.high[index], rel_tol=1e-9)
-        return reading(self.text if agree else self.curve, index)
-
-    def from_to(self, *, steps: bool = True) -> str:
-        """Where it began and ended."""
-        first, last = (f" at step {self.curve.at[at]:,}" if steps else "" for at in (0, -1))
-        return f"from {self.say(0)}{first} to {self.say(-1)}{last}"
-
-    def way(self, down: str, up: str) -> str:
-        """Which of two words says how it went; "" where its ends cannot be told apart."""
-        return {-1: down, 0: "", 1: up}[self.turn]
-
-
-def _course(rows: pd.DataFrame) -> Course:
-    seeds = [curves(group, along="step")[0] for _, group in rows.groupby("seed")]
-    return Course(curves(rows, along="step")[0], average(seeds))
-
-
-def _is_legacy(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return rows["condition"].str.startswith(LEGACY)
+DOTS = "test of the model that is kept"
 
 
 def verdict(run: RunFolder) -> list[str]:
     """Sentences on both perplexities by plan, crossing and balance, the test, layers, retrieval, and defects."""
-    trainings = complete(with_trainings(run.rows))
-    perplexity = trainings[(trainings["measure"] == "perplexity") & trainings["step"].notna()]
-    tuned = perplexity[(perplexity["data"] == HELD) & (perplexity["unit"] == "token")]
-    if tuned.empty:
-        return [*unfinished(run), "No perplexity was read yet, so nothing can be said of the tuning."]
-    language = str(tuned["target"].iloc[0])
-    honest = tuned[~_is_legacy(tuned)]
-    plans = [str(name) for name in (tuned if honest.empty else honest)["training"].unique()]
+    tuned = select(run.by_step, measure="perplexity", data=HELD, unit="token")
     sentences = unfinished(run)
-    for plan in plans:
-        by = f" by {plan}" if len(plans) > 1 else ""
-        own = perplexity[(perplexity["training"] == plan) & (perplexity["unit"] == "token")]
-        sentences.append(_perplexity(own, language, by))
-        watched = bool((own["target"] == OTHERS).any())
-        sentences += _turning_points(trainings[trainings["training"] == plan], by=by) if watched else []
-    read = trainings[trainings["step"].notna()]
-    sentences += [*_tests(trainings, plans), *_moved(read, plans), *_towards(read, plans), *_retrieval(read, plans)]
+    if not tuned:
+        return [*sentences, "No perplexity was read yet, so nothing can be said of the tuning."]
+    honest = [curve for curve in tuned if not curve.condition.startswith(LEGACY)]
+    plans = list(dict.fromkeys(curve.training for curve in honest or tuned))
+    bys = {plan: f" by {plan}" if len(plans) > 1 else "" for plan in plans}
+    for plan, by in bys.items():
+        own = select(run.by_step, measure="perplexity", unit="token", training=plan)
+        sentences.append(_perplexity(own, tuned[0].target, by))
+        if select(own, target=OTHERS):
+            sentences += _turning_points(run.trainings[run.trainings["training"] == plan], by)
+    sentences += _tests(run.trainings, bys)
+    for plan, by in bys.items():
+        sentences += _moved(_by_layer(run, "l2_drift", plan, kind=f"to {START}"), by)
+    natives = [name for name in dict.fromkeys(run.trained["other_model"]) if name not in ("", START)]
+    for native in natives[:1]:  # how alike the last layer and the native model's are, by CKA, which no rotation changes
+        ends = {plan: _by_layer(run, "cka", plan, kind=f"to {native}") for plan in plans}
+        layer = max((layer for courses in ends.values() for layer in courses), default=-1)
+        sentences += _listing(f"CKA of layer {layer} with the native model {native}", ends, layer, bys)
+    # What became of finding translations, at the layer that found most of them before:
+    found = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
+    for first in [courses for courses in found.values() if courses][:1]:
+        best = max(first, key=lambda layer: (first[layer].value[0], -layer))
+        sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
     return sentences + defect_sentences(run.rows)
 
 
 def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
-    rows = run.trained[(run.trained["measure"] == "perplexity") & (run.trained["unit"] == "token")]
-    trainings = complete(with_trainings(rows))
-    tuned, others = trainings[trainings["data"] == HELD], trainings[trainings["target"] == OTHERS]
+    rows = run.trainings[run.trainings["step"].notna()]
+    tuned = rows[(rows["measure"] == "perplexity") & (rows["unit"] == "token") & (rows["data"] == HELD)]
     if tuned.empty:
         return []
-    defects = tuned.loc[_is_legacy(tuned), "condition"].nunique()
+    defects = tuned.loc[tuned["condition"].str.startswith(LEGACY), "condition"].nunique()
     numbers: list[Fact] = [
         ("steps", f"{int(run.trained['step'].max()):,}", ""),
         ("plans", f"{tuned['plan'].nunique()}", ""),
     ]
     numbers += [("defects", f"{defects}", "")] if defects else []
     numbers += [("seeds", f"{tuned['seed'].nunique()}", "")]
-    first = str(tuned["training"].iloc[0])
-    for name, side in ((language_name(str(tuned["target"].iloc[0])), tuned), ("other languages", others)):
-        if not side.empty:
-            curve = _course(side[side["training"] == first]).curve
-            numbers.append((f"perplexity of {name}", f"{digits(curve.value[0])} → {digits(curve.value[-1])}", first))
+    read = select(run.by_step, measure="perplexity", unit="token")
+    here = select(read, data=HELD)
+    for name, side in ((language_name(here[0].target), here), ("other languages", select(read, target=OTHERS))):
+        for curve in select(side, training=here[0].training)[:1]:
+            change = f"{digits(curve.value[0])} → {digits(curve.value[-1])}"
+            numbers.append((f"perplexity of {name}", change, curve.training))
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
 
 def figures(run: RunFolder) -> list[Figure]:
     """The charts over the steps, and what each defect does."""
-    charts = training_view.step_figures(run, training_view.panels(run.trained))
-    return [*charts, *defect_figures(run), *map_view.figures(run)]
+    return [*training_view.step_figures(run), *defect_figures(run), *map_view.figures(run)]
 
 
-def _perplexity(rows: pd.DataFrame, language: str, by: str) -> str:
+def _perplexity(courses: Sequence[Curve], language: str, by: str) -> str:
     """What happened to the target, then to the others, of whom the one that changed most is named."""
-    here = _course(rows[rows["data"] == HELD])
-    verb = here.way("lowered its perplexity per token", "raised its perplexity per token")
-    told = verb or "did not clearly change its perplexity per token:"
+    here = select(courses, data=HELD)[0]
+    per = "its perplexity per token"
+    told = here.way(f"lowered {per}", f"did not clearly change {per}:", f"raised {per}")
     sentence = f"Tuning on {language_name(language)}{by} {told} {here.from_to()}"
-    seeds = f" (means of {here.curve.seeds} seeds)" if here.curve.seeds > 1 else ""
-    others = rows[rows["target"] != language]
-    if others.empty:
+    seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
+    others: dict[str, Curve] = {}
+    for curve in courses:
+        if curve.target != language:
+            others.setdefault(curve.target, curve)
+    if not others:
         return f"{sentence}{seeds}."
-    pooled = _course(others[others["target"] == OTHERS])
-    groups = others[others["target"] != OTHERS].groupby("target", sort=False)
-    each = {str(code): _course(group) for code, group in groups}
-    whose = "that of the other languages, pooled," if len(each) > 1 else f"that of {language_name(next(iter(each)))}"
-    told = pooled.way("fell", "rose") or "did not clearly change:"
-    sentence += f"; {whose} {told} {pooled.from_to(steps=False)}"
-    if len(each) > 1 and pooled.turn:
-        most = max(each, key=lambda code: pooled.turn * each[code].curve.value[-1] / each[code].curve.value[0])
-        sentence += f" ({language_name(most)} most, {each[most].from_to(steps=False)})"
+    pooled = others.pop(OTHERS)
+    whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
+    told = pooled.way("fell", "did not clearly change:", "rose")
+    sentence += f"; that of {whose} {told} {pooled.from_to(steps=False)}"
+    if len(others) > 1 and pooled.turn:
+        most = max(others, key=lambda code: pooled.turn * others[code].value[-1] / others[code].value[0])
+        sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"
     return f"{sentence}{seeds}."
 
 
-def _turning_points(rows: pd.DataFrame, *, by: str) -> list[str]:
+def _turning_points(rows: pd.DataFrame, by: str) -> list[str]:
     """Where the curves cross and where they balance best, per token and per character."""
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
     for row in records(rows[rows["measure"].isin(list(steps))]):
@@ -159,22 +141,21 @@ def _turning_points(rows: pd.DataFrame, *, by: str) -> list[str]:
     return [f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}."]
 
 
-def _tests(rows: pd.DataFrame, plans: Sequence[str]) -> Iterator[str]:
+def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
     """The test of each plan's best models, the lowest first, beside the model before; a native one per character."""
     tests = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST)]
-    models = list(dict.fromkeys(tests.loc[tests["training"].isin(plans), "model"]))
+    models = list(dict.fromkeys(tests.loc[tests["training"].isin(bys), "model"]))
     if not models:
         return
     before, native = (tests[tests["step"].isna() & (tests["model"].isin(models) == same)] for same in (True, False))
     for unit, beside in (("token", before), ("character", native)):
-        results = {plan: _test(tests[(tests["training"] == plan) & (tests["unit"] == unit)]) for plan in plans}
+        results = {plan: _test(tests[(tests["training"] == plan) & (tests["unit"] == unit)]) for plan in bys}
         beside = beside[beside["unit"] == unit]
         if beside.empty:
             continue
-        ranked = sorted(results, key=lambda plan: results[plan][0])
-        said = listed([f"{results[plan][1]}{f' by {plan}' if len(plans) > 1 else ''}" for plan in ranked])
+        said = listed([results[plan][1] + bys[plan] for plan in sorted(results, key=lambda plan: results[plan][0])])
         name = "before" if unit == "token" else f"of the native model {beside.iloc[0]['model']}"
-        best = "best model has" if len(plans) == 1 else "best models have"
+        best = "best model has" if len(bys) == 1 else "best models have"
         yield f"On the test the {best} a perplexity per {unit} of {said}, against {_test(beside)[1]} {name}."
 
 
@@ -185,65 +166,39 @@ def _test(rows: pd.DataFrame) -> tuple[float, str]:
     return mean.value, between(mean.value, low, high, write=digits)
 
 
-def _moved(rows: pd.DataFrame, plans: Sequence[str]) -> Iterator[str]:
+def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int, Curve]:
+    chosen = select(run.by_step, measure=measure, training=plan, kind=kind)
+    layers = {curve.layer: curve for curve in reversed(chosen) if curve.layer is not None}
+    return dict(sorted(layers.items()))
+
+
+def _moved(layers: Mapping[int, Curve], by: str) -> list[str]:
     """Which layer is farthest from where it began, which nearest, and which never moved."""
-    for plan in plans:
-        layers = _by_layer(rows, "l2_drift", plan, kind=f"to {START}")
-        moved = {layer: course for layer, course in layers.items() if course.curve.value[-1] > 0}
-        if not moved:
-            continue
-        still = [layer for layer in layers if layer not in moved]
-        ranked = sorted(moved, key=lambda layer: -moved[layer].curve.value[-1])
-        by = f" by {plan}" if len(plans) > 1 else ""
-        least = f", layer {ranked[-1]} least ({moved[ranked[-1]].say(-1)})" if len(ranked) > 1 else ""
-        stood = f"; {name_layers(still)} did not move" if still else ""
-        yield f"Layer {ranked[0]} moved most{by} (L2 {moved[ranked[0]].say(-1)} from its start){least}{stood}."
-
-
-def _towards(rows: pd.DataFrame, plans: Sequence[str]) -> list[str]:
-    """How alike the last layer and the native model's are, by CKA, which no rotation changes."""
-    natives = [name for name in dict.fromkeys(rows["other_model"]) if name not in ("", START)]
-    if not natives:
+    still = [layer for layer, curve in layers.items() if not curve.value[-1] > 0]
+    ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].value[-1], layer))
+    if not ranked:
         return []
-    ends = {plan: _by_layer(rows, "cka", plan, kind=f"to {natives[0]}") for plan in plans}
-    layer = max((layer for courses in ends.values() for layer in courses), default=-1)
-    ended = {plan: courses[layer] for plan, courses in ends.items() if layer in courses}
-    return _listing(f"CKA of layer {layer} with the native model {natives[0]}", ended, plans)
+    first, last = ranked[0], ranked[-1]
+    least = f", layer {last} least ({layers[last].reading(-1)})" if len(ranked) > 1 else ""
+    stood = f"; {name_layers(still)} did not move" if still else ""
+    return [f"Layer {first} moved most{by} (L2 {layers[first].reading(-1)} from its start){least}{stood}."]
 
 
-def _retrieval(rows: pd.DataFrame, plans: Sequence[str]) -> list[str]:
-    """What became of finding translations, at the layer that found most of them before."""
-    each = {plan: _by_layer(rows, "p@1_mean", plan, kind="centred") for plan in plans}
-    first = next((courses for courses in each.values() if courses), None)
-    if first is None:
+def _listing(subject: str, courses: Mapping[str, Mapping[int, Curve]], layer: int, bys: Mapping[str, str]) -> list[str]:
+    """One sentence on where the curves of a layer ended that began together, a plan each."""
+    ended = {plan: own[layer] for plan, own in courses.items() if layer in own}
+    if not ended:
         return []
-    best = max(first, key=lambda layer: (first[layer].curve.value[0], -layer))
-    ended = {plan: courses[best] for plan, courses in each.items() if best in courses}
-    return _listing(f"Centred P@1 at layer {best}, the best at the start,", ended, plans)
-
-
-def _listing(subject: str, courses: Mapping[str, Course], plans: Sequence[str]) -> list[str]:
-    """One sentence on where some curves ended that began together."""
-    if not courses:
-        return []
-    said = []
-    for plan, course in courses.items():
-        how = course.way("fell to", "rose to") or "is not clearly different at"
-        said.append(f"{how} {course.say(-1)}{f' by {plan}' if len(plans) > 1 else ''}")
-    return [f"{subject} began at {next(iter(courses.values())).say(0)} and {listed(said)}."]
-
-
-def _by_layer(rows: pd.DataFrame, measure: str, plan: str, *, kind: str) -> dict[int, Course]:
-    chosen = rows[(rows["measure"] == measure) & (rows["training"] == plan) & (rows["kind"] == kind)]
-    layers = sorted(int(layer) for layer in chosen["layer"].dropna().unique())
-    return {layer: _course(chosen[chosen["layer"] == layer]) for layer in layers}
+    ways = ("fell to", "is not clearly different at", "rose to")
+    said = [f"{curve.way(*ways)} {curve.reading(-1)}{bys[plan]}" for plan, curve in ended.items()]
+    return [f"{subject} began at {next(iter(ended.values())).reading(0)} and {listed(said)}."]
 
 
 def unfinished(run: RunFolder) -> list[str]:
     """Sentences on the trainings of a drift run that are not done: none for one that is finished.
 
     A training is done when its best model was tested. One that was cut off is left out of means over seeds where its
-    plan has others that are done (`training_view.complete`).
+    plan has others that are done (`RunFolder.trainings`).
     """
     if run.record.get("command") != "drift" or run.record.get("status", "finished") == "finished":
         return []
@@ -341,61 +296,65 @@ def defect_figures(run: RunFolder) -> list[Figure]:
     Perplexity of what is tuned on, with a dot where the model that is kept was tested; of the other languages; and the
     L2 distance of every layer at the last step. Columns share their axes, so that rows can be compared.
     """
-    rows = run.trained[run.trained["measure"].isin(["perplexity", "l2_drift"])]
-    trainings = complete(with_trainings(rows))
-    spoilt = trainings[_is_legacy(trainings)]
-    plans = [plan for plan in spoilt["plan"].unique() if ((trainings["plan"] == plan) & ~_is_legacy(trainings)).any()]
-    others = [str(name) for name in trainings["other_model"].unique() if name not in ("", START)]
-    to = others[0] if others else START
+    spoilt = [curve for curve in run.by_step if curve.condition.startswith(LEGACY)]
+    honest = {curve.plan: curve.condition for curve in run.by_step if not curve.condition.startswith(LEGACY)}
+    plans = [plan for plan in dict.fromkeys(curve.plan for curve in spoilt) if plan in honest]
+    compared = dict.fromkeys(curve.other_model for curve in select(run.by_step, measure="l2_drift"))
+    to = next((name for name in compared if name not in ("", START)), START)
     drawings = []
     for plan in plans:
-        own = trainings[trainings["plan"] == plan]
-        honest = _defect_lines(own[~_is_legacy(own)], to, "as it should be", DARK, 0)
+        rightly = _defect_lines(run, plan, honest[plan], to, "as it should be", {"colour": DARK})
         panels = []
-        for condition, group in own[_is_legacy(own)].groupby("condition", sort=False):
-            name = str(condition).removeprefix(LEGACY)
+        for condition in dict.fromkeys(curve.condition for curve in select(spoilt, plan=plan)):
+            name = condition.removeprefix(LEGACY)
             words = "all of them together" if name == "all" else DEFECTS.get(name, "")
-            for title, lines in _defect_lines(group, to, "with the defect", SPOILT, 1).items():
-                if title in honest:
+            look = {"colour": SPOILT, "dash": 1}
+            for title, lines in _defect_lines(run, plan, condition, to, "with the defect", look).items():
+                if title in rightly:
                     by_layer = title.startswith("L2")
                     head = f"{name}: {words}\n{title}" if not by_layer and "other" not in title else title
-                    both = [*honest[title], *lines]
+                    both = [*rightly[title], *lines]
                     panels.append(Panel(head, both, log=not by_layer, xlabel="layer" if by_layer else "step"))
-        seeds = own["seed"].nunique()
+        seeds = max(curve.seeds for curve in select(run.by_step, plan=plan))
         bands = f"Means and intervals over {seeds} seeds." if seeds > 1 else "Bands: intervals over the text."
         drawings.append(
             Figure(
-                "legacy" if len(plans) == 1 else f"legacy-{file_name(str(plan))}",
+                "legacy" if len(plans) == 1 else f"legacy-{file_name(plan)}",
                 "What each defect of the original code does",
                 f"{printable(run.model)}. Plan {plan}. {bands} Dots: tests of the model that is kept.",
                 panels,
                 section="training",
-                columns=len(honest),
+                columns=len(rightly),
                 shared=True,
-                page_only=False,
             )
         )
     return drawings
 
 
-def _defect_lines(rows: pd.DataFrame, to: str, label: str, ink: str, dash: int) -> dict[str, list[Line]]:
+def _defect_lines(
+    run: RunFolder, plan: str, condition: str, to: str, label: str, look: Mapping[str, Any]
+) -> dict[str, list[Line]]:
     """What is drawn of one training, by the title of the panel."""
-    read = rows[(rows["measure"] == "perplexity") & (rows["unit"] == "token")]
-    tuned, others, tests = read[read["data"] == HELD], read[read["target"] == OTHERS], read[read["data"] == TEST]
-    language = language_name(str(tuned["target"].iloc[0]))
+    own = select(run.by_step, plan=plan, condition=condition)
+    read = select(own, measure="perplexity", unit="token")
+    tuned = select(read, data=HELD)
+    language = language_name(tuned[0].target)
     panels = {}
-    for name, side in ((language, tuned), ("other languages", others)):
-        if not side.empty:
-            curve = curves(side, along="step")[0]
-            panels[f"perplexity per token, {name}"] = [line_of(curve, label, colour=ink, dash=dash)]
-    steps, values = (tuple(float(value) for value in tests[name]) for name in ("step", "value"))
-    dots = Line("test of the model that is kept", steps, values, dots=True, colour=ink)
-    panels[f"perplexity per token, {language}"] += [dots] if steps else []
-    moved = rows[(rows["measure"] == "l2_drift") & (rows["other_model"] == to) & (rows["data"] == HELD)]
-    moved = moved[moved["method"] != "attention"]
-    layers = {int(str(layer)): curves(group, along="step")[0] for layer, group in moved.groupby("layer")}
+    for name, side in ((language, tuned), ("other languages", select(read, target=OTHERS))):
+        if side:
+            panels[f"perplexity per token, {name}"] = [side[0].line(label, **look)]
+    rows = run.trainings[(run.trainings["plan"] == plan) & (run.trainings["condition"] == condition)]
+    tests = rows[rows["step"].notna() & (rows["measure"] == "perplexity") & (rows["data"] == TEST)]
+    tests = tests[tests["unit"] == "token"]
+    if len(tests):
+        steps, values = (tuple(float(value) for value in tests[name]) for name in ("step", "value"))
+        panels[f"perplexity per token, {language}"].append(Line(DOTS, steps, values, dots=True, colour=look["colour"]))
+    moved = select(own, measure="l2_drift", other_model=to, data=HELD)
+    layers = {curve.layer: curve for curve in moved if curve.method != "attention" and curve.layer is not None}
     if layers:
-        value, low, high = (tuple(getattr(c, n)[-1] for c in layers.values()) for n in ("value", "low", "high"))
-        line = Line(label, tuple(layers), value, low, high, colour=ink, dash=dash)
+        ends: dict[str, Any] = {
+            name: tuple(getattr(layers[at], name)[-1] for at in sorted(layers)) for name in ("value", "low", "high")
+        }
+        line = Line(label, tuple(sorted(layers)), **ends, **look)
         panels[f"L2 to {'the start' if to == START else printable(to)}, by layer"] = [line]
     return panels

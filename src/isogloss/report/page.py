@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from importlib import metadata
 from importlib.util import find_spec
 from math import isfinite
@@ -24,16 +24,21 @@ from isogloss.measures.registry import describe
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import word_map
-from isogloss.report.curves import alike, best_layer, central_language
+from isogloss.report.curves import RunFolder, central_language, display_names, parts, read_run, read_runs
 from isogloss.report.draw_matplotlib import drawing, ink_of, write_figure
-from isogloss.report.folder import RunFolder, parts, read_run
-from isogloss.report.map_view import NOT_DRAWN, lead_curve
-from isogloss.report.style import COLOURS, SHADES, choose_fonts, display_names, language_look, write_file
-from isogloss.report.verdict import LAYERS_SENTENCE, METHOD_EXPLANATIONS, measure_name
+from isogloss.report.map_view import NOT_DRAWN
+from isogloss.report.style import COLOURS, SHADES, choose_fonts, language_look, write_file
 from isogloss.report.views import View, paper_part, view_of
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
+METHOD_EXPLANATIONS = {
+    "cosine": "Raw cosine compares the vectors as they are.",
+    "centred": "Centred first subtracts each language's own mean, so that a constant difference between two languages "
+    "does not hide what they share.",
+    "csls": "CSLS holds back sentences that are near to everything.",
+}
+LAYERS_SENTENCE = "Layer 0 is the embedding output, before any block; layer k is the output of block k."
 SCRIPTS = ("page", "charts", "word_map", "table")
 MOST_NAMED = 12
 LONG_VALUE = 40
@@ -69,7 +74,7 @@ def write_page(
     single = [part for folder in folders for part in parts(Path(folder))]
     for folder in single if figures and find_spec("openTSNE") is not None else ():
         draw_later(folder, progress=progress)
-    runs = _tell_apart([read_run(folder) for folder in single])
+    runs = read_runs(single)
     drawn = [view_of(run).figures(run) for run in runs]
     for index, (run, own) in enumerate(zip(runs, drawn, strict=True) if figures else ()):
         _write_files(run, own, run.path / "figures")
@@ -111,7 +116,7 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
     filled = {figure.section for group in figures for figure in group} | {
         "word-map" for run in runs if run.points is not None
     }
-    mapped = any(view.has_map for view in views) or bool(filled & set(OF_A_MAP))
+    mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
     used = set(rows.loc[rows["measure"] == "p@1", "method"])
     titles = list(dict.fromkeys(text["title"] for text in texts))
@@ -152,17 +157,6 @@ def policy(style: str, script: str) -> str:
         f"default-src 'none'; style-src '{styled}'; script-src '{scripted}'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _tell_apart(runs: Sequence[RunFolder]) -> list[RunFolder]:
-    """Runs named by their model where that tells them apart, else by their folder as well."""
-    models, folders = [run.model for run in runs], [run.path.name for run in runs]
-    named = []
-    for index, run in enumerate(runs):
-        again = f", {index + 1}" if folders.count(run.path.name) > 1 else ""
-        behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
-        named.append(replace(run, name=run.model + behind))
-    return named
 
 
 def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
@@ -234,20 +228,20 @@ def payload(runs: Sequence[RunFolder], figures: Sequence[Sequence[Figure]]) -> d
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     """One run: its figures, the numbers of their curves, its word map and its rows."""
     points = None if run.points is None else word_map.word_map(run.points)
-    lead, numbers = lead_curve(run), Numbers()
+    lead, numbers = run.lead, Numbers()
     curves: list[dict[str, Any]] = []
     drawn = [_figure_payload(figure, numbers, curves) for figure in figures]
     steps = list(dict.fromkeys(curve["steps"] for curve in curves))
     order = {positions: index for index, positions in enumerate(steps)}
     # The curve above the slider of the word map:
     guide = lead and {
-        "name": measure_name(lead),
+        "name": lead.name,
         "layers": lead.at,
         "value": _compact(lead.value),
         "high": _compact(lead.high),
         "members": lead.members,
-        "best": best_layer(lead),
-        "alike": alike(lead),
+        "best": lead.best,
+        "alike": lead.alike,
     }
     return {
         "name": run.name,
@@ -276,7 +270,7 @@ def _figure_payload(figure: Figure, numbers: Numbers, curves: list[dict[str, Any
 
 def _line_payload(line: Line, ink: str, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
     """The look of a line, and the index of its numbers, which lines of several panels may share."""
-    key = tuple(id(values) for values in (line.steps, line.value, line.low, line.high, line.floor))
+    key = tuple(id(getattr(line, name)) for name in NUMERIC)
     if key not in numbers:
         numbers[key] = len(curves)
         lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
@@ -325,7 +319,7 @@ def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFram
     and verdict are made from all rows.
     """
     left_out: list[str] = []
-    centre = central_language(rows)
+    centre = central_language(zip(rows["source"], rows["target"], strict=True))
     with_centre = rows[["source", "target"]].isin([centre, ""]).any(axis=1)  # what is of one language is no pair
     for words, keep in (
         ("P@5, P@10 and MRR", ~rows["measure"].isin(["p@5", "p@10", "mrr"])),

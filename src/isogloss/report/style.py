@@ -9,14 +9,13 @@ caption. Scripts whose letters join or run right to left also need a matplotlib 
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from isogloss.files import whole
-from isogloss.text import languages
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
@@ -39,23 +38,6 @@ NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
 ASIAN = ("Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Mongolian")
 JOINED = frozenset(("Arabic", "Hebrew", "Syriac", "Thaana", "Nko", *INDIC, *ASIAN))
-
-
-def language_name(code: str) -> str:
-    """The English name of a language code; an unknown code is its own name.
-
-    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("??")
-    ('Dutch', 'Dutch', 'Chinese', '??')
-    """
-    short = code.replace("_", "-").split("-")[0].lower()
-    return languages.name(short) if languages.is_code(short) else code
-
-
-def display_names(codes: Iterable[str]) -> dict[str, str]:
-    """A name for each code; codes that would share a name keep the code behind it."""
-    names = {code: language_name(code) for code in codes}
-    shared = [name for name in names.values() if list(names.values()).count(name) > 1]
-    return {code: f"{name} ({code})" if name in shared else name for code, name in names.items()}
 
 
 def colour(index: int) -> str:
@@ -220,8 +202,3 @@ def _shapes_text() -> bool:
 def language_look(index: int, code: str, name: str) -> dict[str, str]:
     """A language as the page draws it."""
     return {"code": code, "name": name, "colour": colour(index), "ink": text_colour(index), "shape": shape(index)}
-
-
-def member_colour(codes: Sequence[str], code: str) -> str:
-    """The colour of a language in a list of languages; quiet for one that is not in it."""
-    return colour(codes.index(code)) if code in codes else QUIET

@@ -11,96 +11,73 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
-import pandas as pd
-
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import Measure, describe
 from isogloss.report import map_view
 from isogloss.report.curves import (
+    HELD,
     LEADING,
+    METHOD_TITLES,
+    ORACLE,
+    OTHERS,
+    POOLED,
+    TEST,
     Curve,
-    above_floor,
-    alike,
-    apart,
+    Fact,
+    RunFolder,
     average,
-    best_layer,
     central_language,
     curves,
-    leading,
-    line_of,
-    thin,
-)
-from isogloss.report.folder import OTHERS, POOLED, RunFolder
-from isogloss.report.style import COLOURS, DARK, DASHES, colour, display_names, file_name, language_name, printable
-from isogloss.report.verdict import (
-    ASKS,
-    Fact,
-    capitalise,
     digits,
+    display_names,
+    language_name,
+    leading,
     listed,
-    measure_name,
-    method_title,
     name_layers,
-    name_partners,
-    reading,
-    say_value,
+    select,
     span_of,
 )
-from isogloss.runs.table import training_name
+from isogloss.report.style import COLOURS, DASHES, file_name, printable
 
 MOST_SENTENCES = 8
 SAME = ", not clearly different from"
 UNITS = ("character", "word", "token")  # characters first: their perplexities do not depend on the vocabulary
-HELD, TEST, ORACLE = "validation", "test", "oracle"
-BY_PLAN = "other languages, by plan"
-MEAN, DERIVED = "_mean", ("_mean", "_behind")
+ATTRIBUTES = ("centred", "cosine", "csls", "attention", "debiased")  # kinds that follow a training's name without comma
+MEAN = "_mean"
 LOSSES = {"answer": "loss of a task", "pair": "loss of pairs"}  # by what they are counted in, where that is no token
 AXIS_NAMES = {"loss": "nats a {}", "perplexity": "perplexity per {}"}
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 
 
 @dataclass(frozen=True)
-class StepLine:
-    """A curve in a panel.
-
-    Attributes:
-        code: tells it from the others: a language, `en → nl`, the name of a training, or `all` for what stands for all.
-        languages: the codes it names.
-        curve: its readings.
-        leads: whether it stands for the whole panel.
-        pooled: whether the run itself took it over all languages' text together.
-
-    """
-
-    code: str
-    languages: tuple[str, ...]
-    curve: Curve
-    leads: bool
-    pooled: bool = False
-
-
-@dataclass(frozen=True)
 class StepPanel:
-    """The lines of one measure, kind and unit, at one layer where it is taken by layer; the leading line first.
+    """The curves of one measure, kind and unit, at one layer where it is taken by layer; the leading one first.
 
     Attributes:
-        measure: the measure.
         kind: what tells panels of one measure apart: a training, a method, what a distance is to.
-        unit: the unit, such as token.
-        layer: the layer, None for a measure of the whole model.
-        lines: the lines.
-        centre: the language whose pairs the lines are, "" where they are something else.
-        other: the model that distances are to.
+        lines: the curves.
+        centre: the language whose pairs the curves are, "" where they are something else.
 
     """
 
-    measure: str
     kind: str
-    unit: str
-    layer: int | None
-    lines: tuple[StepLine, ...]
+    lines: tuple[Curve, ...]
     centre: str = ""
-    other: str = ""
+
+    @property
+    def measure(self) -> str:
+        """The measure."""
+        return self.lines[0].measure
+
+    @property
+    def unit(self) -> str:
+        """What the measure is counted in, such as token."""
+        return self.lines[0].unit
+
+    @property
+    def layer(self) -> int | None:
+        """The layer, None for a measure of the whole model."""
+        return self.lines[0].layer
 
     @property
     def by_training(self) -> bool:
@@ -108,7 +85,7 @@ class StepPanel:
         return not any(line.leads or line.languages for line in self.lines)
 
     @property
-    def lead(self) -> StepLine | None:
+    def lead(self) -> Curve | None:
         """The line that stands for all, if there is one."""
         return self.lines[0] if self.lines[0].leads else None
 
@@ -117,113 +94,85 @@ class StepPanel:
         """What the measure means here: between models CKA is of other things, and a task has a loss of its own."""
         if self.measure == "loss" and self.unit in LOSSES:
             return describe(LOSSES[self.unit])
-        return describe("cka to another model" if self.measure == "cka" and self.other else self.measure)
+        compared = self.measure == "cka" and self.lines[0].other_model
+        return describe("cka to another model" if compared else self.measure)
 
     @property
     def title(self) -> str:
         """The measure and the kind."""
-        return self.about.title + (f" ({method_title(self.kind)})" if self.kind else "")
+        return self.about.title + (f" ({METHOD_TITLES.get(self.kind, self.kind)})" if self.kind else "")
 
 
-def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with two more columns: `training`, its name, and `kind`, which tells panels of one measure apart."""
-    # Small groups of plain objects are read much faster than those of pandas' text columns.
-    rows = rows.astype({name: "object" for name in rows.columns if rows[name].dtype == "str"})
-    keys = list(zip(rows["plan"], rows["condition"], rows["settings"], strict=True))
-    names = {key: training_name(dict(zip(("plan", "condition", "settings"), key, strict=True))) for key in set(keys)}
-    compared = rows.loc[rows["other_model"] != "", ["other_model", "data"]].drop_duplicates()
-    texts = compared["other_model"].value_counts()
-    to = {
-        (other, data): f"to {other}" + (f" on {data}" if texts[other] > 1 and data != HELD else "")
-        for other, data in compared.itertuples(index=False)
-    }
-    ways = zip(rows["method"], rows["selection"], rows["other_model"], rows["data"], strict=True)
-    kinds = [", ".join(filter(None, (method, selection, to.get((a, b))))) for method, selection, a, b in ways]
-    return rows.assign(training=[names[key] for key in keys], kind=kinds)
-
-
-def complete(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `with_trainings` without trainings that were cut off, where others of the same name were not.
-
-    A training ends with a test of its best model. A mean over seeds of which one was cut off would jump where it ends.
-    """
-    tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
-    done = set(zip(tested["training"], tested["seed"], strict=True))
-    names = {name for name, _ in done}
-    pairs = zip(rows["training"], rows["seed"], strict=True)
-    wanted = [name not in names or seed is pd.NA or (name, seed) in done for name, seed in pairs]
-    return rows[pd.Series(wanted, index=rows.index, dtype=bool)]
-
-
-def panels(rows: pd.DataFrame) -> list[StepPanel]:
-    """Every panel of the rows: loss first, then perplexity, then the rest in order of appearance."""
-    known = complete(with_trainings(rows[rows["step"].notna() & rows["value"].notna()]))
-    known = known[(known["measure"] != "perplexity") | (known["data"] != TEST)]
-    known = known[(known["selection"] != ORACLE) & (known["measure"] != "relative_gap")]  # no curves of their own
-    centre = central_language(known)
-    measures = set(known["measure"])
+def panels(run: RunFolder) -> list[StepPanel]:
+    """Every panel of the curves along steps: loss first, then perplexity, then the rest in order of appearance."""
+    known = [
+        curve
+        for curve in run.by_step
+        if curve.selection != ORACLE
+        and curve.measure != "relative_gap"
+        and (curve.measure, curve.data) != ("perplexity", TEST)
+    ]
+    centre = central_language((curve.source, curve.target) for curve in known)
+    measures = list(dict.fromkeys(curve.measure for curve in known))
+    groups: dict[tuple[str, str, str, int | None], list[Curve]] = {}
+    for curve in known:
+        whole = curve.measure.removesuffix(MEAN).removesuffix("_behind")
+        if whole == curve.measure or whole not in measures:
+            groups.setdefault((curve.measure, curve.kind, curve.unit, curve.layer), []).append(curve)
     charts: list[StepPanel] = []
-    for measure in sorted(dict.fromkeys(known["measure"]), key=_early):
-        if measure.endswith(DERIVED) and measure.removesuffix(MEAN).removesuffix("_behind") in measures:
-            continue
-        own, means = known[known["measure"] == measure], known[known["measure"] == measure + MEAN]
-        for (kind, unit, layer), group in own.groupby(["kind", "unit", "layer"], sort=False, dropna=False):
-            mean = means[(means["kind"] == kind) & (means["unit"] == unit)]
-            mean = mean[mean["layer"].isna() if pd.isna(layer) else mean["layer"] == layer]
-            blank = StepPanel(measure, str(kind), str(unit), None if pd.isna(layer) else int(layer), ())
-            charts += _panels(replace(blank, other=str(group["other_model"].iloc[0])), group, mean, centre)
-    order = {unit: index for index, unit in enumerate(UNITS)}
-    return sorted(charts, key=lambda panel: (_early(panel.measure), order.get(panel.unit, len(UNITS))))
+    for (measure, kind, unit, layer), group in groups.items():
+        means = select(known, measure=measure + MEAN, kind=kind, unit=unit, layer=layer)
+        charts += _panels(group, means, centre)
+    early, units = {"loss": 0, "perplexity": 1}, {unit: index for index, unit in enumerate(UNITS)}
+    return sorted(
+        charts,
+        key=lambda panel: (
+            early.get(panel.measure, 2),
+            units.get(panel.unit, len(UNITS)),
+            measures.index(panel.measure),
+        ),
+    )
 
 
-def _early(measure: str) -> int:
-    return {"loss": 0, "perplexity": 1}.get(measure, 2)
-
-
-def _panels(blank: StepPanel, rows: pd.DataFrame, means: pd.DataFrame, centre: str) -> list[StepPanel]:
+def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list[StepPanel]:
     """The panel of one training, or of several: a line each, and for perplexity the trained text and others apart."""
-
-    def panel(name: str, group: pd.DataFrame, mean: pd.DataFrame) -> StepPanel:
-        parts = curves(group, along="step")
-        pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
-        own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
-        kind = (" " if blank.kind in ("centred", "cosine", "csls", "attention", "debiased") else ", ").join(
-            filter(None, (name, blank.kind))
-        )
-        lines = _lines(parts, curves(mean, along="step"), centre=own_centre)
-        return replace(blank, kind=kind, lines=lines, centre=own_centre)
-
-    groups = {
-        str(name): (group, means[means["training"] == name]) for name, group in rows.groupby("training", sort=False)
-    }
-    alone = [panel(name, *tables) for name, tables in groups.items()]
-    if len(groups) == 1:
-        return alone
-    if blank.measure == "perplexity":
-        return [*_sides(blank, rows), *alone]
-    leads = [(name, chart.lead.curve) for name, chart in zip(groups, alone, strict=True) if chart.lead is not None]
-    lines = tuple(StepLine(name, (), curve, leads=False) for name, curve in leads)
-    of_task = bool((rows["task"] != "").all()) and blank.layer is None  # other languages by plan, then each plan
-    kind = ("by plan" if blank.measure == "loss" else BY_PLAN) if of_task else blank.kind
-    together = [replace(blank, kind=kind, lines=lines)] if lines else []
-    return [*together, *alone] if of_task or not together else together
+    kind, alone = group[0].kind, {}
+    for name in dict.fromkeys(curve.training for curve in group):
+        parts = select(group, training=name)
+        codes = {code for part in parts if part.source and part.target and not part.task for code in _pair(part)}
+        own_centre = centre if len(codes) > 2 else ""
+        titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
+        lines = _lines(parts, select(means, training=name), centre=own_centre)
+        alone[name] = StepPanel(titled, lines, own_centre)
+    if len(alone) == 1:
+        return list(alone.values())
+    if group[0].measure == "perplexity":
+        # What is trained on, and the others pooled, a line a training:
+        tuned = dict.fromkeys(curve.target for curve in select(group, data=HELD))
+        sides = {language_name(code): select(group, data=HELD, target=code) for code in tuned}
+        sides["other languages"] = select(group, target=OTHERS)
+        apart = [StepPanel(f"{side}, by plan", _by_training(own)) for side, own in sides.items() if own]
+        return [*apart, *alone.values()]
+    lines = _by_training([replace(chart.lead, training=name) for name, chart in alone.items() if chart.lead])
+    of_task = all(curve.task for curve in group) and group[0].layer is None  # other languages by plan, then each plan
+    together = "by plan" if group[0].measure == "loss" else "other languages, by plan"
+    led = [StepPanel(together if of_task else kind, lines)] if lines else []
+    return [*led, *alone.values()] if of_task or not led else led
 
 
-def _sides(blank: StepPanel, rows: pd.DataFrame) -> list[StepPanel]:
-    """Perplexity of what is trained on, and of the others pooled, a line a training."""
-    sides = {language_name(str(code)): side for code, side in rows[rows["data"] == HELD].groupby("target", sort=False)}
-    sides["other languages"] = rows[rows["target"] == OTHERS]
-    charts = []
-    for name, side in sides.items():
-        groups = [
-            (str(training), curves(group, along="step")) for training, group in side.groupby("training", sort=False)
-        ]
-        lines = tuple(StepLine(training, (), parts[0], leads=False) for training, parts in groups)
-        charts += [replace(blank, kind=f"{name}, by plan", lines=lines)] if lines else []
-    return charts
+def _by_training(courses: Sequence[Curve]) -> tuple[Curve, ...]:
+    """The first curve of each training, called by its name."""
+    firsts: dict[str, Curve] = {}
+    for curve in courses:
+        firsts.setdefault(curve.training, replace(curve, code=curve.training, languages=(), leads=False))
+    return tuple(firsts.values())
 
 
-def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tuple[StepLine, ...]:
+def _pair(part: Curve) -> tuple[str, str]:
+    return part.source, part.target
+
+
+def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tuple[Curve, ...]:
     """The lines of a panel, what stands for all of them first; with a centre, its pairs."""
     several = [name for name in ("task", "model", "other_model") if len({getattr(part, name) for part in parts}) > 1]
     sets: dict[str, set[str]] = {}
@@ -239,16 +188,9 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
             words.append(part.data)
         code = ", ".join([*words, " → ".join(named) or POOLED])
         groups.setdefault((code, named if named not in ((POOLED,), (OTHERS,)) else ()), []).append(part)
-    pooled = any(part.target == POOLED and not part.source for part in parts)
     tasks = all(part.task for part in parts)
     lines = [
-        StepLine(
-            code,
-            named,
-            average(group),
-            leads=code == POOLED or (code == OTHERS and tasks),
-            pooled=code == POOLED and pooled,
-        )
+        replace(average(group), code=code, languages=named, leads=code == POOLED or (code == OTHERS and tasks))
         for (code, named), group in groups.items()
     ]
     tuned = any(part.target == OTHERS and not part.source for part in parts)  # no average of both sides
@@ -260,7 +202,7 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
         lead = average(means or others or parts)
         if means:
             lead = replace(lead, measure=parts[0].measure, members=len(parts))
-        lines = [StepLine(OTHERS if others else POOLED, (), lead, leads=True), *lines]
+        lines = [replace(lead, code=OTHERS if others else POOLED, languages=(), leads=True), *lines]
     return tuple(sorted(lines, key=lambda line: not line.leads))
 
 
@@ -271,8 +213,8 @@ def _languages(part: Curve, centre: str) -> tuple[str, ...] | None:
     if part.task:
         return (part.target,)  # a task is trained in one language, and tested in each
     if not centre:
-        return (part.source, part.target)
-    if centre not in (part.source, part.target):
+        return _pair(part)
+    if centre not in _pair(part):
         return None
     return (part.target if part.source == centre else part.source,)
 
@@ -282,8 +224,8 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
 
     Without leading lines, trainings are averaged. None where nothing could be compared.
     """
-    led = [(panel, panel.lead.curve) for panel in charts if panel.lead is not None]
-    led = led or [(panel, average([line.curve for line in panel.lines])) for panel in charts if panel.by_training]
+    led = [(panel, panel.lead) for panel in charts if panel.lead is not None]
+    led = led or [(panel, average(panel.lines)) for panel in charts if panel.by_training]
     if not led:
         return None
     last = max(curve.at[-1] for _, curve in led)
@@ -294,17 +236,17 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
 
 def figures(run: RunFolder) -> list[Figure]:
     """A chart for each measure and kind, grids of layer by step, and a map's figures of rows without a step."""
-    return step_figures(run, panels(run.trained)) + map_view.figures(run)
+    return step_figures(run) + map_view.figures(run)
 
 
-def step_figures(run: RunFolder, charts: Sequence[StepPanel]) -> list[Figure]:
+def step_figures(run: RunFolder) -> list[Figure]:
     """`steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for those taken by layer.
 
     A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
     layer that is best at the last step; units and layers are chosen by menus on the page.
     """
     groups: dict[tuple[str, str, bool], list[StepPanel]] = {}
-    for panel in charts:
+    for panel in panels(run):
         groups.setdefault((panel.measure, panel.kind, panel.layer is not None), []).append(panel)
     drawings: list[Figure] = []
     for (measure, kind, layered), group in groups.items():
@@ -360,64 +302,62 @@ def _choice(panel: StepPanel) -> dict[str, str]:
     return {"Per": panel.unit or "item", **layer}
 
 
-def _line(run: RunFolder, panel: StepPanel, line: StepLine) -> Line:
-    curve = thin(line.curve, most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
-    ink, dash = line_look(panel, line, run.languages)
+def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
+    drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
+    hue, dash = line_look(panel, curve, run.languages)
     pooled = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
-    pooled = "all languages pooled" if panel.lead and panel.lead.pooled else pooled
-    drawn = line_of(
-        curve,
-        line_name(line, run.names, pooled=pooled),
-        n=curve.n,
-        colour=ink,
+    pooled = "all languages pooled" if panel.lead and panel.lead.target == POOLED else pooled
+    line = drawn.line(
+        line_name(curve, run.names, pooled=pooled),
+        n=drawn.n,
+        hue=hue,
         dash=dash,
-        thick=line.leads,
-        band=line.leads or panel.layer is None or panel.by_training,
-        code=line.code,
+        thick=curve.leads,
+        band=curve.leads or panel.layer is None or panel.by_training,
+        code=curve.code,
     )
-    return drawn if line.leads else replace(drawn, floor=())  # chance is drawn once, with the leading line
+    return line if curve.leads else replace(line, floor=())  # chance is drawn once, with the leading line
 
 
-def line_name(line: StepLine, names: Mapping[str, str], *, pooled: str) -> str:
-    """How a legend calls a line; `pooled` is what stands for all languages."""
-    if line.code == POOLED:
+def line_name(curve: Curve, names: Mapping[str, str], *, pooled: str) -> str:
+    """How a legend calls a curve; `pooled` is what stands for all languages."""
+    if curve.code == POOLED:
         return pooled
-    spelt = " → ".join(names.get(code, code) for code in line.languages)
-    return line.code.removesuffix(" → ".join(line.languages)) + spelt if line.languages else line.code
+    spelt = " → ".join(names.get(code, code) for code in curve.languages)
+    return curve.code.removesuffix(" → ".join(curve.languages)) + spelt if curve.languages else curve.code
 
 
-def line_look(panel: StepPanel, line: StepLine, languages: Sequence[str]) -> tuple[str, int]:
-    """Colour, and which kind of dash: 0 is none. What stands for all is dark.
+def line_look(panel: StepPanel, curve: Curve, languages: Sequence[str]) -> tuple[int | None, int]:
+    """The number of its colour, and which kind of dash: 0 is none. What stands for all has no number: it is dark.
 
     A line has the colour of its language, and those of one language differ in their dashes, as far as there are dashes;
     beyond that, and where it is of no one language, a line has the colour of its own index. The last of the colours is
     nearly as dark as what stands for all, so dashes begin with it.
     """
-    if line.leads:
-        return DARK, 0
-    same = [other for other in panel.lines if other.languages == line.languages]
-    if len(line.languages) == 1 and line.languages[0] in languages and len(same) <= DASHES:
-        at, nth = languages.index(line.languages[0]), same.index(line)
+    if curve.leads:
+        return None, 0
+    same = [other for other in panel.lines if other.languages == curve.languages]
+    if len(curve.languages) == 1 and curve.languages[0] in languages and len(same) <= DASHES:
+        at, nth = languages.index(curve.languages[0]), same.index(curve)
     else:
-        at, nth = panel.lines.index(line), 0
-    return colour(at), (nth + (at + 1) // len(COLOURS)) % DASHES
+        at, nth = panel.lines.index(curve), 0
+    return at, (nth + (at + 1) // len(COLOURS)) % DASHES
 
 
 def _note(panel: StepPanel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
-    counts = [count for line in panel.lines for count in line.curve.n if count]
+    counts = [count for line in panel.lines for count in line.n if count]
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
     items = f" {panel.unit}s a reading" if panel.measure == "loss" and panel.unit in LOSSES else items
     items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
-    lead = panel.lead
-    averaged = f"Average over {lead.curve.members} curves." if lead and lead.curve.members > 1 else ""
+    averaged = f"Average over {panel.lead.members} curves." if panel.lead and panel.lead.members > 1 else ""
     pairs = f"Each language with {language_name(panel.centre)}, both directions averaged." if panel.centre else ""
-    banded = any(not isnan(low) for line in panel.lines for low in line.curve.low)
+    banded = any(not isnan(low) for line in panel.lines for low in line.low)
     bands = "Bands: intervals" if panel.layer is None or panel.by_training else "Band: interval"
-    seeds = max(line.curve.seeds for line in panel.lines)
+    seeds = max(line.seeds for line in panel.lines)
     band = f"{bands} over {seeds} seeds." if seeds > 1 else f"{bands}."
     count = f"n = {span_of(min(counts), max(counts))}{items}." if counts else ""
-    total = max(len(line.curve.at) for line in panel.lines)
+    total = max(len(line.at) for line in panel.lines)
     most = MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER
     left_out = f"Drawn: {most} of {total:,} readings; all are in the run's rows." if total > most else ""
     return " ".join(filter(None, (averaged, pairs, band if banded else "", count, left_out)))
@@ -427,93 +367,93 @@ def verdict(run: RunFolder) -> list[str]:
     """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named."""
     sentences = []
     for head, own in run.by_model():
-        said = [] if own.trained.empty else step_sentences(own.trained)
-        said += map_view.map_sentences(own.mapped) if not said or leading(own.mapped) else []
+        said = [] if own.trained.empty else step_sentences(own)
+        said += map_view.map_sentences(own) if not said or own.lead else []
         sentences += [head + sentence for sentence in said]
     return sentences
 
 
-def step_sentences(rows: pd.DataFrame) -> list[str]:
+def step_sentences(run: RunFolder) -> list[str]:
     """Sentences on the readings of a training: retrieval by layer, loss, held-out perplexity, then anything else.
 
     Each with the step it was read at, its interval where there is one, and the number of items. Nothing is called a
     change unless the intervals of the two readings part; without intervals the values speak.
     """
-    charts = panels(rows)
+    charts = panels(run)
     if not charts:
         return ["These rows hold steps but no value, so nothing can be said of the training."]
     losses = [
         _moved(
             f"The {panel.about.title[:1].lower()}{panel.about.title[1:]}",
-            line.curve,
+            panel.lead,
             unit=f"nats a {panel.unit}" if panel.unit else "",
             items=f"{panel.unit or 'item'}s",
         )
         for panel in charts
-        for line in panel.lines
-        if panel.measure == "loss" and panel.layer is None and line.leads
+        if panel.measure == "loss" and panel.layer is None and panel.lead is not None
     ]
-    return [*_meeting(rows), *losses, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
+    return [*_meeting(run), *losses, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
 
 
 def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away from a training; of a folder without readings, those of a map."""
     if run.trained.empty:
         return map_view.facts(run)
-    charts = panels(run.trained)
     numbers: list[Fact] = [("steps", f"{int(run.trained['step'].max()):,}", "")]
-    for measure, label in (("loss", "training loss"), ("perplexity", "held-out perplexity")):
-        panel = next((panel for panel in charts if panel.measure == measure and panel.lead), None)
-        if panel is not None and panel.lead is not None:
-            unit = "" if not panel.unit else f"nats a {panel.unit}" if measure == "loss" else f"per {panel.unit}"
-            numbers.append((label, digits(panel.lead.curve.value[-1]), unit))
-    curve = last_layer_curve(run.trained)
+    leads = [panel.lead for panel in panels(run) if panel.lead is not None]
+    for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
+        for lead in select(leads, measure=measure)[:1]:
+            numbers.append((label, digits(lead.value[-1]), f"{per} {lead.unit}" if lead.unit else ""))
+    curve = _last_layer_curve(run)
     numbers += [] if curve is None else map_view.layer_facts(curve, run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
 
 def caution(run: RunFolder) -> bool:
     """Whether the page should warn that no layer is better than chance."""
-    curve = last_layer_curve(run.trained)
-    return curve is not None and above_floor(curve, best_layer(curve)) is False
+    curve = _last_layer_curve(run)
+    return curve is not None and curve.above_chance is False
 
 
-def _single_lead(rows: pd.DataFrame) -> tuple[str, str] | None:
-    """The leading measure and method of one training; None of several."""
-    return leading(rows) if len(rows[["plan", "condition", "settings"]].drop_duplicates()) == 1 else None
+def _layers_at(run: RunFolder, end: str) -> tuple[int, list[Curve]]:
+    """The first (`min`) or the last (`max`) step at which the leading measure was taken by layer, and its curves.
+
+    They are along the layers: those of the directions, and the mean that the run itself took. None of several
+    trainings.
+    """
+    layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
+    lead = leading(zip(layered["measure"], layered["method"], strict=True))
+    if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
+        return 0, []
+    own = layered[layered["measure"].isin((lead[0], lead[0] + MEAN)) & (layered["method"] == lead[1])]
+    step = int(own.loc[own["measure"] == lead[0], "step"].agg(end))
+    return step, curves(own[own["step"] == step])
 
 
-def last_layer_curve(rows: pd.DataFrame) -> Curve | None:
-    """The leading measure over the layers at its last step; None where nothing is, or several trainings are read."""
-    lead = _single_lead(rows)
-    return None if lead is None else _layer_curve(_at_end(rows, lead, "max")[1], *lead)
-
-
-def _at_end(rows: pd.DataFrame, lead: tuple[str, str], end: str) -> tuple[int, pd.DataFrame]:
-    """The first (`min`) or the last (`max`) step at which a measure was taken by layer, and its rows."""
-    same = (rows["measure"] == lead[0]) & (rows["method"] == lead[1]) & rows["layer"].notna()
-    step = int(rows.loc[same, "step"].agg(end))
-    return step, rows[rows["step"] == step]
-
-
-def _layer_curve(rows: pd.DataFrame, measure: str, method: str) -> Curve:
+def _layer_curve(parts: Sequence[Curve]) -> Curve:
     """The curve over layers of one step: the mean the run itself took where there is one, else the average."""
-    mean, own = average(curves(rows, measure, method)), curves(rows, f"{measure}{MEAN}", method)
+    own, each = ([part for part in parts if part.measure.endswith(MEAN) == taken] for taken in (True, False))
+    mean = average(each)
     if not own or (taken := average(own)).at != mean.at:
         return mean
-    return replace(taken, measure=measure, members=mean.members, n=mean.n, most=mean.most)
+    return replace(taken, measure=mean.measure, members=mean.members, n=mean.n, most=mean.most)
 
 
-def _meeting(rows: pd.DataFrame) -> list[str]:
+def _last_layer_curve(run: RunFolder) -> Curve | None:
+    """The leading measure over the layers at its last step; None where nothing is, or several trainings are read."""
+    _, parts = _layers_at(run, "max")
+    return _layer_curve(parts) if parts else None
+
+
+def _meeting(run: RunFolder) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    lead = _single_lead(rows)
-    if lead is None:
+    (first, before), (last, after) = (_layers_at(run, end) for end in ("min", "max"))
+    if not after:
         return []
-    (first, before), (last, after) = (_at_end(rows, lead, end) for end in ("min", "max"))
-    curve = _layer_curve(after, *lead)
-    best, same = best_layer(curve), alike(curve)
-    told = f"{measure_name(curve)} ({ASKS[curve.measure]}) is {say_value(curve, best)}"
-    if above_floor(curve, best) is False:
+    curve = _layer_curve(after)
+    best, same = curve.best, curve.alike
+    told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
+    if curve.above_chance is False:
         opening = f"At step {last:,} no layer is better than chance: at layer {best}, the highest, {told}"
     elif len(same) == len(curve.at) > 1:
         opening = (
@@ -522,31 +462,27 @@ def _meeting(rows: pd.DataFrame) -> list[str]:
     else:
         beside = f" ({name_layers(same)} cannot be told apart)" if len(same) > 1 else ""
         opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
-    began = _layer_curve(before, *lead) if first < last else None
+    began = _layer_curve(before) if first < last else None
     since = "" if began is None or best not in began.at else _since(began, curve, best, step=first)
-    low, high = curve.counts
-    items = "words" if curve.measure == "word_agreement" else "sentences"
-    count = f"n = {span_of(low, high)} {items}" if high else "n not recorded"
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
-    texts = rows.loc[rows["measure"] == curve.measure, "data"].nunique()
+    texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
-    basis = f"average over {curve.members} {kind}{on}, {count} each" if curve.members > 1 else count
-    sentences = [f"{opening}{since}; {basis}."]
+    basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
+    sentences = [f"{opening}{since}; {basis}{curve.items}."]
     if began is not None and since.startswith(SAME) and best < curve.at[-1] in began.at:
         end = curve.at[-1]
         change = _since(began, curve, end, step=first)
-        sentences.append(f"At layer {end}, the last one read, it is {say_value(curve, end, floor=False)}{change}.")
-    return [*sentences, *name_partners(after, curve)]
+        sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
+    return [*sentences, *map_view.name_partners(select(after, measure=curve.measure), run.centre, curve)]
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
     """How a layer's value compares with an earlier step's."""
-    first, last = began.place(layer), ended.place(layer)
+    first, last = began.at.index(layer), ended.at.index(layer)
     before, after = began.value[first], ended.value[last]
     overlap = began.low[first] <= ended.high[last] and ended.low[last] <= began.high[first]
-    if overlap or before == after:
-        return f"{SAME} {say_value(began, layer, floor=False)} at step {step:,}"
-    return f", {'up' if after > before else 'down'} from {say_value(began, layer, floor=False)} at step {step:,}"
+    how = SAME if overlap or before == after else f", {'up' if after > before else 'down'} from"
+    return f"{how} {began.say(layer, floor=False)} at step {step:,}"
 
 
 def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
@@ -557,28 +493,25 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     names = display_names(code for line in lines for code in line.languages)
     of = f" of {names[lead.languages[0]]}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
-    mean = ", all languages pooled" if lead.pooled else f", average over {len(lines)} languages"
+    mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
     told = "" if lead.languages else mean
-    sentence = _moved(f"Held-out perplexity{per}{of}", lead.curve, items="predicted tokens", told=told)
+    sentence = _moved(f"Held-out perplexity{per}{of}", lead, items="predicted tokens", told=told)
     # Which language ends lowest and which highest, when their intervals do not meet.
-    ranked = sorted(lines, key=lambda line: line.curve.value[-1])
-    low, high = (ranked[0].curve, ranked[-1].curve) if ranked else (lead.curve, lead.curve)
+    ranked = sorted(lines, key=lambda line: line.value[-1])
+    low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
     if low.high[-1] < high.low[-1] or (isnan(low.high[-1]) and low.value[-1] < high.value[-1]):
-        near, far = (names[line.languages[0]] for line in (ranked[0], ranked[-1]))
-        extremes = f"; it is lowest for {near} ({reading(low, -1)}) and highest for {far} ({reading(high, -1)})"
-        sentence = f"{sentence[:-1]}{extremes}."
+        near, far = (f"{names[line.languages[0]]} ({line.reading(-1)})" for line in (low, high))
+        sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
     # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
     clear, slight = [], []
     for line in lines:
-        curve = line.curve
-        lowest = min(range(len(curve.value)), key=lambda at: curve.value[at])
-        if not curve.value[-1] > curve.value[lowest]:
+        lowest = min(range(len(line.value)), key=line.value.__getitem__)
+        if not line.value[-1] > line.value[lowest]:
             continue
-        name, since = names[line.languages[0]], f"{curve.at[lowest]:,}"
-        if apart(curve, lowest, -1):
-            clear.append(
-                f"{name} from step {since} on ({reading(curve, lowest)} then, {reading(curve, -1)} at the end)"
-            )
+        name, since = names[line.languages[0]], f"{line.at[lowest]:,}"
+        if line.apart(lowest, -1):
+            ends = f"({line.reading(lowest)} then, {line.reading(-1)} at the end)"
+            clear.append(f"{name} from step {since} on {ends}")
         else:
             slight.append(f"{name} (lowest at step {since})")
     rises = [f"It rose for {listed(clear)}."] if clear else []
@@ -598,19 +531,17 @@ def _others(charts: Sequence[StepPanel]) -> list[str]:
             continue
         per = f" per {best.unit}" if best.unit else ""
         at = "" if best.layer is None else f" at layer {best.layer}"
-        members = best.lead.curve.members
-        over = f", average over {members} curves" if members > 1 else ""
-        sentences.append(_moved(f"{capitalise(describe(measure).title)}{per}{at}", best.lead.curve, told=over))
+        over = f", average over {best.lead.members} curves" if best.lead.members > 1 else ""
+        title = describe(measure).title
+        sentences.append(_moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, told=over))
     return sentences
 
 
 def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", told: str = "") -> str:
     """Where a curve began and where it ended, and whether that is a change."""
     behind = f" (n = {curve.n[-1]:,} {items})" if curve.n[-1] else ""
-    end = f"{reading(curve, -1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{told}{behind}"
+    end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{told}{behind}"
     if len(curve.at) == 1:
         return f"{subject} is {end}."
-    start = f"from {reading(curve, 0)} at step {curve.at[0]:,} to {end}"
-    if not apart(curve, 0, -1):
-        return f"{subject} did not clearly change: {start}."
-    return f"{subject} {'fell' if curve.value[-1] < curve.value[0] else 'rose'} {start}."
+    how = curve.way("fell", "did not clearly change:", "rose")
+    return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}."

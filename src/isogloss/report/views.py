@@ -18,9 +18,8 @@ from isogloss.figure import Figure, Table
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers import Paper, Results, find
 from isogloss.papers import names as paper_names
-from isogloss.report import drift_view, lookup_view, map_view, task_views, training_view
-from isogloss.report.folder import RunFolder, parts, read_run
-from isogloss.report.verdict import Fact, between, number
+from isogloss.report import drift_view, map_view, score_views, training_view
+from isogloss.report.curves import Fact, RunFolder, between, number, parts, read_run
 from isogloss.runs.table import training_name
 
 MOST_TRAININGS = 12
@@ -38,7 +37,6 @@ class View:
         tables: tables above the figures of the section `scores`.
         heading: the title and the introduction of that section.
         caution: whether the verdict is a warning, such as that nothing is better than chance.
-        has_map: whether the page has the sections of a map even where they are empty.
         two_models: whether a second model is named in the title.
         parallel: whether the text is called parallel text.
 
@@ -51,19 +49,18 @@ class View:
     tables: Callable[[RunFolder], list[Table]] = lambda run: []
     heading: Callable[[RunFolder], tuple[str, str]] = lambda run: ("", "")
     caution: Callable[[RunFolder], bool] = lambda run: False
-    has_map: bool = False
     two_models: bool = False
     parallel: bool = False
 
 
-MAP = View("map", map_view.verdict, map_view.facts, map_view.figures, caution=map_view.caution, has_map=True)
+MAP = View("map", map_view.verdict, map_view.facts, map_view.figures, caution=map_view.caution)
 LOOKUP = View(
     "lookup",
-    lookup_view.verdict,
-    lookup_view.facts,
-    lookup_view.figures,
-    lookup_view.tables,
-    lookup_view.heading,
+    score_views.lookup_verdict,
+    score_views.lookup_facts,
+    score_views.lookup_figures,
+    score_views.lookup_tables,
+    score_views.lookup_heading,
     two_models=True,
 )
 TRAINING = View(
@@ -80,21 +77,21 @@ VIEWS = {
     "rotate": LOOKUP,
     "stitch": View(
         "training",
-        task_views.stitch_verdict,
-        task_views.stitch_facts,
-        task_views.stitch_figures,
-        task_views.stitch_tables,
-        lambda run: (task_views.STITCH_TITLE, task_views.STITCH_LEDE),
+        score_views.stitch_verdict,
+        score_views.stitch_facts,
+        score_views.stitch_figures,
+        score_views.stitch_tables,
+        lambda run: score_views.STITCH_HEADING,
         two_models=True,
     ),
     "drift": View("training", drift_view.verdict, drift_view.facts, drift_view.figures),
     "transfer": View(
         "training",
-        task_views.transfer_verdict,
-        task_views.transfer_facts,
-        task_views.transfer_figures,
-        task_views.transfer_tables,
-        lambda run: (task_views.SCORES_TITLE, task_views.SCORES_LEDE),
+        score_views.transfer_verdict,
+        score_views.transfer_facts,
+        score_views.transfer_figures,
+        score_views.transfer_tables,
+        lambda run: score_views.TRANSFER_HEADING,
     ),
     "align": TRAINING,
     "pretrain": TRAINING,

@@ -16,10 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.report.curves import best_layer
+from isogloss.report.curves import RunFolder, display_names
 from isogloss.report.draw_matplotlib import caption, drawing, new_figure, save
-from isogloss.report.folder import RunFolder
-from isogloss.report.map_view import lead_curve
 from isogloss.report.style import (
     COLOURS,
     INK,
@@ -30,7 +28,6 @@ from isogloss.report.style import (
     characters_by_script,
     choose_fonts,
     colour,
-    display_names,
     mix,
     printable,
     shape,
@@ -165,8 +162,7 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     points = None if run.points is None else word_map(run.points)
     if points is None:
         return []
-    lead = lead_curve(run)
-    best = best_layer(lead) if lead is not None and best_layer(lead) in points.layers else points.layers[-1]
+    best = run.lead.best if run.lead is not None and run.lead.best in points.layers else points.layers[-1]
     shown = picture(points, run.languages, title=run.model, centre=run.centre)
     with drawing(shown.fonts.families):
         return [*write_map(shown, best, out), *write_sheet(shown, best, out), write_animation(shown, out)]
