@@ -93,7 +93,7 @@ def _by_layer(rows: Iterable[Record]) -> dict[int, Record]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LayerScores:
     """One score of two languages on one data set, compared by way and layer.
 
     Attributes:
@@ -160,7 +160,7 @@ class Comparison:
         return [row for row in self.ways["cka"].values() if not isnan(row["value"])]
 
 
-def lookups(frame: pd.DataFrame) -> list[Comparison]:
+def lookups(frame: pd.DataFrame) -> list[LayerScores]:
     """Every source and target that were looked up, in order of appearance: P@1 by mapping and layer."""
     rows = records(frame[frame["task"].isin(list(UNITS)) & (frame["target"] != "")])
     pairs = []
@@ -171,11 +171,11 @@ def lookups(frame: pd.DataFrame) -> list[Comparison]:
         layered, flat = ([row for row in scores if pd.isna(row["layer"]) == absent] for absent in (False, True))
         ways = {way: _by_layer(own) for (way,), own in _grouped(layered, "condition").items()}
         counted = [row for row in table if row["measure"] in COUNTED]
-        pairs.append(Comparison(_models((layered or flat)[0]), task, source, target, data, ways, flat, counted))
+        pairs.append(LayerScores(_models((layered or flat)[0]), task, source, target, data, ways, flat, counted))
     return pairs
 
 
-def likenesses(frame: pd.DataFrame) -> list[Comparison]:
+def likenesses(frame: pd.DataFrame) -> list[LayerScores]:
     """Every pair of languages and text that has CKA, in order of appearance, a text learned from before its test."""
     rows = records(frame[(frame["task"] == "rotate") & frame["measure"].isin(FORMS) & frame["layer"].notna()])
     pairs = []
@@ -183,11 +183,11 @@ def likenesses(frame: pd.DataFrame) -> list[Comparison]:
         texts = _grouped(same, "condition", "seed").items()
         for (text, _), table in sorted(texts, key=lambda entry: list(TEXTS).index(entry[0][0])):
             forms = {form: _by_layer(row for row in table if row["measure"] == form) for form in FORMS}
-            pairs.append(Comparison(_models(table[0]), "rotate", source, target, data, forms, text=text))
+            pairs.append(LayerScores(_models(table[0]), "rotate", source, target, data, forms, text=text))
     return pairs
 
 
-def stitchings(frame: pd.DataFrame) -> list[Comparison]:
+def stitchings(frame: pd.DataFrame) -> list[LayerScores]:
     """Every test set of the target, in order of appearance: the main score by way, and that of the source, by layer."""
     rows = frame[frame["layer"].notna() & frame["task"].ne("") & frame["step"].isna()]
     if (rows["seed"].isna() & rows["measure"].eq("gap")).any():
@@ -202,7 +202,7 @@ def stitchings(frame: pd.DataFrame) -> list[Comparison]:
             ways = {HOME: _by_layer(home)}
             ways |= {way: _by_layer(own) for (way,), own in _grouped(scores[target, data], "condition").items()}
             first = same[0]
-            stitched.append(Comparison(_models(first), first["task"], first["source"], target, data, ways))
+            stitched.append(LayerScores(_models(first), first["task"], first["source"], target, data, ways))
     return stitched
 
 
@@ -231,7 +231,7 @@ def lookup_verdict(run: RunFolder) -> list[str]:
     pairs = lookups(run.rows)
     sentences = [line for lookup in pairs[:MOST_PAIRS] for line in _lookup_sentences(lookup, several=len(pairs) > 1)]
     sentences += [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
-    firsts: dict[tuple[str, str, str], Comparison] = {}
+    firsts: dict[tuple[str, str, str], LayerScores] = {}
     for alike in likenesses(run.rows):
         firsts.setdefault((alike.source, alike.target, alike.data), alike)
     for alike in list(firsts.values())[:MOST_PAIRS]:
@@ -247,7 +247,7 @@ def lookup_verdict(run: RunFolder) -> list[str]:
     return sentences
 
 
-def _lookup_sentences(lookup: Comparison, *, several: bool) -> Iterator[str]:
+def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
     best = lookup.best
     head = f"{' to '.join(lookup.names)}: " if several else ""
     where = f"at layer {int(best['layer'])}" if lookup.ways else f"in {flat_name(best)}"
@@ -340,8 +340,8 @@ def lookup_tables(run: RunFolder) -> list[Table]:
     return tables
 
 
-def _most(comparison: Comparison) -> int:
-    return max(int(row["n"]) for row in comparison.layered)
+def _most(scores: LayerScores) -> int:
+    return max(int(row["n"]) for row in scores.layered)
 
 
 def lookup_figures(run: RunFolder) -> list[Figure]:
@@ -376,7 +376,7 @@ def lookup_figures(run: RunFolder) -> list[Figure]:
     return drawings
 
 
-def _best_stitched(stitching: Comparison) -> int:
+def _best_stitched(stitching: LayerScores) -> int:
     """The layer at which the stitched target scores highest."""
     return int(_highest(stitching.ways[STITCHED].values())["layer"])
 
