@@ -23,7 +23,7 @@ def planted(n=80, d=12):
 @pytest.mark.parametrize("normalise", NORMALISATIONS)
 def test_a_planted_rotation_is_recovered_also_for_new_vectors(method, normalise):
     x, y, turn = planted()
-    found = fit_mapping(x, y, method=method, normalise=normalise, strength=1e-9)
+    found = fit_mapping(x, y, method=method, normalise=normalise, ridge_strength=1e-9)
     assert torch.linalg.det(turn) < 0
     assert (found.weight - turn).abs().max() < 1e-6
     new = draw(5, 12, seed=3) + 0.3
@@ -36,7 +36,7 @@ def test_a_planted_rotation_is_recovered_also_for_new_vectors(method, normalise)
 def test_how_means_are_restored(method, restore):
     x, y, turn = planted()
     x = 3 * x
-    found = fit_mapping(x, y, method=method, normalise="iterative", strength=1e-9, restore=restore)
+    found = fit_mapping(x, y, method=method, normalise="iterative", ridge_strength=1e-9, restore=restore)
     w = found.weight
     expected = {
         "raw": x @ w.T,
@@ -77,7 +77,7 @@ def test_arguments_are_left_as_they_were_and_precision_is_that_of_the_vectors(me
 @pytest.mark.parametrize("method", MAPPINGS)
 def test_fewer_pairs_than_directions_is_said(method):
     x, y, _ = planted(n=5)
-    found = fit_mapping(x, y, method=method, strength=1e-9)
+    found = fit_mapping(x, y, method=method, ridge_strength=1e-9)
     assert found.underdetermined
     assert (found(x) - y).abs().max() < 1e-6, "the pairs themselves are still mapped"
 

@@ -19,7 +19,7 @@ from isogloss.integrations import encoder as formats
 from isogloss.integrations import export as exporting
 from isogloss.integrations.encoder import Affine, Encoder
 from isogloss.integrations.export import inherited
-from isogloss.mappings import NORMALISATIONS, RESTORES, least_squares
+from isogloss.mappings import NORMALISATIONS, RESTORES, fit_mapping
 from isogloss.measures import retrieve
 from isogloss.measures.retrieval import unit_rows
 from tiny_models import DEPTH, ENCODERS, TEXT
@@ -132,7 +132,7 @@ def fitted(normalise, restore, *, width=24):
     """A mapping of a tiny model's space onto a narrower one."""
     draw = torch.Generator().manual_seed(3)
     x = torch.randn(80, 32, generator=draw, dtype=torch.float64) + 2
-    return least_squares(x, x[:, :width] * 1.5 - 1, normalise=normalise).restored(restore)
+    return fit_mapping(x, x[:, :width] * 1.5 - 1, method="least-squares", normalise=normalise).restored(restore)
 
 
 def by_hand(mapping, x, side):

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import isogloss as ig
-from isogloss.mappings import least_squares, ridge
 from isogloss.measures import (
     anisotropy,
     cka_minibatch,
@@ -29,8 +28,6 @@ OF_TWO = (
     nearest,
     neighbourhood_overlap,
     ig.procrustes,
-    least_squares,
-    ridge,
     argmax_links,
     itermax_links,
 )

@@ -9,7 +9,7 @@ from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings.specs import parse_mappings
+from isogloss.mappings.methods import parse_mappings
 from isogloss.recipes.lexicon import draw_sentences, entries, single_pieces
 from isogloss.text.corpora import Lexicon
 from isogloss.vectors.static import count_types, types_of

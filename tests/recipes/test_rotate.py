@@ -10,7 +10,7 @@ from transformers import AutoModel
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.mappings import normalisation
-from isogloss.mappings.specs import parse_mappings
+from isogloss.mappings.methods import parse_mappings
 from isogloss.measures import MEASURES
 from isogloss.recipes import rotate as rotation
 from isogloss.recipes.jobs import Job, run_job

@@ -10,7 +10,7 @@ from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
 from isogloss.mappings import normalisation
-from isogloss.mappings.specs import MappingSpec
+from isogloss.mappings.methods import MappingSpec
 from isogloss.recipes import task_scores
 from isogloss.recipes.stitch import (
     WordReading,

@@ -1,7 +1,15 @@
 """Mappings between two spaces: fitted on pairs, kept as frozen records, saved as safetensors."""
 
 from isogloss.mappings.mapping import RESTORES, Mapping, load_mapping, save
-from isogloss.mappings.methods import MAPPINGS, Method, fit_mapping, least_squares, procrustes, ridge, unmapped
+from isogloss.mappings.methods import (
+    MAPPINGS,
+    MappingSpec,
+    Method,
+    fit_mapping,
+    parse_mappings,
+    procrustes,
+    unmapped,
+)
 from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation, streamed_normalisations
 
 __all__ = [
@@ -9,14 +17,14 @@ __all__ = [
     "NORMALISATIONS",
     "RESTORES",
     "Mapping",
+    "MappingSpec",
     "Method",
     "Normalisation",
     "fit_mapping",
-    "least_squares",
     "load_mapping",
     "normalisation",
+    "parse_mappings",
     "procrustes",
-    "ridge",
     "save",
     "streamed_normalisations",
     "unmapped",

@@ -2,27 +2,35 @@
 
     procrustes      the rotation (it may reflect) with least |X W' - Y|: W = U V', where U S V' = SVD(Y' X)
     least-squares   any linear map with least |X W' - Y|
-    ridge           the same plus strength * |W|^2
+    ridge           the same plus strength * |W|^2, without an intercept: W' = (X'X + strength I)^-1 X'Y
 
-A rotation keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer
+Where several maps fit equally well, as with fewer pairs than directions, least squares takes the smallest. A rotation keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer
 maps fit few pairs better and new words worse. All compute in float64.
+
+Commands name a method together with what is done to both spaces first (`parse_mappings`):
+
+    raw                     nothing: vectors as they are
+    centred                 each space less its mean
+    normalised              each space iteratively normalised
+    procrustes              a rotation; likewise least-squares and ridge
+    procrustes+iterative    a rotation after iterative normalisation; likewise +centred and +length
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.mappings.mapping import Mapping
-from isogloss.mappings.normalise import Normalisation, normalisation
+from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
 from isogloss.measures.inputs import double, paired
 from isogloss.measures.retrieval import mutual
 
 Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]
-Shapes = tuple[Normalisation, Normalisation]
 MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
 
 
@@ -43,10 +51,10 @@ def fit_mapping(
     method: str = "procrustes",
     normalise: str = "none",
     spaces: Spaces | None = None,
-    shapes: Shapes | None = None,
+    normalisations: tuple[Normalisation, Normalisation] | None = None,
     restore: str = "normalised",
     refine: int = 0,
-    strength: float = 1.0,
+    ridge_strength: float = 1.0,
 ) -> Mapping:
     """Fit a map from x (n, d_x) to y (n, d_y), whose rows correspond.
 
@@ -56,13 +64,13 @@ def fit_mapping(
         method: one of `MAPPINGS`.
         normalise: what is done to each space first, see `isogloss.mappings.normalise`.
         spaces: all vectors of each side, whose means count; x and y themselves where it is None.
-        shapes: the normalisations of both sides where they are known already, as of spaces too large to be held;
+        normalisations: those of both sides where they are known already, as of spaces too large to be held;
             `normalise` is then not used.
         restore: in which terms mapped vectors are given, see `Mapping`.
         refine: rounds in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS,
             and the map is fitted again (Conneau et al. 2018 take 5). The first 10,000 rows are looked at, so spaces
             should be in order of frequency.
-        strength: of ridge.
+        ridge_strength: the penalty on |W|^2 of ridge.
 
     """
     if method not in MAPPINGS:
@@ -73,20 +81,20 @@ def fit_mapping(
             f"x has width {x.shape[1]} and y has width {y.shape[1]}; a rotation leads from a space to one equally "
             "wide, so take models of one width, or least-squares"
         )
-    if strength < 0:
-        raise InputError(f"the strength of ridge must be at least 0, not {strength}")
+    if ridge_strength < 0:
+        raise InputError(f"the strength of ridge must be at least 0, not {ridge_strength}")
     if refine < 0:
         raise InputError(f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
-    source, target = shapes or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))
+    source, target = normalisations or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))
     solve = MAPPINGS[method].solve
-    weight = solve(double(source(x)), double(target(y)), strength)
+    weight = solve(double(source(x)), double(target(y)), ridge_strength)
     pairs = x.shape[0]
     if refine:
         near_x, near_y = double(source(whole_x[:MOST_REFINED])), double(target(whole_y[:MOST_REFINED]))
         for _ in range(refine):
             matched, _ = mutual(near_x @ weight.T, near_y, method="csls")
-            weight, pairs = solve(near_x[matched[:, 0]], near_y[matched[:, 1]], strength), matched.shape[0]
+            weight, pairs = solve(near_x[matched[:, 0]], near_y[matched[:, 1]], ridge_strength), matched.shape[0]
     return Mapping(method, weight.cpu(), source, target, pairs, restore)
 
 
@@ -112,47 +120,12 @@ def procrustes(
     return fit_mapping(x, y, method="procrustes", normalise=normalise, spaces=spaces, restore=restore, refine=refine)
 
 
-def least_squares(
-    x: Tensor,
-    y: Tensor,
-    *,
-    normalise: str = "none",
-    spaces: Spaces | None = None,
-    restore: str = "normalised",
-    refine: int = 0,
-) -> Mapping:
-    """The linear map from x (n, d_x) to y (n, d_y) with the least squared error; widths may differ.
-
-    Of several equally good ones, as there are with fewer pairs than directions, the smallest. See `fit_mapping`.
-    """
-    return fit_mapping(x, y, method="least-squares", normalise=normalise, spaces=spaces, restore=restore, refine=refine)
-
-
-def ridge(
-    x: Tensor,
-    y: Tensor,
-    *,
-    strength: float = 1.0,
-    normalise: str = "none",
-    spaces: Spaces | None = None,
-    restore: str = "normalised",
-    refine: int = 0,
-) -> Mapping:
-    """The linear map with the least squared error plus strength * |W|^2: W' = (X'X + strength I)^-1 X'Y.
-
-    No intercept: centre with `normalise`. `sklearn.linear_model.Ridge(alpha=strength, fit_intercept=False)`.
-    """
-    return fit_mapping(
-        x, y, method="ridge", normalise=normalise, spaces=spaces, restore=restore, refine=refine, strength=strength
-    )
-
-
-def unmapped(x: Tensor, y: Tensor, *, normalise: str = "none", restore: str = "normalised") -> Mapping:
+def unmapped(x: Tensor, y: Tensor, *, normalise: str = "none") -> Mapping:
     """No map at all, only each space's normalisation: what a map must beat. x (n, d), y (m, d) are the spaces."""
     if x.shape[1] != y.shape[1]:
         raise InputError(f"x has width {x.shape[1]} and y has width {y.shape[1]}; without a map they must be equal")
     same = torch.eye(x.shape[1], dtype=torch.float64)
-    return Mapping("none", same, normalisation(x, normalise), normalisation(y, normalise), 0, restore)
+    return Mapping("none", same, normalisation(x, normalise), normalisation(y, normalise), 0)
 
 
 def _procrustes(x: Tensor, y: Tensor, strength: float) -> Tensor:
@@ -181,3 +154,61 @@ MAPPINGS = {
     )
 }
 """Every way to fit a map, by name; a new one adds a line."""
+
+
+# --- mappings by name
+
+UNMAPPED = {"raw": "none", "centred": "centred", "normalised": "iterative"}
+
+
+@dataclass(frozen=True)
+class MappingSpec:
+    """A mapping that is fitted, or none (`method` is empty), and a normalisation of both spaces."""
+
+    name: str
+    method: str
+    normalise: str
+
+    @property
+    def learns(self) -> bool:
+        """Whether it needs pairs to learn from."""
+        return self.method != ""
+
+    def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **options: Any) -> Mapping:
+        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and the other options are those of `fit_mapping`."""
+        if not self.learns:
+            return unmapped(*spaces, normalise=self.normalise)
+        return fit_mapping(x, y, method=self.method, normalise=self.normalise, spaces=spaces, **options)
+
+
+def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:
+    """The specs of --mappings, separated by commas, none of them twice.
+
+    >>> [spec.normalise for spec in parse_mappings("raw,procrustes+iterative")]
+    ['none', 'iterative']
+    """
+    names = [name.strip() for name in (text.split(",") if isinstance(text, str) else text)]
+    twice = [name for number, name in enumerate(names) if name in names[:number]]
+    if twice:
+        raise InputError(f"--mappings has {twice[0]} twice")
+    specs = []
+    for name in names:
+        if name in UNMAPPED:
+            specs.append(MappingSpec(name, "", UNMAPPED[name]))
+            continue
+        method, plus, normalise = name.partition("+")
+        if method not in MAPPINGS or (plus and normalise not in NORMALISATIONS):
+            raise InputError(
+                f"--mappings takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
+                f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"
+            )
+        specs.append(MappingSpec(name, method, normalise or "none"))
+    return specs
+
+
+def underdetermined_note(name: str, pairs: int, width: int, what: str) -> str:
+    """What it means that a mapping was fitted on fewer pairs than there are directions."""
+    return (
+        f"{name} was fitted on {pairs:,} pairs for {width:,} directions: where the pairs do not reach, the map is "
+        f"arbitrary, and {what} should be larger before these scores are read as what the spaces allow"
+    )

@@ -54,15 +54,15 @@ class Normalisation:
         return unit_rows(x) if self.lengths else x
 
 
-def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUNDS) -> Normalisation:
-    """The normalisation of a whole space (n, d); `rounds` are those of "iterative".
+def normalisation(space: Tensor, kind: str = "iterative") -> Normalisation:
+    """The normalisation of a whole space (n, d).
 
     >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     >>> shaped = normalisation(space)(space)
     >>> [round(length, 4) for length in shaped.norm(dim=1).tolist()], bool((shaped.mean(dim=0).abs() < 0.2).all())
     ([1.0, 1.0, 1.0], True)
     """
-    count, lengths = _rounds(kind, rounds)
+    count, lengths = _rounds(kind)
     space = matrix(space, name="the space")
     n, d = space.shape
     raw = _double_sum(space) / n
@@ -74,9 +74,7 @@ def normalisation(space: Tensor, kind: str = "iterative", *, rounds: int = ROUND
     return Normalisation(kind, means, lengths, raw)
 
 
-def streamed_normalisations(
-    read: Callable[[], Iterable[Tensor]], kind: str = "iterative", *, rounds: int = ROUNDS
-) -> list[Normalisation]:
+def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "iterative") -> list[Normalisation]:
     """`normalisation` of several spaces that are too large to be held, such as all words of a text at every layer.
 
     read: gives the vectors again each time it is called, in chunks (spaces, n, d); it is called once a round, and once
@@ -87,7 +85,7 @@ def streamed_normalisations(
     >>> bool(torch.allclose(streamed.means, normalisation(space).means))
     True
     """
-    count, lengths = _rounds(kind, rounds)
+    count, lengths = _rounds(kind)
     shapes: list[Normalisation] = []
     for _ in range(max(1, count)):
         raw, shaped, n = list[Tensor](), list[Tensor](), 0
@@ -114,13 +112,11 @@ def _added(totals: list[Tensor], parts: list[Tensor]) -> list[Tensor]:
     return [total + added for total, added in zip(totals, sums, strict=True)] if totals else sums
 
 
-def _rounds(kind: str, rounds: int) -> tuple[int, bool]:
+def _rounds(kind: str) -> tuple[int, bool]:
     """How often a mean is subtracted, and whether rows are divided by their lengths."""
     if kind not in NORMALISATIONS:
         raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
-    if rounds < 1:
-        raise InputError(f"iterative normalisation takes at least 1 round, not {rounds}")
-    return {"centred": 1, "iterative": rounds}.get(kind, 0), kind in ("length", "iterative")
+    return {"centred": 1, "iterative": ROUNDS}.get(kind, 0), kind in ("length", "iterative")
 
 
 def _double_sum(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings.specs import MappingSpec
+from isogloss.mappings.methods import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.measures.retrieval import Retrieval
 from isogloss.recipes.recipe import layer_list

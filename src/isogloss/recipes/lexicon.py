@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent

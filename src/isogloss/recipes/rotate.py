@@ -22,7 +22,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import normalisation, save
-from isogloss.mappings.specs import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
 from isogloss.progress import Progress, silent
 from isogloss.recipes.layer_comparison import (

@@ -27,7 +27,7 @@ from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping
 from isogloss.mappings import Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
-from isogloss.mappings.specs import parse_mappings, underdetermined_note
+from isogloss.mappings.methods import parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes.layer_comparison import bitext_with, shared_layers
