@@ -265,7 +265,7 @@ def test_a_report_that_is_stopped_offers_no_resume(isogloss, tmp_path, monkeypat
     def stopped(*_, **__):
         raise stop
 
-    monkeypatch.setattr(cli, "_report", stopped)
+    monkeypatch.setattr("isogloss.report.write_page", stopped)
     left, _, told = isogloss("report", tmp_path, "--quiet")
     assert left == code and told.endswith("; the rows are as they were\n") and "--resume" not in told
 

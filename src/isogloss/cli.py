@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,24 +74,21 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def lazy_group(
-    entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, *, completion: bool = False
-) -> typer.Typer:
+def application(**settings: Any) -> typer.Typer:
+    """A Typer application with plain help and without completion."""
+    plain = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+    return typer.Typer(**plain | settings)
+
+
+def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, **settings: Any) -> typer.Typer:
     """A Typer application whose commands are `entries`."""
     group = type("Group", (LazyGroup,), {"entries": entries})
-    return typer.Typer(
-        cls=group,
-        add_completion=completion,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        help=text,
-    )
+    return application(cls=group, no_args_is_help=True, help=text, **settings)
 
 
 def command_of(function: Callable[..., None], name: str) -> Any:
     """A function with typer's annotations as a command."""
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    single = application()
     single.command(name, cls=PlainCommand)(function)
     return typer.main.get_command(single)
 
@@ -120,48 +118,38 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
     return inspect.Parameter(name, ONLY, default=default, annotation=annotation)
 
 
-def option_parameter(name: str, parameter: inspect.Parameter) -> inspect.Parameter:
-    """Typer's parameter for one of a function's: its type as the command line reads it, its help and its panel."""
-    from isogloss.recipes.recipe import command_type, option_of
-
-    if name == "data":
-        return keyword(name, DataFolder, parameter.default)
-    if name == "model" and parameter.default == "mini":
-        return keyword(name, Annotated[str, typer.Argument(help="mini, a folder, or a hub id")], "mini")
-    option, kind = option_of(parameter.annotation), command_type(parameter.annotation)
-    names = ["--resume"] if name == "resume" else []
-    return keyword(
-        name, Annotated[kind, typer.Option(*names, help=option.help, rich_help_panel=option.panel)], parameter.default
-    )
+def option_parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """Typer's parameters for what a function declares: the types that the command line reads, help and panels."""
+    parameters = []
+    for name, option in options.items():
+        annotation: Any = DataFolder
+        if name == "model" and option.default == "mini":
+            annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
+        elif name != "data":
+            names = ["--resume"] if name == "resume" else []
+            annotation = Annotated[option.kind, typer.Option(*names, help=option.help, rich_help_panel=option.panel)]
+        parameters.append(keyword(name, annotation, option.default))
+    return parameters
 
 
 # --- recipes, sweeps and reproductions -------------------------------------------------------------------------------
 
 
-def recipe_parameters(name: str) -> list[inspect.Parameter]:
+def recipe_parameters(recipe: Any, text: Mapping[str, Any]) -> list[inspect.Parameter]:
     """The parameters of a recipe's command: its own, those that name parallel text, and those of the run folder."""
-    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe
-
-    recipe = find_recipe(name)
-    every = inspect.signature(recipe.check).parameters
-    parameters = [option_parameter(each, parameter) for each, parameter in recipe.parameters.items()]
-    if recipe.takes_bitext:
-        text = [keyword(each, kind, None) for each, kind in TEXT_OPTIONS.items() if each not in recipe.parameters]
-        parameters += [option_parameter(parameter.name, parameter) for parameter in text]
-    return [
-        *parameters,
-        *(option_parameter(each, every[each]) for each in ("out", "resume")),
-        keyword("quiet", Quiet, False),
-    ]
+    folder = {name: recipe.options[name] for name in ("out", "resume")}
+    own = {**recipe.parameters, **({} if not recipe.takes_bitext else text | recipe.parameters), **folder}
+    return [*option_parameters(own), keyword("quiet", Quiet, False)]
 
 
 def recipe_command(name: str) -> Any:
     """Make the command of a recipe from its signature."""
-    from isogloss.recipes.recipe import find_recipe, read_options
+    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe, read_options
 
     recipe = find_recipe(name)
 
     def run(**given: Any) -> None:
+        from isogloss.report import verdict
         from isogloss.runs.run import check_folder
         from isogloss.training.processes import launched
 
@@ -174,11 +162,11 @@ def recipe_command(name: str) -> Any:
         with _bars(quiet or not first) as bars:
             head = options.pop(recipe.first)
             table = recipe.call(head, *texts, out=folder, resume=resume, progress=bars, **options)
-            page = _report([folder], folder / "report.html", bars) if first and _can_draw() else None
+            page = _page(folder, bars) if first else None
         if first:
-            _tell(_verdict(folder), table, folder, page)
+            _tell(verdict(folder), table, folder, page)
 
-    return with_parameters(run, recipe_parameters(name), name, recipe.call.__doc__)
+    return with_parameters(run, recipe_parameters(recipe, TEXT_OPTIONS), name, recipe.call.__doc__)
 
 
 SWEEP_OPTIONS: dict[str, tuple[Any, str]] = {
@@ -198,9 +186,10 @@ RUN_ONLY = ("out", "resume", "quiet", "dry_run")
 
 def sweep_command(name: str) -> Any:
     """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
-    from isogloss.recipes.recipe import find_recipe
+    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe
 
-    parameters = [_optional(parameter) for parameter in recipe_parameters(name)]
+    recipe = find_recipe(name)
+    parameters = [_optional(parameter) for parameter in recipe_parameters(recipe, TEXT_OPTIONS)]
     panel = "Sweep"
     for each, (kind, text) in SWEEP_OPTIONS.items():
         parameters.append(keyword(each, Annotated[kind, typer.Option(help=text, rich_help_panel=panel)], None))
@@ -208,6 +197,7 @@ def sweep_command(name: str) -> Any:
 
     def run(**given: Any) -> None:
         from isogloss.recipes.sweep import plan_sweep, sweep
+        from isogloss.report import verdict
         from isogloss.runs.jobs import job_lines
         from isogloss.runs.run import read_rows
         from isogloss.runs.table import frame
@@ -228,12 +218,12 @@ def sweep_command(name: str) -> Any:
                 failed, table = error, read_rows(folder) if (folder / "rows.csv").is_file() else frame([])
                 if not len(table):
                     raise
-            page = _report([folder], folder / "report.html", bars) if _can_draw() else None
-        _tell(_verdict(folder), table, folder, page)
+            page = _page(folder, bars)
+        _tell(verdict(folder), table, folder, page)
         if failed:
             raise failed
 
-    example = re.search(r"Example: isogloss (.*)", find_recipe(name).call.__doc__ or "", re.DOTALL)
+    example = re.search(r"Example: isogloss (.*)", recipe.call.__doc__ or "", re.DOTALL)
     usual = example[1].strip() if example else name
     text = f"Run {name} with every combination of the values in --grid."
     text += f"\n\nExample: isogloss sweep {usual} --grid seed=0..4"
@@ -251,19 +241,13 @@ def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
 def reproduce_command(name: str) -> Any:
     """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
     from isogloss.papers import find, paper_options, reproduce
+    from isogloss.recipes.recipe import option_of, options_of
 
     paper = find(name)
-    shared = {
-        each: parameter
-        for each, parameter in inspect.signature(reproduce).parameters.items()
-        if hasattr(parameter.annotation, "__metadata__")
-    }
-    special = paper_options(name)
-    parameters = [option_parameter(each, parameter) for each, parameter in shared.items()]
-    for each, parameter in special.items():
-        made = option_parameter(each, parameter)
-        parameters.append(made.replace(default=None))
-    parameters += [
+    shared = {each: option for each, option in options_of(reproduce).items() if option.help}
+    special = {each: option_of(parameter.annotation, None) for each, parameter in paper_options(name).items()}
+    parameters = [
+        *option_parameters(shared | special),
         keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
         keyword("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
         keyword("quiet", Quiet, False),
@@ -286,8 +270,7 @@ def reproduce_command(name: str) -> Any:
         folder = Path(given["out"]) if given["out"] else _default_folder(usual, resume=given["resume"])
         with _bars(given["quiet"]) as bars:
             table = reproduce(name, out=folder, resume=given["resume"], progress=bars, **arguments, **options)
-            draw = given["report"] and len(table) > 0 and _can_draw()
-            page = _report([folder], folder / "report.html", bars) if draw else None
+            page = _page(folder, bars) if given["report"] and len(table) else None
         _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
 
     text = f"{paper.about}\n\nRun what the paper ran, and set its published numbers beside the measured ones.\n\n"
@@ -306,14 +289,17 @@ def report_command(
 
     Example: isogloss report runs/mini runs/mbert --out both.html
     """
+    from isogloss.report import write_page
+
     with _bars(quiet) as bars:
-        page = _report(runs, out or runs[0] / "report.html", bars)
+        page = write_page(runs, out or runs[0] / "report.html", bars)
     typer.echo(f"report: {page}")
 
 
 def export_command() -> Any:
     """Make the command of `ig.export` from its signature."""
     from isogloss.integrations.export import export
+    from isogloss.recipes.recipe import options_of
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
@@ -333,10 +319,10 @@ def export_command() -> Any:
         keyword("model", Annotated[str, model]),
         keyword("folder", Annotated[str, typer.Argument(help="folder to write")]),
     ]
-    for name, parameter in inspect.signature(export).parameters.items():
-        if hasattr(parameter.annotation, "__metadata__"):
-            parameters.append(option_parameter(name, parameter))
-    return with_parameters(run, [*parameters, keyword("quiet", Quiet, False)], "export", export.__doc__)
+    declared = {name: option for name, option in options_of(export).items() if option.help}
+    return with_parameters(
+        run, [*parameters, *option_parameters(declared), keyword("quiet", Quiet, False)], "export", export.__doc__
+    )
 
 
 def data_list(data: DataFolder = None) -> None:
@@ -405,26 +391,20 @@ def data_paraphrases(
 # --- the application -------------------------------------------------------------------------------------------------
 
 
-def _made(make: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    return lambda: make(*args)
-
-
-def _group(app: typer.Typer) -> Callable[[], Any]:
-    return lambda: typer.main.get_command(app)
-
-
 SWEEP = "Run a recipe with every combination of some arguments' values; one table at the end."
 REPRODUCE = "Run what a paper ran, and set its published numbers beside the measured ones."
 DATA = "Data sets in a folder (--data or ISOGLOSS_DATA)."
-sweep_app = lazy_group({name: (text, _made(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
-reproduce_app = lazy_group({name: (text, _made(reproduce_command, name)) for name, text in papers().items()}, REPRODUCE)
+sweep_app = lazy_group({name: (text, partial(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
+reproduce_app = lazy_group(
+    {name: (text, partial(reproduce_command, name)) for name, text in papers().items()}, REPRODUCE
+)
 data_app = lazy_group(
     {
-        "list": ("What the data folder holds.", _made(command_of, data_list, "list")),
-        "check": ("Read every file and name what is wrong.", _made(command_of, data_check, "check")),
+        "list": ("What the data folder holds.", partial(command_of, data_list, "list")),
+        "check": ("Read every file and name what is wrong.", partial(command_of, data_check, "check")),
         "paraphrases": (
             "Write pairs of sentences that share a translation.",
-            _made(command_of, data_paraphrases, "paraphrases"),
+            partial(command_of, data_paraphrases, "paraphrases"),
         ),
     },
     DATA,
@@ -433,18 +413,18 @@ for _app in (sweep_app, reproduce_app, data_app):
     _app.callback()(lambda: None)
 app = lazy_group(
     {
-        **{name: (text, _made(recipe_command, name)) for name, text in RECIPES.items()},
-        "sweep": (SWEEP, _group(sweep_app)),
-        "reproduce": (REPRODUCE, _group(reproduce_app)),
+        **{name: (text, partial(recipe_command, name)) for name, text in RECIPES.items()},
+        "sweep": (SWEEP, partial(typer.main.get_command, sweep_app)),
+        "reproduce": (REPRODUCE, partial(typer.main.get_command, reproduce_app)),
         "report": (
             "Make the report of a run again, or one page over several runs.",
-            _made(command_of, report_command, "report"),
+            partial(command_of, report_command, "report"),
         ),
         "export": ("Write a model, cut at a layer, for other libraries to load.", export_command),
-        "data": (DATA, _group(data_app)),
+        "data": (DATA, partial(typer.main.get_command, data_app)),
     },
     "Maps the languages inside a transformer: at which layer they meet, and how training moves them.",
-    completion=True,
+    add_completion=True,
 )
 
 
@@ -543,18 +523,11 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
     return numbered[free - 1 if resume else free]
 
 
-def _report(runs: Sequence[Path], page: Path, bars: progress.Progress) -> Path:
-    """Draw the figures of runs and write their page."""
+def _page(folder: Path, bars: progress.Progress) -> Path | None:
+    """Draw the figures of a run and write its page, where the packages for that are installed."""
     from isogloss.report import write_page
 
-    return write_page(runs, page, bars)
-
-
-def _verdict(folder: Path) -> list[str]:
-    """What a run found, in sentences."""
-    from isogloss.report import verdict
-
-    return verdict(folder)
+    return write_page([folder], folder / "report.html", bars) if _can_draw() else None
 
 
 def _can_draw() -> bool:

@@ -13,7 +13,8 @@ from isogloss.errors import InputError
 from isogloss.text.invented import invented
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static
-from isogloss.vectors.static import cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
+from isogloss.vectors.extract import Vectors
+from isogloss.vectors.static import TypeSums, cooccurrences, count_types, ppmi_vectors, type_vectors
 
 
 @pytest.fixture
@@ -61,10 +62,9 @@ def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, mo
             assert uses == whole.counts[place]
             assert torch.allclose(whole.at(layer)[place].double(), mean, atol=1e-5)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["en.json", "en.npy"]
-    again = open_types(tmp_path / "a", "en")
+    again = type_vectors(stack, iter([]), "en", types=chosen, folder=tmp_path / "a")  # what is there is not read again
     assert torch.equal(again.at(2)[:4], whole.at(2)[:4]) and again.counts.tolist() == whole.counts.tolist()
     assert (again.words, again.sentences, again.shortened) == (whole.words, 6, 0)
-    assert open_types(tmp_path / "a", "nl") is None
 
 
 def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
@@ -171,3 +171,25 @@ def test_bad_word_vectors_are_refused_with_the_line(tmp_path, text, sentence):
 def test_docstring_examples(module):
     result = doctest.testmod(sys.modules[f"isogloss.vectors.{module}"])
     assert result.attempted > 0 and result.failed == 0
+
+
+def test_sums_of_chunks_give_means_over_all_uses_and_keep_nan_for_a_type_without_any():
+    corpus = ig.Corpus("en", ["The cat saw the dog", "a dog", "No one saw THE cat", "nothing"])
+    kinds, chunks = ["cat", "the", "unseen", "dog"], []
+    for seed, rows in enumerate(([2, 0], [3], [1])):
+        words = [(row, word) for row in rows for word in range(len(corpus.sentences[row].split()))]
+        values = torch.randn(2, len(words), 3, generator=torch.Generator().manual_seed(seed))
+        chunks.append(Vectors(rows, {"word": values}, {"word": torch.tensor(words)}, []))
+    sums, means = TypeSums(kinds, np.zeros((2, 4, 3))), np.zeros((2, 4, 3), dtype=np.float32)
+    for chunk in chunks:
+        sums.add(chunk, corpus)
+    sums.write_means(means)
+    assert sums.counts.tolist() == [2, 3, 0, 2]
+    for layer in (0, 1):
+        uses = {kind: [] for kind in kinds}
+        for chunk in chunks:
+            for (row, word), vector in zip(chunk.items["word"].tolist(), chunk.values["word"][layer], strict=True):
+                uses.get(corpus.sentences[row].split()[word].lower(), []).append(vector.double().numpy())
+        for kind, vector in zip(kinds, means[layer], strict=True):
+            expected = np.full(3, np.nan) if kind == "unseen" else np.mean(uses[kind], axis=0)
+            assert vector == pytest.approx(expected, nan_ok=True)

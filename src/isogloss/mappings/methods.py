@@ -4,8 +4,9 @@
     least-squares   any linear map with least |X W' - Y|
     ridge           the same plus strength * |W|^2, without an intercept: W' = (X'X + strength I)^-1 X'Y
 
-Where several maps fit equally well, as with fewer pairs than directions, least squares takes the smallest. A rotation keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer
-maps fit few pairs better and new words worse. All compute in float64.
+Where several maps fit equally well, as with fewer pairs than directions, least squares takes the smallest. A rotation
+keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer maps fit few
+pairs better and new words worse. All compute in float64.
 
 Commands name a method together with what is done to both spaces first (`parse_mappings`):
 

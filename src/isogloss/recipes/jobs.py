@@ -69,13 +69,12 @@ def refuse_others(jobs: Sequence[Job]) -> None:
         made = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
         if not made:
             continue
-        signature = inspect.signature(find_recipe(job.recipe).check)
-        given = {name: value for name, value in job.options.items() if name in signature.parameters}
-        asked = recorded_arguments(signature, given)
-        for name, parameter in signature.parameters.items():
+        options = find_recipe(job.recipe).options
+        asked = recorded_arguments(options, {name: value for name, value in job.options.items() if name in options})
+        for name, option in options.items():
             # A run records the defaults, too, which a job does not give; a default that is text may be a file's name.
-            if isinstance(made.get(name), int | float) and parameter.default is not parameter.empty:
-                asked.setdefault(name, parameter.default)
+            if isinstance(made.get(name), int | float) and option.default is not inspect.Parameter.empty:
+                asked.setdefault(name, option.default)
         for name in sorted(asked.keys() - MACHINE_OPTIONS):
             before, now = made.get(name), asked[name]
             only_reading = before is None and isinstance(now, str)  # how text is read, which a run does not record

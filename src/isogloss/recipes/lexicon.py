@@ -6,7 +6,6 @@ words. The two languages may be read by two models that never saw each other's: 
 (Conneau, Wu et al. 2020).
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermin
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent
+from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import (
     Judged,
     behind_rows,
@@ -32,24 +32,7 @@ from isogloss.recipes.layer_comparison import (
     precision_rows,
     shared_layers,
 )
-from isogloss.recipes.recipe import (
-    RARE,
-    Device,
-    Dtype,
-    LanguageFiles,
-    Layers,
-    Model,
-    Option,
-    Out,
-    Resume,
-    Revision,
-    Seed,
-    Work,
-    describe_files,
-    language_files,
-    model_name,
-    recipe,
-)
+from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -61,7 +44,7 @@ from isogloss.text.corpora import Lexicon
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.text.readers.lines import languages_of
 from isogloss.text.streams import paragraphs
-from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, open_types, ppmi_vectors, type_vectors
+from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, ppmi_vectors, type_vectors
 
 LEVELS = ("word", "piece")
 KS = (1, 5, 10)
@@ -74,9 +57,9 @@ WordVectors = tuple[Sequence[str], Tensor]  # words and the vector of each, (wor
 
 @recipe
 def lexicon(
-    model: Model = "mini",
+    model: options.Model = "mini",
     *,
-    text: Annotated[LanguageFiles, "text of a language, LANG=FILE[,FILE], a sentence a line; the source first"],
+    text: Annotated[options.LanguageFiles, "text of a language, LANG=FILE[,FILE], a sentence a line; the source first"],
     train_lexicon: Annotated[
         list[str] | str | Path | None, "dictionaries to learn from, once a target; default: found in --data"
     ] = None,
@@ -90,21 +73,21 @@ def lexicon(
         str, "maps to compare: raw, centred, procrustes+iterative, ridge, ..."
     ] = "raw,procrustes+iterative",
     refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", RARE, least=0)] = 1.0,
+    ridge_strength: Annotated[float, Option("strength of ridge", options.RARE, least=0)] = 1.0,
     static: Annotated[
-        LanguageFiles | str | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
+        options.LanguageFiles | str | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
     ] = None,
     identical: Annotated[bool, "keep pairs that are written alike"] = True,
     sample: Annotated[int, Option("most sentences of a language, drawn by seed", least=1)] = 500_000,
     vocabulary: Annotated[int, Option("most words of a language, the most frequent", least=1)] = 20_000,
     min_count: Annotated[int, Option("uses a word must have", least=1)] = 3,
-    layers: Layers = None,
-    revision: Revision = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    layers: options.Layers = None,
+    revision: options.Revision = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
     progress: Progress = silent,
 ) -> Work:
     """Look words up in another language by their vectors, at every layer: P@1, P@5, P@10 before and after a map.
@@ -118,12 +101,10 @@ def lexicon(
     specs, wanted = parse_mappings(mappings), [level.strip() for level in levels.split(",")]
     if not set(wanted) <= set(LEVELS) or len(set(wanted)) < len(wanted):
         raise InputError(f"--levels takes {' and '.join(LEVELS)}, separated by a comma, not {levels!r}")
-    files = language_files(text)
+    files = options.language_files(text)
     if len(files) < 2:
         raise InputError(f"--text has one language only ({', '.join(files)}); a lexicon joins two, the source first")
-    asked = {"train": _several(train_lexicon), "test": _several(test_lexicon)}
-    if not any(spec.learns for spec in specs):
-        del asked["train"]
+    asked = {"test": test_lexicon} | ({"train": train_lexicon} if any(spec.learns for spec in specs) else {})
     source, *targets = files
     lexicons = _read_lexicons(asked, source, targets, data)
     baseline = None if static is None else _read_static([static] if isinstance(static, str) else static, list(files))
@@ -131,12 +112,11 @@ def lexicon(
     second = first if other is None else load(other, dtype=dtype, device=device)
     check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = shared_layers(first, second, layers)
-    name = model_name(first.name)
+    name = options.model_name(first.name)
     reading = LexiconReading(
         source=source,
-        targets=targets,
-        stacks={source: first} | dict.fromkeys(targets, second),
-        models={"model": name, "other_model": None if other is None else model_name(second.name)},
+        device=measuring_device(first),
+        models={"model": name, "other_model": None if other is None else options.model_name(second.name)},
         lexicons=lexicons,
         levels=[level for level in LEVELS if level in wanted],
         layers=cuts,
@@ -151,54 +131,74 @@ def lexicon(
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
         most_frequent = partial(frequent_words, most=vocabulary, least=min_count, progress=progress)
         words = {name: most_frequent(drawn) for name, drawn in texts.items()}
-        yield from _rows_of_run(reading, texts, words, run, progress)
+        for target in targets:  # what is wrong with dictionaries and baselines is found before a model reads anything
+            reading.entries(target, [words[source], words[target]])
+        static = {} if baseline is None else _static_spaces(baseline, texts, words, seed, progress)
+        for target in targets if static else ():
+            widths = static[source][1].shape[1], static[target][1].shape[1]
+            check_widths((f"--static {source}", f"--static {target}"), widths, specs)
+        spaces: dict[tuple[str, str], TypeVectors | WordVectors] = {}
+        for language, drawn in texts.items():
+            stack = first if language == source else second
+            about = {"model": options.model_name(stack.name), "task": "lexicon", "source": language, "seed": seed}
+            counts = [row("vocabulary", len(words[language]), n=len(drawn), unit="word", **about)]
+            if "word" in wanted:
+                how: dict[str, Any] = {"types": words[language], "folder": run.scratch / "types", "layers": cuts}
+                read = type_vectors(stack, drawn, language, total=len(drawn), progress=progress, **how)
+                if read.shortened:
+                    run.note(
+                        f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
+                        f"{stack.max_length} tokens and were cut"
+                    )
+                counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
+                spaces["word", language] = read
+            if "piece" in wanted:
+                spaces["piece", language] = single_pieces(stack, words[language])
+            yield counts
+        for target in targets:
+            yield from _pair_rows(reading, target, spaces, static, run, progress)
 
     def hashes(progress: Progress) -> dict[str, Any]:
-        known: dict[str, Any] = {"model": first.fingerprint, "text": describe_files(files, progress)}
+        known: dict[str, Any] = {"model": first.fingerprint, "text": options.describe_files(files, progress)}
         known |= {} if other is None else {"other": second.fingerprint}
         if baseline is not None:
             vectors = {language: [path] for language, path in baseline.items()}
-            known["static"] = describe_files(vectors, progress) or TRAINED
-        for (split, target), each in lexicons.items():
-            pairs = repr((each.source, each.target, list(each.pairs)))
-            known[f"{split} {target}"] = hashlib.sha256(pairs.encode()).hexdigest()
-        return known
+            known["static"] = options.describe_files(vectors, progress) or TRAINED
+        return known | {f"{split} {target}": each.fingerprint for (split, target), each in lexicons.items()}
 
     return Work(name, rows, hashes, depth=first.cuts[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class LexiconReading:
-    """What is read, by which models, and how it is judged.
+    """How words are looked up.
 
     Args:
         source: The language that words are looked up from.
-        targets: The languages they are looked up in.
-        stacks: The model that reads each language.
         models: What tables call the source's model and that of the targets, None where it is one model.
         lexicons: The dictionary of each (split, target).
         levels: `word`, `piece`, or both.
         layers: Cuts to read.
-        fit: How mappings are fitted.
         specs: Which mappings are compared.
+        fit: How they are fitted.
         static: Files of static word vectors by language; none of them for counting in the text; None for no baseline.
         identical: Whether pairs that are written alike count.
         seed: Of every draw.
+        device: Where vectors are compared.
 
     """
 
     source: str
-    targets: Sequence[str]
-    stacks: Mapping[str, Stack]
     models: Mapping[str, str | None]
     lexicons: Mapping[tuple[str, str], Lexicon]
     levels: Sequence[str]
     layers: Sequence[int]
-    fit: Mapping[str, Any]
     specs: Sequence[MappingSpec]
+    fit: Mapping[str, Any]
     static: Mapping[str, Path] | None
     identical: bool
     seed: int
+    device: torch.device
 
     def entries(self, target: str, words: Sequence[Sequence[str]]) -> "Entries":
         """What two vocabularies know of the dictionaries."""
@@ -209,75 +209,29 @@ class LexiconReading:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_run(
-    reading: LexiconReading,
-    texts: Mapping[str, "DrawnText"],
-    words: Mapping[str, Sequence[str]],
-    run: Run,
-    progress: Progress,
-) -> Iterator[Sequence[Row]]:
-    """All rows; what is wrong with dictionaries and baselines is found before a model reads anything.
-
-    What a stopped run had read is not read again.
-    """
-    for target in reading.targets:
-        reading.entries(target, [words[reading.source], words[target]])
-    static = {} if reading.static is None else _static_vectors(reading, texts, words, progress)
-    for target in reading.targets if static else ():
-        widths = static[reading.source][1].shape[1], static[target][1].shape[1]
-        check_widths((f"--static {reading.source}", f"--static {target}"), widths, reading.specs)
-    vectors: dict[tuple[str, str], TypeVectors | WordVectors] = {}
-    folder = run.scratch / "types"
-    for language, text in texts.items():
-        stack, mine = reading.stacks[language], words[language]
-        how: dict[str, Any] = {"types": mine, "folder": folder, "layers": reading.layers, "total": len(text)}
-        about = {"model": model_name(stack.name), "task": "lexicon", "source": language, "seed": reading.seed}
-        counts = [row("vocabulary", len(mine), n=len(text), unit="word", **about)]
-        if "word" in reading.levels:
-            read = open_types(folder, language) or type_vectors(stack, text, language, progress=progress, **how)
-            if read.shortened:
-                run.note(
-                    f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
-                    f"{stack.max_length} tokens and were cut"
-                )
-            counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
-            vectors["word", language] = read
-        if "piece" in reading.levels:
-            vectors["piece", language] = single_pieces(stack, mine)
-        yield counts
-    for target in reading.targets:
-        yield from _pair_rows(reading, target, vectors, static, run, progress)
-
-
 def _pair_rows(
     reading: LexiconReading,
     target: str,
-    vectors: Mapping[tuple[str, str], TypeVectors | WordVectors],
+    spaces: Mapping[tuple[str, str], TypeVectors | WordVectors],
     static: Mapping[str, WordVectors],
     run: Run,
     progress: Progress,
 ) -> Iterator[Sequence[Row]]:
-    """All rows of the source and one target; the coverage comes last, and says that they are all there."""
-    pair: dict[str, Any] = {
-        "task": "lexicon",
-        "data": reading.lexicons["test", target].name,
-        "seed": reading.seed,
-        "source": reading.source,
-        "target": target,
-    }
+    """All rows of the source and one target; `identical` of the last level comes last: then they are all there."""
+    languages = (reading.source, target)
+    pair = {"task": "lexicon", "data": reading.lexicons["test", target].name, "seed": reading.seed}
+    pair |= {"source": reading.source, "target": target}
     if run.has(row("identical", 0, condition="test", unit=reading.levels[-1], **pair, **reading.models)):
         return
-    last: list[Row] = []
     for level in reading.levels:
-        spaces = [_space(vectors[level, language]) for language in (reading.source, target)]
-        words = [names for names, _ in spaces]
+        words, at = zip(*(_space(spaces[level, language]) for language in languages), strict=True)
         base = {**pair, "unit": level}
         models = {**base, **reading.models}
         try:
             known = reading.entries(target, words)
         except InputError as error:
             run.note(f"{level}s of {reading.source} and {target} are not judged: {error}")
-            last += [row(name, 0.0, n=0, condition="test", **models) for name in ("coverage", "identical")]
+            yield [row(name, 0.0, n=0, condition="test", **models) for name in ("coverage", "identical")]
             continue
         if known.shared:
             run.note(
@@ -287,15 +241,14 @@ def _pair_rows(
         by_layer: dict[Any, Judged] = {}
         layers: Sequence[int | None] = reading.layers if level == "word" else [None]
         for number, layer in enumerate(layers):
-            x, y = (vectors_at(layer) for _, vectors_at in spaces)
+            sides = at[0](layer), at[1](layer)
             judged, coordinates = by_layer.setdefault(layer, {}), {**models, "layer": layer}
-            yield list(_induction_rows(reading, (x, y), known, run.note, coordinates=coordinates, judged=judged))
+            yield list(_induction_rows(reading, sides, known, run.note, coordinates=coordinates, judged=judged))
             progress(f"looking up {level}s in {target}", number + 1, len(layers))
         yield list(behind_rows(by_layer, base=models, unit=level))
         if reading.static is not None:
-            yield list(_static_rows(reading, target, words, static, base, run))
-        last += _coverage_rows(known, models)
-    yield last
+            yield list(_static_rows(reading, words, [static[language] for language in languages], base, run))
+        yield list(_coverage_rows(known, models))
 
 
 def _space(read: TypeVectors | WordVectors) -> tuple[Sequence[str], Callable[[Any], Tensor]]:
@@ -319,10 +272,10 @@ def _induction_rows(
 
     judged takes what was found, note what the reader of the run must know.
     """
-    x, y = (side.to(measuring_device(reading.stacks[reading.source])) for side in sides)
+    x, y = (side.to(reading.device) for side in sides)
     for spec in reading.specs:
         train = known.pairs["train"] if spec.learns else torch.zeros((0, 2), dtype=torch.long)
-        source, target = (train[:, number].to(x.device) for number in (0, 1))
+        source, target = train.T.to(x.device)
         mapping = spec.fit(x[source], y[target], spaces=(x, y), **reading.fit)
         if mapping.underdetermined:
             note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
@@ -331,6 +284,36 @@ def _induction_rows(
             answers = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
             judged[spec.name, method] = answers
             yield from precision_rows(answers, {"condition": spec.name, "method": method, **coordinates})
+
+
+def _static_rows(
+    reading: LexiconReading,
+    known: Sequence[Sequence[str]],
+    static: Sequence[WordVectors],
+    base: Mapping[str, Any],
+    run: Run,
+) -> Iterator[Row]:
+    """The baseline on the same vocabularies: words that the model has a vector of, and no others."""
+    sides, words = [], []
+    for vocabulary, (names, vectors) in zip(known, static, strict=True):
+        numbers = {word: number for number, word in enumerate(names)}
+        words.append([word for word in vocabulary if word in numbers])
+        sides.append(vectors[[numbers[word] for word in words[-1]]])
+    models: list[str | None] = ["static: PPMI", None]
+    if reading.static:
+        models = [f"static: {reading.static[base[side]].name}" for side in ("source", "target")]
+    try:
+        matched = reading.entries(base["target"], words)
+    except InputError as error:
+        run.note(f"{models[0]} is not judged: {error}")
+        return
+
+    def note(sentence: str) -> None:
+        run.note(f"{models[0]}: {sentence}")
+
+    coordinates = {**base, "model": models[0], "other_model": models[1]}
+    yield from _induction_rows(reading, (sides[0], sides[1]), matched, note, coordinates=coordinates, judged={})
+    yield from _coverage_rows(matched, coordinates)
 
 
 def _coverage_rows(known: "Entries", coordinates: Mapping[str, Any]) -> Iterator[Row]:
@@ -350,7 +333,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
         return {}
     if TRAINED in given:
         raise InputError("--static train stands alone; leave it out, or the files")
-    files = language_files(given, option="static")
+    files = options.language_files(given, option="static")
     if missing := [language for language in languages if language not in files]:
         raise InputError(f"--static has no word vectors of {', '.join(missing)}; give LANG=FILE for each, or train")
     for language in languages:
@@ -359,54 +342,26 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
     return {language: files[language][0] for language in languages}
 
 
-def _static_vectors(
-    reading: LexiconReading, texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], progress: Progress
+def _static_spaces(
+    files: Mapping[str, Path],
+    texts: Mapping[str, "DrawnText"],
+    words: Mapping[str, Sequence[str]],
+    seed: int,
+    progress: Progress,
 ) -> dict[str, WordVectors]:
-    """Words and vectors of every language: those of its vocabulary that have one."""
-    assert reading.static is not None
-    vectors: dict[str, WordVectors] = {}
+    """Words and vectors of every language, of files or counted in the text: those of its vocabulary that have one."""
+    spaces: dict[str, WordVectors] = {}
     width = min(STATIC_WIDTH, *(len(each) - 1 for each in words.values()))
     for language, text in texts.items():
-        mine = words[language]
-        if reading.static:
-            known, values = read_word_vectors(reading.static[language], keep=set(mine), most=STATIC_LINES)
-            vectors[language] = known, torch.from_numpy(values)
+        types = words[language]
+        if files:
+            known, values = read_word_vectors(files[language], keep=set(types), most=STATIC_LINES)
+            spaces[language] = known, torch.from_numpy(values)
         else:
-            counts = cooccurrences(text, language, types=mine, window=STATIC_WINDOW, total=len(text), progress=progress)
-            vectors[language] = mine, torch.from_numpy(ppmi_vectors(counts, width=width, seed=reading.seed))
-    return vectors
-
-
-def _static_rows(
-    reading: LexiconReading,
-    target: str,
-    known: Sequence[Sequence[str]],
-    static: Mapping[str, WordVectors],
-    base: Mapping[str, Any],
-    run: Run,
-) -> Iterator[Row]:
-    """The baseline on the same vocabulary: words that the model has a vector of, and no others."""
-    sides, words = [], []
-    for language, vocabulary in zip((reading.source, target), known, strict=True):
-        names, vectors = static[language]
-        numbers = {word: number for number, word in enumerate(names)}
-        words.append([word for word in vocabulary if word in numbers])
-        sides.append(vectors[[numbers[word] for word in words[-1]]])
-    models: tuple[str, str | None] = ("static: PPMI", None)
-    if reading.static:
-        models = f"static: {reading.static[reading.source].name}", f"static: {reading.static[target].name}"
-    coordinates = {**base, "model": models[0], "other_model": models[1]}
-    try:
-        matched = reading.entries(target, words)
-    except InputError as error:
-        run.note(f"{models[0]} is not judged: {error}")
-        return
-
-    def note(sentence: str) -> None:
-        run.note(f"{models[0]}: {sentence}")
-
-    yield from _induction_rows(reading, (sides[0], sides[1]), matched, note, coordinates=coordinates, judged={})
-    yield from _coverage_rows(matched, coordinates)
+            how: dict[str, Any] = {"window": STATIC_WINDOW, "total": len(text), "progress": progress}
+            counts = cooccurrences(text, language, types=types, **how)
+            spaces[language] = types, torch.from_numpy(ppmi_vectors(counts, width=width, seed=seed))
+    return spaces
 
 
 # --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
@@ -532,37 +487,31 @@ def entries(
 
 
 def _read_lexicons(
-    given: Mapping[str, Sequence[str] | None], source: str, targets: Sequence[str], data: str | None
+    given: Mapping[str, Any], source: str, targets: Sequence[str], data: str | None
 ) -> dict[tuple[str, str], Lexicon]:
-    """The dictionary of every (split, target): of the files given for a split, or else one found in the data folder."""
+    """The dictionary of every (split, target): of the files given for a split, or else one found in the data folder.
+
+    A file belongs to the two languages in its name; one without them to the only target there is.
+    """
     lexicons = {}
     for split, files in given.items():
+        paths = [Path(file) for file in ([files] if isinstance(files, str | Path) else files or [])]
         for target in targets:
-            if files is not None:
-                path = _file_for(split, files, source, target, alone=len(targets) == 1)
-            elif data is None and not os.environ.get(VARIABLE):
-                raise InputError(
-                    f"give a dictionary with --{split}-lexicon FILE, or a folder to find one in with --data"
-                )
-            else:
+            if files is None:
+                if data is None and not os.environ.get(VARIABLE):
+                    raise InputError(
+                        f"give a dictionary with --{split}-lexicon FILE, or a folder to find one in with --data"
+                    )
                 path = find_lexicon(data_dir(data), source, target, split=split)
+            else:
+                named = [path for path in paths if set(languages_of(path) or ()) == {source, target}]
+                if len(targets) == len(paths) == 1 and languages_of(paths[0]) is None:
+                    named = paths
+                if not named:
+                    raise InputError(
+                        f"--{split}-lexicon: none of {', '.join(path.name for path in paths)} is a dictionary of "
+                        f"{source} and {target} by its name; name it as in {source}-{target}.txt"
+                    )
+                path = named[0]
             lexicons[split, target] = read_lexicon(path, source, target)
     return lexicons
-
-
-def _file_for(split: str, files: Sequence[str], source: str, target: str, *, alone: bool) -> Path:
-    """The file among these that joins two languages, by its name; the only one, where only one is needed."""
-    for file in files:
-        named = languages_of(Path(file))
-        if (named is not None and set(named) == {source, target}) or (named is None and alone and len(files) == 1):
-            return Path(file)
-    raise InputError(
-        f"--{split}-lexicon: none of {', '.join(Path(file).name for file in files)} is a dictionary of {source} and "
-        f"{target} by its name; name it as in {source}-{target}.txt"
-    )
-
-
-def _several(given: list[str] | str | Path | None) -> list[str] | None:
-    if given is None:
-        return None
-    return [str(given)] if isinstance(given, str | Path) else [str(file) for file in given]

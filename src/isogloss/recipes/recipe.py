@@ -22,11 +22,11 @@ import inspect
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import islice
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin
 
 import pandas as pd
@@ -36,7 +36,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
-from isogloss.runs.table import Row, frame
+from isogloss.runs.table import Row, frame, number_or_text
 from isogloss.stack.chain import Chain
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Stack
@@ -90,6 +90,9 @@ class Option:
         above: A value must be greater than this.
         below: A value must be smaller than this; goes with `least` or `above`.
         choices: The values allowed, where they are words.
+        kind: The type that the command line reads: one value, a text, or a text given several times. `option_of` sets
+            it from the annotation.
+        default: The parameter's default, `inspect.Parameter.empty` where it has none.
 
     """
 
@@ -100,6 +103,8 @@ class Option:
     above: float | None = None
     below: float | None = None
     choices: Sequence[str] = ()
+    kind: Any = str
+    default: Any = inspect.Parameter.empty
 
     def check(self, name: str, value: Any) -> None:
         """Refuse a value outside the limits, named the way the command line spells it; None is not checked."""
@@ -122,36 +127,37 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work."""
+    """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work.
+
+    Args:
+        name: The command.
+        check: The function that checks its arguments.
+        call: The function that does the work and returns the table.
+        options: What each parameter declares.
+        parameters: The same without parallel text and the options of the run folder.
+        takes_bitext: Whether it reads parallel text.
+        first: The parameter that stands before the others: the model, or the text that a model is made of.
+
+    """
 
     name: str
     check: Callable[..., Work]
     call: Callable[..., pd.DataFrame]
-
-    @property
-    def parameters(self) -> dict[str, inspect.Parameter]:
-        """Its options by name, without parallel text and without those of the run folder."""
-        every = inspect.signature(self.check).parameters
-        return {name: parameter for name, parameter in every.items() if name not in ("bitext", *RUN_OPTIONS)}
-
-    @property
-    def takes_bitext(self) -> bool:
-        """Whether it reads parallel text."""
-        return "bitext" in inspect.signature(self.check).parameters
-
-    @property
-    def first(self) -> str:
-        """The parameter that stands before the others: the model, or the text that a model is made of."""
-        return next(iter(self.parameters))
+    options: Mapping[str, Option]
+    parameters: Mapping[str, Option]
+    takes_bitext: bool
+    first: str
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     """Make a function that checks arguments and returns `Work` into one that does the work and returns the table."""
-    signature = inspect.signature(function)
+    signature, options = inspect.signature(function), options_of(function)
+    parameters = {name: option for name, option in options.items() if name not in ("bitext", *RUN_OPTIONS)}
 
     @wraps(function)
     def check(*args: P.args, **kwargs: P.kwargs) -> Work:
-        check_arguments(function, signature.bind(*args, **kwargs).arguments)
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            options[name].check(name, value)
         return function(*args, **kwargs)
 
     @wraps(function)
@@ -159,17 +165,18 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
-        how = {name: given[name] for name in RUN_OPTIONS}
         return execute(
             check(*args, **kwargs),
             command=function.__name__,
-            arguments=recorded_arguments(signature, given),
+            arguments=recorded_arguments(options, given),
             seed=given.get("seed", 0),
-            **how,
+            **{name: given[name] for name in RUN_OPTIONS},
         )
 
     call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
-    call.recipe = Recipe(function.__name__, check, call)  # type: ignore[attr-defined]
+    call.recipe = Recipe(  # type: ignore[attr-defined]
+        function.__name__, check, call, options, parameters, "bitext" in options, next(iter(parameters))
+    )
     return call
 
 
@@ -253,72 +260,68 @@ Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 
 
-def option_of(annotation: Any) -> Option:
-    """What an annotation says to the command line."""
-    for note in annotation.__metadata__ if get_origin(annotation) is Annotated else ():
-        if isinstance(note, Option | str):
-            return note if isinstance(note, Option) else Option(note)
-    return Option("")
+def option_of(annotation: Any, default: Any = inspect.Parameter.empty) -> Option:
+    """What an annotation declares of a parameter, with the type that the command line reads for it.
 
-
-def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse the first argument that is outside the limits which the function's annotation of it declares."""
-    for name, parameter in inspect.signature(function).parameters.items():
-        option_of(parameter.annotation).check(name, given.get(name))
-
-
-def command_type(annotation: Any) -> Any:
-    """The type that the command line reads for an annotation: one value, a text, or a text given several times."""
-    if get_origin(annotation) is Annotated:
-        annotation = annotation.__origin__
-    members = [kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType]
-    if get_origin(annotation) is list:
-        members = [annotation]
-    optional = NoneType in get_args(annotation)
-    kind: Any = annotation
+    >>> option_of(Annotated[int | str, "how many"]).kind, option_of(list[str] | Bitext | None).kind
+    (<class 'str'>, list[str] | None)
+    """
+    declared, *notes = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    note = next((note for note in notes if isinstance(note, Option | str)), Option(""))
+    members = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    kind = declared
     if any(get_origin(member) is list for member in members):
         kind = list[str]
     elif str in members:
         kind = str
-    else:
-        return annotation
-    return kind | None if optional else kind
+    if kind != declared and NoneType in members:
+        kind |= None
+    return replace(note if isinstance(note, Option) else Option(note), kind=kind, default=default)
 
 
-def recorded_arguments(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(function: Callable[..., Any]) -> dict[str, Option]:
+    """What the parameters of a function declare, by name."""
+    parameters = inspect.signature(function).parameters.values()
+    return {parameter.name: option_of(parameter.annotation, parameter.default) for parameter in parameters}
+
+
+def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Refuse the first argument that is outside the limits which the function's annotation of it declares."""
+    for name, option in options_of(function).items():
+        option.check(name, given.get(name))
+
+
+def recorded_arguments(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call as `run.json` keeps them: the same whether they came from Python or the command line."""
-    arguments = {}
-    for name, value in given.items():
-        annotation = signature.parameters[name].annotation
-        if name not in RUN_OPTIONS and option_of(annotation).recorded:
-            arguments[name] = _recorded(value, command_type(annotation) if name != "bitext" else None)
-    return arguments
+    return {
+        name: _recorded(
+            value, several=name == "bitext" or list[str] in (options[name].kind, *get_args(options[name].kind))
+        )
+        for name, value in given.items()
+        if name not in RUN_OPTIONS and options[name].recorded
+    }
 
 
-def _recorded(value: Any, kind: Any) -> Any:
+def _recorded(value: Any, *, several: bool = False) -> Any:
+    """A value as `run.json` keeps it: a list where the option can be given several times, else a number or text."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Bitext | Corpus):
         languages = list(value.languages) if isinstance(value, Bitext) else [value.language]
         return {"languages": languages, "hash": value.fingerprint}
     if isinstance(value, Mapping):
-        entries = [
+        parts: list[Any] = [
             f"{key}={files if isinstance(files, str | Path) else ','.join(map(str, files))}"
             for key, files in value.items()
         ]
-        return entries if list[str] in (kind, *get_args(kind)) else ",".join(entries)
-    if isinstance(value, list | tuple | range | set):
-        parts = [_recorded(part, None) for part in value]
-        one_text = kind is not None and list[str] not in (kind, *get_args(kind))
-        return ",".join(map(str, parts)) if one_text else parts
-    text = str(getattr(value, "name", value) if isinstance(value, Stack | Chain) else value)
-    if list[str] in (kind, *get_args(kind)):
-        return [text]
-    try:
-        number = float(text)  # `--rate 5e-5` and `rate=5e-5`, `--sample 2000` and `sample=2000` are the same
-    except ValueError:
-        return text
-    return int(number) if number.is_integer() and text.lstrip("-").isdigit() else number
+    elif isinstance(value, list | tuple | range | set):
+        parts = [_recorded(part) for part in value]
+    else:
+        text = str(value.name if isinstance(value, Stack | Chain) else value)
+        if not several:
+            return number_or_text(text)  # `--rate 5e-5` and `rate=5e-5` are the same
+        parts = [text]
+    return parts if several else ",".join(map(str, parts))
 
 
 # --- checks: an argument that cannot be used is named the way the command line spells it -----------------------------
@@ -449,41 +452,33 @@ def model_name(given: str | Path) -> str:
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
-TEXT_OPTIONS: dict[str, Any] = {
-    "bitext": Annotated[
-        list[str] | None,
+TEXT_OPTIONS: dict[str, Option] = {
+    "bitext": Option(
         "parallel text: once a language, or once for a table, a Tatoeba folder, or the name of a data set",
-    ],
-    "languages": Annotated[str | None, "codes in order, as in en,nl"],
-    "links": Annotated[str | None, "word links of the two languages, a Pharaoh file"],
-    "data": Annotated[str | None, "folder of data sets"],
+        kind=list[str] | None,
+        default=None,
+    ),
+    "languages": Option("codes in order, as in en,nl", kind=str | None, default=None),
+    "links": Option("word links of the two languages, a Pharaoh file", kind=str | None, default=None),
+    "data": Option("folder of data sets", kind=str | None, default=None),
 }
-
-
-def read_parallel(
-    bitext: str | list[str] | None = None,
-    languages: str | None = None,
-    links: str | None = None,
-    data: str | None = None,
-) -> list[Any]:
-    """The parallel text that the options of a command name; none where nothing is given."""
-    from isogloss.text.catalog import resolve
-
-    wanted = [language.strip() for language in languages.split(",")] if languages else None
-    if not bitext:
-        if links:
-            raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
-        return [embedded(wanted)] if wanted else []  # a recipe knows what to take when nothing is given
-    files = [bitext] if isinstance(bitext, str) else bitext
-    return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)
 
 
 def read_options(chosen: Recipe, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """The parallel text that the options of a job name, and the options that are left for the recipe itself."""
+    from isogloss.text.catalog import resolve
+
     if not chosen.takes_bitext:
         return [], dict(options)
     rest = {name: value for name, value in options.items() if name not in TEXT_OPTIONS or name in chosen.parameters}
-    return read_parallel(**{name: options.get(name) for name in TEXT_OPTIONS}), rest
+    bitext, languages, links, data = (options.get(name) for name in TEXT_OPTIONS)
+    wanted = [language.strip() for language in languages.split(",")] if languages else None
+    if bitext:
+        files = [bitext] if isinstance(bitext, str) else bitext
+        return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links), rest
+    if links:
+        raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
+    return [embedded(wanted)] if wanted else [], rest  # a recipe knows what to take when nothing is given
 
 
 def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]]:
@@ -497,21 +492,16 @@ def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]
         language, equals, files = entry.partition("=")
         if equals:
             yield code(language), [Path(file.strip()) for file in files.split(",") if file.strip()]
-        elif Path(entry).is_dir():
-            yield from _files_of_folder(Path(entry), option)
-        else:
+            continue
+        if not Path(entry).is_dir():
             raise InputError(f"--{option} takes LANG=FILE or a folder of files named *.LANG.txt, not {entry!r}")
-
-
-def _files_of_folder(folder: Path, option: str) -> Iterator[tuple[str, list[Path]]]:
-    """Files of a folder by the language in their names: europarl.nl.txt, nl.txt."""
-    groups: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob("*.txt")):
-        if (language := language_of(path)) is not None:
-            groups.setdefault(language, []).append(path)
-    if not groups:
-        raise InputError(f"--{option}: {folder} has no files named *.LANG.txt, as in europarl.nl.txt")
-    yield from groups.items()
+        groups: dict[str, list[Path]] = {}
+        for path in sorted(Path(entry).glob("*.txt")):  # europarl.nl.txt, nl.txt
+            if (named := language_of(path)) is not None:
+                groups.setdefault(named, []).append(path)
+        if not groups:
+            raise InputError(f"--{option}: {entry} has no files named *.LANG.txt, as in europarl.nl.txt")
+        yield from groups.items()
 
 
 def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]:

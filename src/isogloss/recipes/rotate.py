@@ -25,6 +25,7 @@ from isogloss.mappings import normalisation, save
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
 from isogloss.progress import Progress, silent
+from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import (
     Judged,
     behind_rows,
@@ -34,22 +35,7 @@ from isogloss.recipes.layer_comparison import (
     precision_rows,
     shared_layers,
 )
-from isogloss.recipes.recipe import (
-    RARE,
-    Device,
-    Dtype,
-    Layers,
-    Model,
-    Option,
-    Out,
-    Resume,
-    Revision,
-    Seed,
-    Work,
-    layer_list,
-    model_name,
-    recipe,
-)
+from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -72,7 +58,7 @@ Sides = tuple[Tensor, Tensor]  # vectors of the same sentences in both languages
 
 @recipe
 def rotate(
-    model: Model = "mini",
+    model: options.Model = "mini",
     *bitext: Bitext | Corpus,
     train_bitext: Annotated[
         list[str] | Bitext | Sequence[Bitext] | None, "parallel text to learn from, named as --bitext is"
@@ -86,15 +72,15 @@ def rotate(
     train_sample: Annotated[int, Option("most parallel sentences to learn from, drawn by seed", least=2)] = 10_000,
     sample: Annotated[int, Option("most sentences to look up, drawn by seed", least=2)] = 2000,
     refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", RARE, least=0)] = 1.0,
-    layers: Layers = None,
+    ridge_strength: Annotated[float, Option("strength of ridge", options.RARE, least=0)] = 1.0,
+    layers: options.Layers = None,
     save_mappings: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
-    revision: Revision = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    revision: options.Revision = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
     progress: Progress = silent,
 ) -> Work:
     """Learn a rotation from parallel sentences at every layer, and find the translations of others with it.
@@ -133,8 +119,8 @@ def rotate(
     if save_mappings is not None and out is None:
         raise InputError("save_mappings leaves maps in the run's folder; give it as out")
     saved = [] if save_mappings is None else _saved_layers(save_mappings, first, cuts, specs, trials)
-    other_name = None if second is first else model_name(second.name) + (" random" if random_weights else "")
-    names = {"model": model_name(first.name), "other_model": other_name}
+    other_name = None if second is first else options.model_name(second.name) + (" random" if random_weights else "")
+    names = {"model": options.model_name(first.name), "other_model": other_name}
     reading = RotateReading(
         stacks=(first, second),
         layers=cuts,
@@ -378,7 +364,7 @@ def _saved_layers(
     given: str, stack: Stack, cuts: Sequence[int], specs: Sequence[MappingSpec], trials: Sequence[Trial]
 ) -> list[int]:
     """The cuts whose mappings stay in the run folder."""
-    layers = list(layer_list(given, stack) or ())
+    layers = list(options.layer_list(given, stack) or ())
     if missing := [layer for layer in layers if layer not in cuts]:
         raise InputError(
             f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"

@@ -30,31 +30,9 @@ from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
+from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import bitext_with, shared_layers
-from isogloss.recipes.recipe import (
-    Batch,
-    CheckpointEvery,
-    Device,
-    Epochs,
-    LanguageFile,
-    LanguageFiles,
-    Layers,
-    Option,
-    Out,
-    Rate,
-    Resume,
-    Revision,
-    Seed,
-    Seeds,
-    TrainDtype,
-    WarmUp,
-    Work,
-    half_precision,
-    model_name,
-    one_process,
-    optimisation,
-    recipe,
-)
+from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.task_scores import (
     OTHERS,
     ScoredModel,
@@ -96,11 +74,13 @@ def stitch(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
     task: Annotated[str, f"what is learned: {', '.join(TASKS)}"],
-    train: Annotated[LanguageFile, "examples to train on, LANG=FILE[,FILE]: the source language"],
-    dev: Annotated[LanguageFiles, "examples of the source language to choose the epoch by, LANG=FILE"],
-    test: Annotated[LanguageFiles, "examples to test on, LANG=FILE[,FILE], once a set: the source's, and the target's"],
+    train: Annotated[options.LanguageFile, "examples to train on, LANG=FILE[,FILE]: the source language"],
+    dev: Annotated[options.LanguageFiles, "examples of the source language to choose the epoch by, LANG=FILE"],
+    test: Annotated[
+        options.LanguageFiles, "examples to test on, LANG=FILE[,FILE], once a set: the source's, and the target's"
+    ],
     other: Annotated[str | None, "the model that reads the target language; default the same model"] = None,
-    layers: Layers = None,
+    layers: options.Layers = None,
     fresh_layers: Annotated[int, Option("fresh layers between the cut and the head", least=1)] = 4,
     mapping: Annotated[
         str, "the map: procrustes, least-squares or ridge, alone or with +iterative, +centred, +length"
@@ -117,22 +97,22 @@ def stitch(
         int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
     ] = 50_000,
     refine: Annotated[int, Option("rounds of refinement by mutual neighbours among the paired words", least=0)] = 0,
-    seeds: Seeds = 1,
-    epochs: Epochs = 10,
-    batch: Batch = 32,
-    rate: Rate = 5e-5,
-    warm_up: WarmUp = 0.1,
+    seeds: options.Seeds = 1,
+    epochs: options.Epochs = 10,
+    batch: options.Batch = 32,
+    rate: options.Rate = 5e-5,
+    warm_up: options.WarmUp = 0.1,
     length: Annotated[
         int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
     ] = None,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
-    checkpoint: CheckpointEvery = 1000,
-    revision: Revision = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: TrainDtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    checkpoint: options.CheckpointEvery = 1000,
+    revision: options.Revision = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.TrainDtype = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
     progress: Progress = silent,
 ) -> Work:
     """Learn a task on one model's lower layers, and ask it of another model's through a rotation, layer by layer.
@@ -140,11 +120,11 @@ def stitch(
     Example: isogloss stitch ./english --other ./dutch --task ner --train en=train.tsv --dev en=dev.tsv
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
-    one_process("stitch")
+    options.one_process("stitch")
     processor, (mapper, *others) = choose_device(device), parse_mappings(mapping)
     if others or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
-    half = half_precision(dtype, processor)
+    half = options.half_precision(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     target = _target_language(sets)
     sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
@@ -166,7 +146,7 @@ def stitch(
         )
     cuts = shared_layers(source, second, layers)
     tokens = min(source.max_length, second.max_length, length or sets.task.length)
-    base = {"model": model_name(model), "other_model": None if other is None else model_name(other)}
+    base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -186,7 +166,7 @@ def stitch(
         for sentence in lost_notes(sets.all, [*own, *foreign]):
             run.note(sentence)
         epoch = steps_in_epoch(own[0], batch)
-        optimiser = optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
+        optimiser = options.optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
         autocast = torch.bfloat16 if half else None

@@ -24,7 +24,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
 from isogloss.recipes.kept_models import over_steps, same_names, with_kept
-from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, command_type, find_recipe, model_name, read_options
+from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, find_recipe, model_name, read_options
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
@@ -149,7 +149,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         name = argument_name(written, recipe, "--grid")
         if name in grid:
             raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
-        kind = command_type(recipe.parameters[name].annotation if name in recipe.parameters else TEXT_OPTIONS[name])
+        kind = {**TEXT_OPTIONS, **recipe.parameters}[name].kind
         members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
         values = _values(written, text, [get_origin(member) or member for member in members])
         if repeated := [value for number, value in enumerate(values) if value in values[:number]]:

@@ -5,7 +5,7 @@ folder in half precision, and `isogloss report` draws the map later.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,13 +16,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from torch import Tensor
 
 from isogloss.files import whole
 from isogloss.progress import Progress, silent
 from isogloss.runs.run import Run
 from isogloss.text.vocabulary import Vocabulary
 from isogloss.vectors.project import layers_on_a_plane
+
+Array = NDArray[np.float32]
 
 TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
 
@@ -35,13 +36,13 @@ class Chosen:
     languages: list[str]
     words: list[str]
     pairs: list[int]
-    vectors: NDArray[np.float32]
+    vectors: Array
 
 
 def draw(
     run: Run,
     words: Vocabulary,
-    types: Callable[[str], Tensor],
+    vectors: Mapping[str, Array],
     *,
     layers: list[int],
     points: int,
@@ -53,7 +54,7 @@ def draw(
     Args:
         run: Takes the points, or the vectors.
         words: Word types of every language, and which of them translate each other.
-        types: Gives the vectors of a language's types, (layers, types, width).
+        vectors: The vectors of each language's types, (layers, types, width).
         layers: The layers of those vectors.
         points: Most words a language.
         how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
@@ -61,7 +62,7 @@ def draw(
     """
     if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
         return
-    chosen = choose(words, types, layers, points)
+    chosen = choose(words, vectors, layers, points)
     if len(chosen.words) < 5:
         run.note(f"no word map: only {len(chosen.words)} words were found that translate each other")
     elif find_spec("openTSNE") is None:
@@ -86,7 +87,7 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
     path.unlink()
 
 
-def choose(words: Vocabulary, types: Callable[[str], Tensor], layers: list[int], points: int) -> Chosen:
+def choose(words: Vocabulary, vectors_of: Mapping[str, Array], layers: list[int], points: int) -> Chosen:
     """The words of the first language with translations in most languages, most frequent first, and those."""
     first = next(iter(words.pairs))[0]
     translations: dict[int, dict[str, int]] = {}
@@ -97,7 +98,6 @@ def choose(words: Vocabulary, types: Callable[[str], Tensor], layers: list[int],
     concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:each]
     picked = [(pair, first, i) for pair, i in enumerate(concepts)]
     picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
-    vectors_of = {language: types(language).numpy() for language in words.types}
     picked = [word for word in picked if not np.isnan(vectors_of[word[1]][:, word[2]]).any()]
     columns = [vectors_of[language][:, i] for _, language, i in picked]
     vectors = np.stack(columns, axis=1) if picked else np.zeros((0, 0, 0))

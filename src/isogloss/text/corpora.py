@@ -100,6 +100,12 @@ class Bitext:
             seen.setdefault(sentences, number)
         return list(seen.values())
 
+    def without_repeats(self) -> "Bitext":
+        """The rows that repeat no earlier one in every language; those left out are added to `dropped`."""
+        distinct = self.distinct_rows
+        repeats = self.rows - len(distinct)
+        return replace(self.take(distinct), dropped=self.dropped + repeats) if repeats else self
+
     @property
     def fingerprint(self) -> str:
         """A hash of all sides and links."""

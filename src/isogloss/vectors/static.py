@@ -16,7 +16,7 @@ S keeps the few strongest directions from drowning the rest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,13 @@ from scipy import sparse
 from torch import Tensor
 
 from isogloss.errors import InputError
+from isogloss.measures.inputs import double
 from isogloss.progress import Progress, silent
 from isogloss.stack.chain import Chain
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus
-from isogloss.text.words import spans, word_spans
+from isogloss.text.vocabulary import words_of
+from isogloss.text.words import spans
 from isogloss.vectors.extract import Vectors, prepare, stream
 from isogloss.vectors.store import VectorStore
 
@@ -48,17 +50,47 @@ class TypeVectors:
     model's length, of `sentences`.
     """
 
+    store: VectorStore
     language: str
     words: Sequence[str]
     layers: Sequence[int]
     counts: NDArray[np.int64]
-    path: Path
     sentences: int
     shortened: int
 
     def at(self, layer: int) -> Tensor:
         """The vectors at a layer, (types, width), float32."""
-        return VectorStore(self.path.parent).read(self.path.stem, list(self.layers).index(layer))
+        return self.store.read(self.language, self.layers.index(layer))
+
+
+class TypeSums:
+    """The vectors of word types summed over their uses.
+
+    words: the types, lower-cased. sums: (layers, types, width), float64, in memory or memory-mapped; counts: (types,).
+    """
+
+    def __init__(self, words: Sequence[str], sums: NDArray[np.float64]) -> None:
+        self.numbers = {word: number for number, word in enumerate(words)}
+        self.sums, self.counts = sums, np.zeros(len(words), dtype=np.int64)
+
+    def add(self, chunk: Vectors, corpus: Corpus) -> None:
+        """Add the words of a chunk of the corpus, read at the layers of the sums."""
+        numbers = {row: [self.numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
+        types = torch.tensor([numbers[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
+        inside = torch.nonzero(types >= 0).flatten()
+        present, index, uses = torch.unique(types[inside], return_inverse=True, return_counts=True)
+        rows = present.numpy()
+        self.counts[rows] += uses.numpy()
+        for number, values in enumerate(chunk.values["word"]):
+            here = double(values[inside.to(values.device)])
+            added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
+            self.sums[number, rows] += added.cpu().numpy()
+
+    def write_means(self, means: NDArray[np.float32]) -> None:
+        """Write the means to `means` (layers, types, width), a layer at a time; nan for a type without uses."""
+        with np.errstate(invalid="ignore"):
+            for number, sums in enumerate(self.sums):
+                means[number] = sums / self.counts[:, None]
 
 
 def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
@@ -94,75 +126,40 @@ def type_vectors(
     total: int = 0,
     progress: Progress = silent,
 ) -> TypeVectors:
-    """Average the vectors of these types over all their uses, in one pass.
+    """Average the vectors of these types over all their uses, in one pass; what the folder has is not read again.
 
     folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total:
     how many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut,
     has no vector: nan, and a count of 0.
     """
     wanted = list(stack.cuts if layers is None else layers)
-    numbers = {word: number for number, word in enumerate(types)}
-    if not numbers:
+    if not types:
         raise InputError(f"there are no words of {language} to take vectors of")
-    counts = np.zeros(len(types), dtype=np.int64)
     store, in_progress = VectorStore(folder, mark=f"{language}.json"), f".{language}.sums"
-    shape = (len(wanted), len(types), stack.width)
-    done = shortened = 0
-    try:
-        sums = store.create(in_progress, shape, dtype=np.float64)
-        ready = prepare(stack, total or 10_000)
-        # Of a sentence of nothing but control characters nothing is left.
-        worded = (sentence for sentence in sentences if spans(sentence, language))
-        for part in _parts(worded, len(wanted) * stack.width * 4):
-            corpus = Corpus(language, part)
-            for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part), prepared=ready):
-                _add(chunk, corpus, numbers, sums, counts)
-                shortened += len(chunk.shortened)
-            done += len(part)
-            progress(f"reading {language}", done, max(total, done))
-        with store.filling(language, shape) as means, np.errstate(invalid="ignore", divide="ignore"):
-            for number in range(len(sums)):
-                means[number] = np.where(counts[:, None] > 0, sums[number] / counts[:, None], np.nan)
-    finally:
-        store.remove(in_progress)
-    store.finish({"words": list(types), "layers": wanted, "counts": counts.tolist(), "read": [done, shortened]})
-    return TypeVectors(language, list(types), wanted, counts, store.path(language), done, shortened)
-
-
-def open_types(folder: Path, language: str) -> TypeVectors | None:
-    """What `type_vectors` left in a folder; None where it was not finished there."""
-    store = VectorStore(folder, mark=f"{language}.json")
     if not store.complete:
-        return None
+        shape = (len(wanted), len(types), stack.width)
+        done = shortened = 0
+        try:
+            sums = TypeSums(types, store.create(in_progress, shape, dtype=np.float64))
+            ready = prepare(stack, total or 10_000)
+            # Of a sentence of nothing but control characters nothing is left.
+            worded = (sentence for sentence in sentences if spans(sentence, language))
+            for part in _parts(worded, len(wanted) * stack.width * 4):
+                corpus = Corpus(language, part)
+                for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part), prepared=ready):
+                    sums.add(chunk, corpus)
+                    shortened += len(chunk.shortened)
+                done += len(part)
+                progress(f"reading {language}", done, max(total, done))
+            with store.filling(language, shape) as means:
+                sums.write_means(means)
+        finally:
+            store.remove(in_progress)
+        counts = sums.counts.tolist()
+        store.finish({"words": list(types), "layers": wanted, "counts": counts, "read": [done, shortened]})
     facts = store.facts()
-    counts = np.array(facts["counts"], dtype=np.int64)
-    return TypeVectors(language, facts["words"], facts["layers"], counts, store.path(language), *facts["read"])
-
-
-def _add(
-    chunk: Vectors,
-    corpus: Corpus,
-    numbers: Mapping[str, int],
-    sums: NDArray[np.float64],
-    counts: NDArray[np.int64],
-) -> None:
-    """Add the words of a chunk to the sums and counts of their types."""
-    known: dict[int, list[int]] = {}
-    for row in chunk.rows:
-        text = corpus.sentences[row]
-        known[row] = [numbers.get(text[start:stop].lower(), -1) for start, stop in word_spans(corpus, row)]
-    kinds = torch.tensor([known[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
-    inside = torch.nonzero(kinds >= 0).flatten()
-    if not len(inside):
-        return
-    present, index, uses = torch.unique(kinds[inside], return_inverse=True, return_counts=True)
-    rows = present.numpy()
-    counts[rows] += uses.numpy()
-    for number, values in enumerate(chunk.values["word"]):
-        here = values[inside.to(values.device)]
-        # Within a chunk single precision loses nothing that matters; over the whole text it would.
-        added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
-        sums[number, rows] += added.cpu().double().numpy()
+    counted = np.array(facts["counts"], dtype=np.int64)
+    return TypeVectors(store, language, facts["words"], facts["layers"], counted, *facts["read"])
 
 
 def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
@@ -178,9 +175,6 @@ def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
             part, words = [], 0
     if part:
         yield part
-
-
-# Vectors from counting
 
 
 def cooccurrences(
