@@ -242,7 +242,7 @@ def test_a_stopped_run_goes_on_and_reads_nothing_again(tiny, files, lexicons, tm
     with pytest.raises(KeyboardInterrupt):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     monkeypatch.setattr(recipe, "_induction_rows", judge)
-    monkeypatch.setattr(recipe, "type_vectors", None)  # would fail if it were called
+    monkeypatch.setattr("isogloss.vectors.static.stream", None)  # would fail if it were called
     again = ig.lexicon(tiny("bert"), **options, out=tmp_path / "run", resume=True)
     key = ["measure", "unit", "condition", "method", "layer", "source", "model"]
     left, right = (one.sort_values(key).value.tolist() for one in (whole, again))
