@@ -98,8 +98,8 @@ def _paragraph(name):
 
 
 def small_scale():
-    tested = {"tested": ("de",), "asked": ("de",), "asked_too": ("de",), "aligned": ("nl", "de")}
-    return replace(SCALES["mini"], **tested, train=9, questions=20, compared=16, evaluated=10, pairs=20, chosen=2)
+    sizes = {"train": 9, "questions": 20, "compared": 16, "evaluated": 10, "pairs": 20, "chosen": 2}
+    return replace(SCALES["mini"], aligned=("nl", "de"), sizes=sizes)
 
 
 PAPER = find("pan2021")

@@ -28,34 +28,12 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
-from isogloss.papers.jexus2020 import (
-    DUTCH,
-    FEWEST,
-    TINY_ENCODER,
-    XNLI,
-    as_lines,
-    balanced,
-    bitext_table,
-    inference_files,
-    invented_pairs,
-    pair_table,
-    read_sick,
-)
-from isogloss.papers.paper import (
-    EPYC,
-    H200,
-    Outline,
-    Paper,
-    Request,
-    Texts,
-    data_file,
-    drawn,
-    join_jobs,
-    scale_of,
-)
+from isogloss.papers import jexus2020, paper
+from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, as_lines, bitext_table, pair_table
 from isogloss.papers.results import (
     OTHERS,
     Claim,
+    Comparison,
     Contrast,
     Curves,
     Results,
@@ -71,7 +49,6 @@ from isogloss.papers.results import (
     less,
     mean_by_seed,
     mean_over,
-    needed,
     over_seeds,
     published,
     seeds_table,
@@ -84,7 +61,6 @@ from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records, row
 from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir
-from isogloss.text.invented import invented
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.inference import read_pairs
 from isogloss.text.readers.lines import open_bytes
@@ -113,6 +89,7 @@ ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
+SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 # Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
 # takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
 AT_THE_END = 1_000_000
@@ -121,6 +98,12 @@ SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po
 LONGEST = 400  # characters of a side of a pair
 HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
 INVENTED_SEED = 3
+# Languages that a test has besides English, or besides the invented one that stands for it.
+COVERED = {
+    "xnli": (*XNLI, "qab", "qac"),
+    "xquad": ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh", "qab", "qac"),
+    "mlqa": ("ar", "de", "es", "hi", "vi", "zh", "qab"),
+}
 OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit")  # columns
 
 
@@ -131,37 +114,27 @@ OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "so
 class PanScale:
     """Settings of one scale.
 
-    aligned: languages that are aligned with the source. tested: those of XNLI; asked, asked_too: of XQuAD, of MLQA.
-    amounts: shares of the parallel text, by their names. align, longer, nli, qa: options of trainings; `longer` of the
-    alignment for search. train, questions, compared, evaluated, pairs: most pairs of MultiNLI, questions of SQuAD,
-    sentences of XNLI to map, sentences for perplexity, pairs of a source of parallel text. chosen: questions to choose
-    by. dutch: whether SICK-NL is there. answering: alignments whose models are trained on questions. known: sentences
-    to pretrain on. limit: rows of every data set in a rehearsal. seconds: about how long a job takes, by its part;
-    measured: on what.
+    aligned: languages that are aligned with the source, and tested where a test has them. align, longer, nli, qa:
+    options of trainings; `longer` of the alignment for search. sizes: most pairs of MultiNLI (`train`), questions of
+    SQuAD to train on and to choose by (`questions`, `chosen`), sentences of XNLI to map (`compared`), sentences for
+    perplexity (`evaluated`), pairs of a source of parallel text (`pairs`), and invented sentences to pretrain on
+    (`known`). seconds: about how long a job takes, by its part; measured: on what. amounts: shares of the parallel
+    text, by their names. answering: alignments whose models are trained on questions. limit: rows of every data set in
+    a rehearsal.
     """
 
     source: str
     aligned: tuple[str, ...]
-    tested: tuple[str, ...]
-    asked: tuple[str, ...]
-    asked_too: tuple[str, ...]
     align: Mapping[str, Any]
     longer: Mapping[str, Any]
     nli: Mapping[str, Any]
     qa: Mapping[str, Any]
-    train: int
-    questions: int
-    compared: int
-    evaluated: int
-    pairs: int
+    sizes: Mapping[str, int]
     seconds: Mapping[str, float]
     measured: str
     amounts: Mapping[str, float] = field(default_factory=lambda: {"10%": 0.1, "30%": 0.3})
     model: str | None = None
-    dutch: bool = False
-    chosen: int = 500
     answering: tuple[str, ...] = (BEFORE, BOTH, SEARCH)
-    known: int = 0
     pretraining: Mapping[str, Any] = field(default_factory=dict)
     limit: int | None = None
 
@@ -176,77 +149,68 @@ class PanScale:
         """Where the parts of the parallel text end, as shares of it."""
         return [*sorted(self.amounts.values()), 1.0]
 
+    @property
+    def dutch(self) -> bool:
+        """Whether Dutch is aligned, which SICK tests."""
+        return DUTCH in self.aligned
+
+    def languages(self, data: str) -> tuple[str, ...]:
+        """The languages of a test: the source, and those that are aligned."""
+        return (self.source, *(code for code in self.aligned if code in COVERED[data]))
+
+    def size(self, name: str) -> int:
+        """A number of `sizes`, in a rehearsal its limit where that is less."""
+        return min(self.sizes[name], self.limit or self.sizes[name])
+
 
 SCALES = {
     "smoke": PanScale(
         "qaa",
         aligned=("qab", "qac"),
-        tested=("qab", "qac"),
-        asked=("qab", "qac"),
-        asked_too=("qab",),
         align={"batch": 16, "queue": 64, "steps": 20, "rate": 2e-3, "warm_up": 0.1, "projection_width": 16}
         | {"momentum": 0.9, "length": 48},
         longer={"steps": 30, "warm_up": 1 / 15},
         nli={"epochs": 1, "batch": 16, "rate": "5e-3"},
         qa={"epochs": 1, "batch": 16, "rate": "5e-3", "length": 64},
-        train=48,
-        questions=48,
-        compared=60,
-        evaluated=40,
-        pairs=240,
-        chosen=12,
-        known=400,
+        sizes={"train": 48, "questions": 48, "chosen": 12, "compared": 60, "evaluated": 40, "pairs": 240, "known": 400},
         pretraining={**TINY_ENCODER, "depth": 3},
         seconds={"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
-        measured=f"as measured on {EPYC}",
+        measured=f"as measured on {paper.EPYC}",
     ),
     "mini": PanScale(
         "en",
         aligned=("nl", "de", "fr", "es", "ru", "zh"),
-        tested=("de", "fr", "es", "ru", "zh"),
-        asked=("de", "es", "ru", "zh"),
-        asked_too=("de", "es", "zh"),
         align={"batch": 384, "queue": 32 * 384, "steps": 1000, "rate": 2e-4, "warm_up": 0.1, "momentum": 0.99}
         | {"length": 128},
         longer={"steps": 2000, "warm_up": 0.05},
         nli={"epochs": 3, "batch": 32, "rate": "1e-4"},
         qa={"epochs": 2, "batch": 32, "rate": "1e-4"},
-        train=20_000,
-        questions=20_000,
-        compared=3_000,
-        evaluated=1_000,
-        pairs=12_000,
+        sizes={"train": 20_000, "questions": 20_000, "chosen": 500, "compared": 3_000, "evaluated": 1_000}
+        | {"pairs": 12_000},
         model="mini",
-        dutch=True,
         seconds={"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
         measured="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
     ),
     "paper": PanScale(
         "en",
         aligned=XNLI,
-        tested=XNLI,
-        asked=("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh"),
-        asked_too=("ar", "de", "es", "hi", "vi", "zh"),
         amounts={"12.5%": 0.125, "30%": 0.3},
         align={"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 0.04, "momentum": 0.999}
         | {"length": 192},
         longer={},
         nli={"epochs": 3, "batch": 32, "rate": "5e-5"},
         qa={"epochs": 3, "batch": 32, "rate": "3e-5", "weight_decay": 1e-4, "warm_up": 0.06},
-        train=392_702,
-        questions=87_599,
-        compared=9_999,
-        evaluated=5_000,
-        pairs=2_000_000,
+        sizes={"train": 392_702, "questions": 87_599, "chosen": 500, "compared": 9_999, "evaluated": 5_000}
+        | {"pairs": 2_000_000},
         model="bert-base-multilingual-cased",
         seconds={"align": 20_000, "qa": 1_180, "nli": 670, "translate": 64},
-        measured=f"as measured on {H200}",
+        measured=f"as measured on {paper.H200}",
     ),
 }
 
 
 def plan(
-    request: Request,
+    request: paper.Request,
     *,
     texts: Annotated[str | None, "folder of texts that scripts/pan_text.py prepared, in place of --data"] = None,
     pairs: Annotated[str | None, "folder of parallel text, en-de.tsv and so on; default: that of --data"] = None,
@@ -254,30 +218,20 @@ def plan(
     translated: Annotated[
         str | None, "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place"
     ] = None,
-    steps: Annotated[int | None, Option("updates of an alignment; default: by --scale", least=1)] = None,
-    epochs: Annotated[
-        int | None, Option("times the training examples of a task are seen; default: by --scale", least=1)
-    ] = None,
-    limit: Annotated[
-        int | None, Option("rows of every data set, at most, for a rehearsal; default: all", least=FEWEST)
-    ] = None,
+    steps: Annotated[int | None, paper.by_scale("updates of an alignment")] = None,
+    epochs: Annotated[int | None, paper.by_scale("times the training examples of a task are seen")] = None,
+    limit: Annotated[int | None, Option("rows of every data set, at most, in a rehearsal", least=FEWEST)] = None,
     compiled: Annotated[bool | None, "compile the blocks that are aligned, on an NVIDIA GPU; default: no"] = None,
-) -> Outline:
+) -> paper.Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
-    own_data = (texts, pairs, train, translated, limit)
-    scale = scale_of(SCALES, request, own_data, limit=limit)
+    scale = paper.scale_of(SCALES, request, (texts, pairs, train, translated, limit), limit=limit)
     if translated is not None and train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
-    align, longer, again = dict(scale.align), scale.longer, {}
+    align = {**scale.align, **({"compiled": "yes"} if compiled else {}), **({"steps": steps} if steps else {})}
     if limit is not None:  # batches that the few pairs of a rehearsal fill
         align["batch"] = min(limit, align["batch"])
         align["queue"] = 4 * align["batch"]
-    if compiled:
-        align["compiled"] = "yes"
-    if steps is not None:
-        align["steps"], longer = steps, {}
-    if epochs is not None:
-        again = {"epochs": epochs}
+    longer, again = {} if steps else scale.longer, {"epochs": epochs} if epochs else {}
     scale = replace(scale, align=align, longer=longer, nli={**scale.nli, **again}, qa={**scale.qa, **again})
     folder = Path(texts) if texts else request.out / "text"
     own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
@@ -287,15 +241,14 @@ def plan(
     jobs = list(_jobs(request, scale, files, model))
     arguments = {"model": called, "steps": align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
-        f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, "
-        f"{len(scale.alignments)} ways and {request.seeds} seeds, then mapped and fine-tuned beside itself "
-        "as it was"
+        f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(scale.alignments)} ways and "
+        f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
     )
     measured = f"{scale.measured}; loading, tests and maps are not counted"
-    return Outline(conditions, arguments, files, jobs, scale.seconds, measured, before)
+    return paper.Outline(conditions, arguments, files, jobs, scale.seconds, measured, before)
 
 
-def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterator[Job]:
+def _jobs(request: paper.Request, scale: PanScale, texts: paper.Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
     seeds = range(request.seeds)
 
@@ -317,8 +270,8 @@ def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterat
         return reading("transfer", called, name, seed, options, part=part, training=condition)
 
     tasks = _tasks(scale, texts.path)
-    read = [scale.source, *(code for code in scale.aligned if code in (*scale.tested, DUTCH))]
-    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in read}
+    read = (*scale.languages("xnli"), DUTCH)
+    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
     for seed in seeds:
         for name, options in scale.alignments.items():
             share = scale.amounts.get(name, 1.0)
@@ -341,7 +294,7 @@ def _jobs(request: Request, scale: PanScale, texts: Texts, model: str) -> Iterat
 
 def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
     """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
-    source, tested = scale.source, (scale.source, *scale.tested)
+    source, tested = scale.source, scale.languages("xnli")
 
     def inference(train: str, dev: str, test: Mapping[str, str], translated: Sequence[str] = ()) -> dict[str, Any]:
         options = {"task": "nli", "train": {source: path(f"nli/{train}.tsv")}, "dev": {source: path(f"nli/{dev}.tsv")}}
@@ -353,12 +306,11 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
 
     xnli = {code: f"xnli-test-{code}" for code in tested}
     dutch = {DUTCH: f"sick-test-{DUTCH}"} if scale.dutch else {}
-    asked = {"xquad": (source, *scale.asked), "mlqa": (source, *scale.asked_too)}
-    tests = [f"{code}={path(f'qa/{name}-{code}.json')}" for name, codes in asked.items() for code in codes]
+    tests = [f"{code}={path(f'qa/{data}-{code}.json')}" for data in ("xquad", "mlqa") for code in scale.languages(data)]
     train, dev = ({source: path(f"qa/squad-{part}.json")} for part in ("train", "dev"))
     tasks = {
         "nli": inference("mnli-train", "mnli-dev", xnli | dutch),
-        "translate": inference(f"xnli-train-{source}", "mnli-dev", xnli, scale.tested),
+        "translate": inference(f"xnli-train-{source}", "mnli-dev", xnli, tested[1:]),
         "qa": {"task": "qa", "train": train, "dev": dev, "test": tests, **scale.qa},
     }
     if scale.dutch:
@@ -379,7 +331,7 @@ def texts_in(
     train: str | None = None,
     translated: str | None = None,
     prepared: bool = False,
-) -> Texts:
+) -> paper.Texts:
     """The texts of a reproduction.
 
     | folder | content |
@@ -403,8 +355,8 @@ def texts_in(
 
     """
     notes: list[str] = []
-    asked = {"languages": [scale.source, *scale.aligned], "shares": scale.shares, "pairs": scale.pairs}
-    asked |= {"train": scale.train, "questions": scale.questions, "limit": scale.limit}
+    asked = {"languages": [scale.source, *scale.aligned], "shares": scale.shares, "limit": scale.limit}
+    asked |= {name: scale.sizes[name] for name in ("pairs", "train", "questions")}
 
     def contents() -> dict[str, str]:
         if scale.model is None:
@@ -423,7 +375,7 @@ def texts_in(
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
         sources = pair_sources(folder) if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
-        most = {"most": scale.limit or scale.pairs, "whole": scale.limit}
+        most = {"most": scale.limit or scale.sizes["pairs"], "whole": scale.limit}
         for code in scale.aligned:
             both = (scale.source, code)
             parts, counts, left_out = choose_pairs(sources, both, tests=tests - {""}, shares=scale.shares, **most)
@@ -433,7 +385,7 @@ def texts_in(
             notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
         return files | _question_files(folder, scale)
 
-    return Texts(folder, contents, asked=asked, read_notes=lambda _: notes, must_exist=prepared)
+    return paper.Texts(folder, contents, asked=asked, read_notes=lambda _: notes, must_exist=prepared)
 
 
 def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
@@ -444,20 +396,20 @@ def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
 
 def _inference_files(folder: Path, scale: PanScale, train: str | None, translated: str | None) -> dict[str, str]:
     """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
-    limit, languages = scale.limit, (scale.source, *scale.tested)
-    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    limit, languages = scale.limit, scale.languages("xnli")
+    files = jexus2020.inference_files(folder, languages, train, count=scale.sizes["train"], limit=limit)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if translated is not None and train is not None:
         for code in languages:
             path = Path(translated) / f"{code}.tsv"
-            pairs = read_pairs(Path(train) if code == scale.source else data_file(path, "translated pairs"))
+            pairs = read_pairs(Path(train) if code == scale.source else paper.data_file(path, "translated pairs"))
             files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
     if scale.dutch:
-        sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
+        sick = jexus2020.read_sick(paper.data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
         for part, called in {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}.items():
             rows = [(dutch, english) for split, dutch, english in sick if split == called]
             for side, code in enumerate((DUTCH, scale.source)):
-                chosen = balanced(rows) if part == "test" else rows
+                chosen = jexus2020.balanced(rows) if part == "test" else rows
                 files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in chosen], limit)
     return {f"nli/{name}": content for name, content in files.items()}
 
@@ -467,21 +419,23 @@ def _compared_files(folder: Path, scale: PanScale, dutch: str) -> dict[str, str]
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    path = data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
-    xnli = read_bitext(path, languages=(scale.source, *scale.tested))
+    path = paper.data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
+    xnli = read_bitext(path, languages=scale.languages("xnli"))
     if not (folder / "tatoeba").is_dir():
         raise InputError(f"{folder / 'tatoeba'} is missing: parallel sentences to test retrieval on")
     tatoeba = read_bitexts(folder / "tatoeba", languages=[scale.source, *scale.aligned])
-    most = min(scale.compared, scale.limit or scale.compared)
     files = {}
-    for name, bitext, count in (("xnli", xnli, most), *(("tatoeba", bitext, scale.limit) for bitext in tatoeba)):
-        table = bitext_table(bitext, drawn(range(bitext.rows), count))
+    for name, bitext, count in (
+        ("xnli", xnli, scale.size("compared")),
+        *(("tatoeba", bitext, scale.limit) for bitext in tatoeba),
+    ):
+        table = bitext_table(bitext, paper.drawn(range(bitext.rows), count))
         files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = re.sub(r"[^\S\t\n]+", " ", table)
     head, *rows = (line.split("\t") for line in next(iter(files.values())).rstrip("\n").split("\n"))
     evaluated = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
     evaluated |= {DUTCH: [sentence for sentence in _cells(dutch) if sentence]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
+        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.sizes["evaluated"]])
     return files
 
 
@@ -559,21 +513,17 @@ def choose_pairs(
 
 def _question_files(folder: Path, scale: PanScale) -> dict[str, str]:
     """Questions of SQuAD to train on and to choose by, XQuAD and MLQA."""
-    limit = scale.limit
-    squad = data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
-    articles = _articles(squad)
-    held = [article for article in articles if hash_fraction(article["title"]) < HELD_ARTICLES]
-    kept = [article for article in articles if hash_fraction(article["title"]) >= HELD_ARTICLES]
-    files = {
-        "squad-train": _questions(kept, min(scale.questions, limit or scale.questions)),
-        "squad-dev": _questions(held, min(scale.chosen, limit or scale.chosen)),
-    }
-    for code in (scale.source, *scale.asked):
-        path = data_file(folder / "xquad" / f"xquad.{code}.json", "a set of XQuAD")
-        files[f"xquad-{code}"] = _questions(_articles(path), limit, by_hash=False)
-    for code in (scale.source, *scale.asked_too):
-        path = data_file(folder / "mlqa" / f"dev-context-{code}-question-{code}.json", "a set of MLQA")
-        files[f"mlqa-{code}"] = _questions(_articles(path), limit)
+    squad = paper.data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
+    parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for article in _articles(squad):
+        parts[hash_fraction(article["title"]) < HELD_ARTICLES].append(article)
+    files = {"squad-train": _questions(parts[False], scale.size("questions"))}
+    files["squad-dev"] = _questions(parts[True], scale.size("chosen"))
+    names = {"xquad": "xquad.{0}.json", "mlqa": "dev-context-{0}-question-{0}.json"}
+    for data, name in names.items():
+        for code in scale.languages(data):
+            path = paper.data_file(folder / data / name.format(code), f"a set of {TESTS[data]}")
+            files[f"{data}-{code}"] = _questions(_articles(path), scale.limit, by_hash=data != "xquad")
     return {f"qa/{name}.json": content for name, content in files.items()}
 
 
@@ -607,37 +557,29 @@ def invented_files(scale: PanScale) -> dict[str, str]:
     Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
     sets are what is translated, and `_invented_questions`.
     """
-    source, languages, examples = scale.source, (scale.source, *scale.aligned), scale.train
-    counts = {"known": scale.known, "pairs": scale.pairs, "xnli": scale.compared, "tatoeba": scale.compared}
-    counts |= {"evaluate": scale.evaluated, "qa": 3 * examples}
-    bitext = invented(languages, sum(counts.values()), seed=INVENTED_SEED)
-    parts, start = {}, 0
-    for name, count in counts.items():
-        parts[name] = bitext.take(range(start, start + count))
-        start += count
+    source, examples, compared = scale.source, scale.sizes["train"], scale.sizes["compared"]
+    counts = {name: scale.sizes[name] for name in ("known", "pairs")} | {"xnli": compared, "tatoeba": compared}
+    counts |= {"evaluate": scale.sizes["evaluated"], "qa": 3 * examples}
+    parts = paper.invented_parts((source, *scale.aligned), counts, seed=INVENTED_SEED)
     files = {
-        f"{name}/{corpus.language}.txt": as_lines(corpus.sentences)
-        for name in ("known", "evaluate")
-        for corpus in parts[name]
+        f"{name}/{corpus.language}.txt": as_lines(corpus) for name in ("known", "evaluate") for corpus in parts[name]
     }
-    files[f"compared/xnli.{'-'.join(languages)}.tsv"] = bitext_table(parts["xnli"], range(scale.compared))
-    ends = [0, *(round(share * scale.pairs) for share in scale.shares)]
+    files[f"compared/xnli.{'-'.join(parts['xnli'].languages)}.tsv"] = bitext_table(parts["xnli"], range(compared))
+    ends = [0, *(round(share * counts["pairs"]) for share in scale.shares)]
     tables = [("pairs", f"pairs/{part}/", rows) for part, rows in enumerate(map(range, ends, ends[1:]))]
-    for name, start_of_path, rows in (*tables, ("tatoeba", "compared/tatoeba.", range(scale.compared))):
+    for name, start_of_path, rows in (*tables, ("tatoeba", "compared/tatoeba.", range(compared))):
         home, *others = parts[name].corpora
         for other in others:
             files[f"{start_of_path}{source}-{other.language}.tsv"] = bitext_table((home, other), rows)
-    for name, content in invented_pairs(source, scale.aligned, pairs=examples, known=0).items():
+    for name, content in jexus2020.invented_pairs(source, scale.aligned, pairs=examples, known=0).items():
         if name.startswith(("mnli", "xnli-")):
             files[f"nli/{name.replace('xnli-dev', 'xnli-train')}"] = content
     files[f"nli/xnli-train-{source}.tsv"] = files["nli/mnli-dev.tsv"]
     for corpus in parts["qa"]:
         train, dev, test = (corpus.sentences[part * examples : (part + 1) * examples] for part in range(3))
-        if corpus.language == source:
-            files["qa/squad-train.json"] = _invented_questions(train)
-            files["qa/squad-dev.json"] = _invented_questions(dev[: 3 * 12])
-        files[f"qa/xquad-{corpus.language}.json"] = _invented_questions(test)
-        files[f"qa/mlqa-{corpus.language}.json"] = _invented_questions(dev)
+        sets = {f"xquad-{corpus.language}": test, f"mlqa-{corpus.language}": dev}
+        sets |= {"squad-train": train, "squad-dev": dev[: 3 * 12]} if corpus.language == source else {}
+        files |= {f"qa/{name}.json": _invented_questions(sentences) for name, sentences in sets.items()}
     return files
 
 
@@ -662,39 +604,37 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     A task that was trained in all languages is compared with the same training of the model as it was. Other scores,
     losses by step and other kinds of retrieval are in the tables of the jobs.
     """
-    join_jobs(run, jobs, _agreeing)
-    scores: list[dict[str, Any]] = []
-    read: list[dict[str, Any]] = []
-    mapped: list[dict[str, Any]] = []
+    paper.join_jobs(run, jobs, _agreeing)
+    rows: dict[str, list[dict[str, Any]]] = {"transfer": [], "align": [], "map": []}
     for job in jobs:
         table, own = read_rows(job.folder), {"model": str(run.facts["model"]), "plan": job.coordinates["alignment"]}
         if job.recipe == "transfer":  # scores of every test set, and the gap to the source
             own["condition"] = "" if job.coordinates["training"] == ZERO else job.coordinates["training"]
             table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
             for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
-                scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
+                rows["transfer"].append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
             # `all` is that of all languages together, which those with most tokens decide.
             table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
             for entry in records(table[table["step"].isin([0, table["step"].max()])]):
                 at = {**own, "seed": job.coordinates["seed"]} | ({} if entry["step"] else {"plan": BEFORE})
                 at |= {"data": "evaluate"} | {name: entry[name] for name in ("n", "target", "unit")}
-                read.append(row("perplexity", entry["value"], **at))
-        else:  # centred retrieval, then debiased CKA, of sentences at every layer; the model as it was has no seed
+                rows["align"].append(row("perplexity", entry["value"], **at))
+        else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
             own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.coordinates["seed"]})
-            for measure, method in (("p@1", "centred"), ("cka", "debiased")):
-                wanted = (table["measure"] == measure) & (table["method"] == method) & (table["unit"] == "sentence")
-                for entry in records(table[wanted & table["layer"].notna()]):
-                    values = {column: entry[column] for column in OF_MAPS if column in entry}
-                    mapped.append({**values, **own, "data": str(entry["data"]).partition(".")[0]})
+            wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
+            for entry in records(table[wanted & (table["unit"] == "sentence") & table["layer"].notna()]):
+                values = {column: entry[column] for column in OF_MAPS if column in entry}
+                rows["map"].append({**values, **own, "data": str(entry["data"]).partition(".")[0]})
+    scores = rows["transfer"]
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(mean_over(others, "target", target=OTHERS))
     # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
-    perplexities = list({key(entry): entry for entry in reversed(read)}.values())[::-1]
+    perplexities = list({key(entry): entry for entry in reversed(rows["align"])}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
     run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
     run.append(changes(perplexities, measure="factor", log=True, plan=BEFORE))
-    run.append(mapped)
+    run.append(rows["map"])
 
 
 def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
@@ -704,11 +644,6 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
     model = (job.recipe, first, None if first == BEFORE else job.coordinates["seed"])
     text = (job.coordinates["part"], job.coordinates.get("training"), str(trained))
     return {(*text, "text"): hashes["data"], (*model, "model"): hashes["model"]}
-
-
-def _source(results: Results) -> str:
-    """The language that tasks are learned in; English where no row says it yet."""
-    return str(next(iter(results.distinct("source")), "en"))
 
 
 def _alignments(results: Results) -> list[str]:
@@ -735,8 +670,7 @@ def titled(alignment: str) -> str:
 
 def _languages(results: Results, data: str) -> list[str]:
     """The languages a test has besides the source, in the order of the rows: those scored, else those mapped."""
-    codes = results.distinct("target", data=data, layer=None) or results.distinct("target", data=data)
-    return [code for code in codes if code not in (OTHERS, _source(results))]
+    return results.targets(data=data, layer=None) or results.targets(data=data)
 
 
 def _groups(results: Results) -> list[list[str]]:
@@ -747,16 +681,11 @@ def _groups(results: Results) -> list[list[str]]:
 
 
 def _score(
-    results: Results,
-    measure: str,
-    data: str,
-    alignment: str,
-    target: str = OTHERS,
-    condition: str | None = None,
-    column: str = "value",
+    results: Results, data: str, alignment: str, target: str = OTHERS, measure: str = "", condition: str | None = None
 ) -> Seeds:
-    at = {"data": data, "plan": alignment, "target": target, "condition": condition, "unit": None, "layer": None}
-    return results.values(column, measure=measure, **at)
+    """The score on a test by seed, in a target language or as the mean over them; the test's own measure by default."""
+    at: dict[str, Any] = {"measure": measure or SCORES[data], "data": data, "plan": alignment, "condition": condition}
+    return results.values(**at, target=target, layer=None)
 
 
 def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
@@ -769,31 +698,28 @@ def _factor(results: Results, alignment: str, target: str | None = None) -> Seed
     return {seed: float(np.exp(value)) for seed, value in mean_by_seed(logs).items()}
 
 
-def _by_layer(results: Results, measure: str, data: str, alignment: str, languages: Sequence[str]) -> Curves | None:
-    """A measure of the map by layer: the mean of both directions, and then over languages."""
+def _by_layer(
+    results: Results, measure: str, data: str, alignment: str, languages: Sequence[str] = ()
+) -> Curves | None:
+    """A measure of the map by layer: the mean of both directions, and then over these languages, or all of the test."""
     at = {"measure": measure, "data": data, "plan": alignment}
-    pairs = [(_source(results), code) for code in languages]
+    pairs = [(results.source, code) for code in languages or _languages(results, data)]
     curves = [curve for ends in pairs if (curve := results.curves("layer", **at, source=ends, target=ends))]
     return replace(curves[0], values=np.mean([curve.values for curve in curves], axis=0)) if curves else None
 
 
-def _at_layer(
-    results: Results, measure: str, data: str, alignment: str, languages: Sequence[str], layer: int | None
-) -> Seeds:
-    curves = _by_layer(results, measure, data, alignment, languages)
-    return {} if curves is None or layer is None else curves.at(layer)
-
-
 def _best_layer(results: Results, alignment: str) -> int | None:
     """The layer with the highest Tatoeba P@1, over all languages and seeds; None where nothing was mapped."""
-    curves = _by_layer(results, "p@1", "tatoeba", alignment, _languages(results, "tatoeba"))
-    return None if curves is None else int(curves.steps[curves.values.mean(axis=0).argmax()])
+    curves = _by_layer(results, "p@1", "tatoeba", alignment)
+    return None if curves is None else curves.peak
 
 
-def _retrieval(results: Results, alignment: str, languages: Sequence[str] = ()) -> Seeds:
-    """Tatoeba P@1 at the best layer, the mean over these languages or all, by seed."""
-    chosen = languages or _languages(results, "tatoeba")
-    return _at_layer(results, "p@1", "tatoeba", alignment, chosen, _best_layer(results, alignment))
+def _at_best(
+    results: Results, alignment: str, languages: Sequence[str] = (), measure: str = "p@1", data: str = "tatoeba"
+) -> Seeds:
+    """A measure of the map at the layer where Tatoeba P@1 is best, by seed: that P@1 itself unless another is named."""
+    best, curves = _best_layer(results, alignment), _by_layer(results, measure, data, alignment, languages)
+    return {} if curves is None or best is None else curves.at(best)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -801,61 +727,46 @@ def _retrieval(results: Results, alignment: str, languages: Sequence[str] = ()) 
 
 def _above_chance(results: Results) -> Iterator[Contrast]:
     for name in (BEFORE, BOTH):
-        scores = _score(results, "accuracy", "xnli", name)
-        floors = _score(results, "accuracy", "xnli", name, column="floor")
+        at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
+        scores, floors = (results.values(column, **at) for column in ("value", "floor"))
         if scores and set(scores) <= set(floors):
-            gain, chance = over_seeds(less(scores, floors)), percent(over_seeds(floors).value)
-            words = f"{titled(name)} {share_cell(scores)} on XNLI, chance {chance}"
-            yield Contrast(words, above(gain), gain.n)
-
-
-def _rises(results: Results) -> Iterator[Contrast]:
-    def change(target: str) -> Seeds:
-        return less(*(_score(results, "accuracy", "xnli", name, target) for name in (BOTH, BEFORE)))
-
-    needed(change(OTHERS), f"{titled(BEFORE)} and {titled(BOTH)} have no seed in common")
-    targets = (*_languages(results, "xnli"), _source(results))
-    each = ", ".join(f"{target_title(code)} {over_seeds(change(code)).say(signed)}" for code in targets)
-    yield contrast(f"{_from_to(results, 'accuracy', 'xnli')}, {{}}; {each}", change(OTHERS), form=signed)
+            words = f"{titled(name)} {share_cell(scores)} on XNLI, chance {percent(over_seeds(floors).value)}"
+            yield contrast(words, less(scores, floors))
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
     """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is said beside."""
-    needed(others, "nothing to compare with was run")
-    for position, other in enumerate(others):
-        gain = less(*(_score(results, "accuracy", "xnli", name) for name in (BOTH, other)))
-        needed(gain, f"{titled(BOTH)} and {titled(other)} have no seed in common")
-        beside = less(_retrieval(results, BOTH), _retrieval(results, other))
-        first = "zero-shot XNLI of both losses " if position == 0 else ""
-        tatoeba = f" (Tatoeba P@1 {over_seeds(beside).say(signed)})" if beside else ""
-        yield contrast(f"{first}less {titled(other)} {{}}{tatoeba}", gain, form=signed)
+    for other in others:
+        words = f"zero-shot XNLI of both losses above {titled(other)}"
+        beside = less(_at_best(results, BOTH), _at_best(results, other))
+        tatoeba = f"; Tatoeba P@1 {over_seeds(beside).say(signed)}" if beside else ""
+        for each in Comparison(words, XNLI_SCORES, {"plan": BOTH}, {"plan": other})(results):
+            yield replace(each, words=f"{each.words}{tatoeba}")
 
 
 def _switching(results: Results) -> Iterator[Contrast]:
-    for data, what in (("xnli", "XNLI"), ("sick", "SICK in Dutch")):
+    ways = ({"condition": SWITCHED}, {"condition": TRANSLATED})
+    for data in ("xnli", "sick"):
+        at = {"measure": "accuracy", "data": data}
         aligned, before = (
-            less(*(_score(results, "accuracy", data, name, condition=way) for way in (SWITCHED, TRANSLATED)))
+            list(
+                Comparison(f"{TESTS[data]} of {titled(name)}, switched above translated", {**at, "plan": name}, *ways)(
+                    results
+                )
+            )
             for name in (BOTH, BEFORE)
         )
-        if aligned:
-            beside = f", {over_seeds(before).say(signed)} with the model as it was" if before else ""
-            yield contrast(f"{what} {{}} with the aligned model{beside}", aligned, form=signed)
-
-
-def _answers(results: Results) -> Iterator[Contrast]:
-    for data in ("mlqa", "xquad"):
-        gain = less(*(_score(results, "answer_f1", data, name) for name in (BOTH, BEFORE)))
-        if gain:
-            yield contrast(f"{TESTS[data]} F1 {_from_to(results, 'answer_f1', data)}, {{}}", gain, form=signed)
+        for each in aligned:
+            yield replace(each, words="; not judged, ".join(told.words for told in (each, *before)))
 
 
 def _search(results: Results) -> Iterator[Contrast]:
     for group, aim in AIMS.items():
-        scores = _retrieval(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
+        scores = _at_best(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
         if scores:
             words = f"{', '.join(group)}: {share_cell(scores)} at layer {_best_layer(results, SEARCH)}"
             for name in (BOTH, BEFORE):
-                beside = _retrieval(results, name, group)
+                beside = _at_best(results, name, group)
                 words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
             yield contrast(words, scores, above, aim)
 
@@ -863,22 +774,21 @@ def _search(results: Results) -> Iterator[Contrast]:
 def _costs_nothing(results: Results) -> Iterator[Contrast]:
     codes = results.distinct("target", measure="perplexity")
     factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
-    needed(factors, "no perplexity was read before and after")
-    words = ", ".join(f"{target_title(code)} {factor.share}" for code, factor in factors.items())
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    beside = ", ".join(
+    words = ", ".join(f"{target_title(code)} {factor.share}" for code, factor in factors.items())
+    words = f"factors with both losses: {words}; means over languages of the others: "
+    words += ", ".join(
         f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each
     )
-    words = f"factors with both losses: {words}" + (f"; means over languages of the others: {beside}" if beside else "")
-    fewest = min(factor.n for factor in factors.values())
-    yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
+    if factors:
+        fewest = min(factor.n for factor in factors.values())
+        yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
 
 
-def _from_to(results: Results, measure: str, data: str) -> str:
-    before, after = (percent(over_seeds(_score(results, measure, data, name)).value) for name in (BEFORE, BOTH))
-    return f"from {before} to {after}"
-
-
+XNLI_SCORES = {"measure": "accuracy", "data": "xnli", "condition": None}
+F1 = {"measure": "answer_f1"}
+ALIGNED = ({"plan": BOTH}, {"plan": BEFORE})  # what is compared, and what with
+NOT_COMPARED = "what is to be compared was not run"
 CLAIMS = (
     Claim(
         "above chance",
@@ -886,13 +796,19 @@ CLAIMS = (
         _above_chance,
         "no inference was run",
     ),
-    Claim("zero-shot rises", f"Zero-shot XNLI rises by alignment (by {100 * RISE:.1f} points on average).", _rises),
+    Claim(
+        "zero-shot rises",
+        f"Zero-shot XNLI rises by alignment (by {100 * RISE:.1f} points on average).",
+        Comparison("zero-shot XNLI after alignment above before", XNLI_SCORES, *ALIGNED),
+        NOT_COMPARED,
+    ),
     Claim(
         "both losses",
         "Both losses together are better than either alone.",
         partial(_against, others=(TLM, CONTRASTIVE)),
+        NOT_COMPARED,
     ),
-    Claim("shuffling", "Random input shuffling helps.", partial(_against, others=(UNSHUFFLED,))),
+    Claim("shuffling", "Random input shuffling helps.", partial(_against, others=(UNSHUFFLED,)), NOT_COMPARED),
     Claim(
         "code-switching",
         "Code-switching of sentences helps where translations are trained on.",
@@ -902,13 +818,17 @@ CLAIMS = (
     Claim(
         "questions",
         "Answers to questions in other languages get better by alignment.",
-        _answers,
+        [
+            Comparison(f"F1 on {TESTS[data]} after alignment above before", {**F1, "data": data}, *ALIGNED)
+            for data in ("mlqa", "xquad")
+        ],
         "no questions were asked before and after",
     ),
     Claim(
         "amount of text",
         "More parallel text is better (the paper varies it; its numbers could not be read).",
         lambda results: _against(results, _amounts(results)),
+        NOT_COMPARED,
     ),
     Claim(
         "search",
@@ -922,6 +842,7 @@ CLAIMS = (
         "perplexity",
         "(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language.",
         _costs_nothing,
+        "no perplexity was read before and after",
     ),
 )
 
@@ -931,18 +852,19 @@ CLAIMS = (
 
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
-    source, names = _source(results), _alignments(results)
+    source, names = results.source, _alignments(results)
     xnli, sick = ([(data, code) for code in _languages(results, data)] for data in ("xnli", "sick"))
     home = [("xnli", source), *xnli, ("xnli", OTHERS)]
-    zero_shot = [*home, *(column for column in sick if _score(results, "accuracy", "sick", BEFORE, column[1]))]
-    models = dict.fromkeys(line["model"] for line in PUBLISHED.where(measure="accuracy"))
-    elsewhere = [(f"{model}, published", [_elsewhere(model, *each) for each in zero_shot]) for model in models]
-    elsewhere = [line for line in elsewhere if set(line[1]) != {NOTHING}]
-    notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
+    zero_shot = [*home, *(column for column in sick if _score(results, "sick", BEFORE, column[1]))]
+    elsewhere = []
+    for model in dict.fromkeys(line["model"] for line in PUBLISHED.where(measure="accuracy")):
+        cells = [PUBLISHED.cell(model=model, measure="accuracy", data=data, target=code) for data, code in zero_shot]
+        elsewhere += [(f"{model}, published", cells)] if set(cells) != {NOTHING} else []
+    rise = f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
     title = f"Table 2: zero-shot accuracy (%) of inference, trained in {target_title(source)}"
     lines = [(titled(name), "accuracy", name, None) for name in names]
-    inference = _by_language(results, title, zero_shot, lines, [*notes, *[others] * bool(elsewhere)], elsewhere)
+    inference = _by_language(results, title, zero_shot, lines, [rise, *[others] * bool(elsewhere)], elsewhere)
     note = (
         "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
         "half of the examples one of the two sentences is taken from the source."
@@ -954,10 +876,10 @@ def tables(results: Results) -> list[Table]:
     ]
     both = [*home, *([("sick", source), *sick] if sick else [])]
     translated = _by_language(results, "Table 3: translate-train, accuracy (%)", both, ways, [note])
-    answers = (("answer_f1", "F1"), ("exact_match", "exact"))
-    f1, exact = (_elsewhere("XLM-R Base", "mlqa", OTHERS, measure) for measure, _ in answers)
-    note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {f1} F1, {exact} exact."
-    asked = [(f"{titled(name)}, {what}", measure, name, None) for name in names for measure, what in answers]
+    answers = {"answer_f1": "F1", "exact_match": "exact"}
+    best = [f"{PUBLISHED.cell(model='XLM-R Base', measure=measure)} {what}" for measure, what in answers.items()]
+    note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
+    asked = [(f"{titled(name)}, {what}", measure, name, None) for name in names for measure, what in answers.items()]
     questions = []
     for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
         columns = [(data, code) for code in (source, *_languages(results, data), OTHERS)]
@@ -965,12 +887,6 @@ def tables(results: Results) -> list[Table]:
         questions.append(_by_language(results, title, columns, asked, notes))
     made = [_overview(results), inference, translated, *questions, _retrievals(results), _perplexity(results)]
     return [table for table in made if table is not None]
-
-
-def _elsewhere(model: str, data: str, target: str, measure: str = "accuracy") -> str:
-    """What others published of a test; a dash where they have no number."""
-    lines = PUBLISHED.where(model=model, data=data, target=target, measure=measure)
-    return percent(float(lines[0]["value"])) if lines else NOTHING
 
 
 def _by_language(
@@ -983,7 +899,7 @@ def _by_language(
 ) -> Table | None:
     """Scores: a column is a test and a target, a line its label, the measure, the alignment and the condition."""
     lines = [
-        (label, [_score(results, measure, data, name, target, condition) for data, target in columns])
+        (label, [_score(results, data, name, target, measure, condition) for data, target in columns])
         for label, measure, name, condition in wanted
     ]
     heads = [f"{target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
@@ -991,29 +907,18 @@ def _by_language(
 
 
 def _overview(results: Results) -> Table | None:
-    names, groups, source = _alignments(results), _groups(results), _source(results)
-    tests = [
-        ("xnli", source),
-        ("xnli", OTHERS),
-        ("sick", OTHERS),
-        ("xquad", source),
-        ("xquad", OTHERS),
-        ("mlqa", OTHERS),
-    ]
-    measures = {"xquad": "answer_f1", "mlqa": "answer_f1"}
-    scores = {
-        f"{TESTS[data]} {'others' if target == OTHERS else target_title(target)}": {
-            name: _score(results, measures.get(data, "accuracy"), data, name, target) for name in names
-        }
-        for data, target in tests
-    }
-    scores = {head: seeds for head, seeds in scores.items() if any(seeds.values())}
-    for group in groups:
-        scores[f"Tatoeba {', '.join(group)}"] = {name: _retrieval(results, name, group) for name in names}
+    names, source = _alignments(results), results.source
+    tests = {"xnli": (source, OTHERS), "sick": (OTHERS,), "xquad": (source, OTHERS), "mlqa": (OTHERS,)}
+    scores = {}
+    for data, target in ((data, target) for data, targets in tests.items() for target in targets):
+        values = {name: _score(results, data, name, target) for name in names}
+        if any(values.values()):
+            scores[f"{TESTS[data]} {'others' if target == OTHERS else target_title(target)}"] = values
+    for group in _groups(results):
+        scores[f"Tatoeba {', '.join(group)}"] = {name: _at_best(results, name, group) for name in names}
     lines = []
     for name in names:
-        best = _best_layer(results, name)
-        alike = _at_layer(results, "cka", "xnli", name, _languages(results, "xnli"), best)
+        best, alike = _best_layer(results, name), _at_best(results, name, measure="cka", data="xnli")
         factor = {} if name == BEFORE else _factor(results, name)
         cells = [_moved(seeds[name], seeds[BEFORE]) for seeds in scores.values()]
         cells.append(NOTHING if best is None else str(best))
@@ -1041,8 +946,9 @@ def _retrievals(results: Results) -> Table | None:
     languages, lines = _languages(results, "tatoeba"), []
     last = max(results.distinct("layer"), default=None)
     for name in _alignments(results):
+        curves = [_by_layer(results, "p@1", "tatoeba", name, [code]) for code in languages]
         for layer in dict.fromkeys((_best_layer(results, name), last)):
-            values = [_at_layer(results, "p@1", "tatoeba", name, [code], layer) for code in languages]
+            values = [curve.at(layer) if curve and layer is not None else {} for curve in curves]
             lines.append((f"{titled(name)}, layer {layer}", values))
     note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
     return seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(target_title, languages)], lines, [note])
@@ -1074,11 +980,11 @@ def _times(factor: float) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
-    model, source, xnli = next(iter(results.distinct("model")), ""), _source(results), _languages(results, "xnli")
+    model, source, xnli = next(iter(results.distinct("model")), ""), results.source, _languages(results, "xnli")
     amounts, panels = _amounts(results), []
     measured: dict[str, Callable[[str], Seeds]] = {
-        "zero-shot XNLI, accuracy": partial(_score, results, "accuracy", "xnli"),
-        "Tatoeba P@1, best layer": partial(_retrieval, results),
+        "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),
+        "Tatoeba P@1, best layer": partial(_at_best, results),
     }
     for title, values in measured.items():  # both losses on ever more of the text; 0 is the model as it was
         shares = {BEFORE: 0.0, **amounts, BOTH: 100.0}
@@ -1087,7 +993,7 @@ def figures(results: Results) -> list[Figure]:
             means = list(points.values())
             ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
             panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
-    counts = [len(_retrieval(results, name)) for name in _alignments(results) if name != BEFORE]
+    counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
     drawn_bands = bands(min(filter(None, counts), default=0))
     made = [
         Figure(
@@ -1129,4 +1035,4 @@ def _panel(results: Results, title: str, measure: str, data: str, languages: Seq
     return Panel(title, lines)
 
 
-PAPER = Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
