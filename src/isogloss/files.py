@@ -66,7 +66,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
             file.chmod(0o644)
             with file.open("rb") as opened:
                 os.fsync(opened.fileno())
-        _exchange(path, beside, old)
+        if path.exists():
+            path.replace(old)
+        try:
+            beside.replace(path)
+        except OSError:
+            if old.exists():
+                old.replace(path)
+            raise
     except Exception as error:
         number = re.search(r"\(os error (\d+)\)", str(error))
         if isinstance(error, OSError) or number is None:
@@ -80,18 +87,6 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def _process() -> str:
     """A number that no other process has, here or on another machine."""
     return f"{os.getpid()}{_MARK:06d}"
-
-
-def _exchange(path: Path, new: Path, old: Path) -> None:
-    """Put the new folder in the place of what is there, which goes to `old`, or comes back if that fails."""
-    if path.exists():
-        path.replace(old)
-    try:
-        new.replace(path)
-    except OSError:
-        if old.exists():
-            old.replace(path)
-        raise
 
 
 def is_leftover(path: Path) -> bool:

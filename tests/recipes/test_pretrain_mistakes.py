@@ -234,7 +234,7 @@ def test_packed_text_of_something_else(refused, files, tmp_path):
         refused(words, f"--{name} cannot change text that is packed already, in {streams}; leave it out")
     refused(options({}, **packed, evaluate=[f"qaa={files['qaa']}"]), "--evaluate goes with --text")
     (streams / "train.qab.json").unlink()
-    refused(options({}, **packed), "train.qab.npy and train.qab.json are not both there; pack the text again")
+    refused(options({}, **packed), "train.qab.npy does not hold packed text")
     (streams / "streams.json").write_text("{")
     refused(options({}, **packed), f"{streams / 'streams.json'} cannot be read")
     (streams / "streams.json").write_text("{}")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import data_dir, find_lexicon, read_bitext, resolve
-from isogloss.text.catalog import check, data_sets, files_by_kind, listing
+from isogloss.text import read_bitext, resolve
+from isogloss.text.catalog import check, data_dir, data_sets, files_by_kind, find_lexicon, listing
 
 WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
 SQUAD = {

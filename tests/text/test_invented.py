@@ -3,8 +3,8 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import invented, invented_lexicon, spans
-from isogloss.text.invented import grammar
+from isogloss.text import spans
+from isogloss.text.invented import grammar, invented, invented_lexicon
 
 KNOWN = ["kepa zodedil kik kepa lik detek.", "ka hawuhik kasunil pijojok."]
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from isogloss.errors import InputError
 from isogloss.text import masking
 from isogloss.text.masking import IGNORE, draws, fixed_masks, mask, slots
 
@@ -190,30 +189,6 @@ def test_a_gpu_draws_without_waiting_and_keeps_the_same_rules():
     assert {tuple(one) for one in changed} <= {(row, place) for row in range(500) for place in chosen(found, row)}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"share": 0.0}, "share of tokens"),
-        ({"share": 1.5}, "share of tokens"),
-        ({"masked": 0.9, "random": 0.2}, "no shares"),
-        ({"masked": -0.1}, "no shares"),
-    ],
-)
-def test_shares_that_are_none_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
-        taken(*rows(2, 8), **changes)
-
-
-def test_wrong_shapes_and_an_empty_pool_are_refused():
-    ids, content = rows(2, 8)
-    with pytest.raises(InputError, match="same shape"):
-        taken(ids, content[:, :4])
-    with pytest.raises(InputError, match="same shape"):
-        taken(ids, content.long())
-    with pytest.raises(InputError, match="pool of at least one"):
-        mask(ids, content, mask_id=MASK, pool=POOL[:0], generator=generator())
-
-
 def test_docstring_examples():
     result = doctest.testmod(masking)
     assert result.attempted > 0
@@ -326,10 +301,3 @@ def test_shares_of_fixed_masks_are_as_declared():
     numbers = draws(1, np.arange(100_000), np.zeros(100_000), kind=0)
     assert numbers.min() >= 0 and numbers.max() < 1
     assert np.histogram(numbers, 10)[0] == pytest.approx(10_000, abs=400)
-
-
-def test_mistakes_of_fixed_masks_are_refused():
-    with pytest.raises(InputError, match="share"):
-        fixed(*sentences([9]), share=0)
-    with pytest.raises(InputError, match="pool of at least one id"):
-        fixed(*sentences([9]), pool=np.arange(0))

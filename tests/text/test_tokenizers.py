@@ -223,8 +223,6 @@ def test_empty_text_and_wrong_choices_are_refused():
         train_tokenizers({**texts("en"), "nl": lambda: iter([])}, size=200)
     with pytest.raises(InputError, match="too small"):
         train_tokenizers(texts("en"), size=10)
-    with pytest.raises(InputError, match="choose joint, union, prefix, own"):
-        train_tokenizers(texts("en"), size=200, spaces="shared")
 
 
 def test_progress_reaches_the_end():

@@ -5,17 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text import (
-    Bitext,
-    Corpus,
-    attach_links,
-    embedded,
-    embedded_lexicon,
-    read_bitext,
-    read_linked,
-    read_links,
-)
-from isogloss.text.readers.links import parse_cell
+from isogloss.text import Bitext, Corpus, embedded, read_bitext, read_linked, read_links
+from isogloss.text.readers.links import attach_links, embedded_lexicon, parse_cell
 from isogloss.text.words import pieces
 
 

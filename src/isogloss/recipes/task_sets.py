@@ -20,6 +20,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
+from isogloss.seeds import seed_of
 from isogloss.tasks.task import Example, FileRow, Items, Labels, Segments, Task, chain_items, join_items
 from isogloss.text import read_lexicon
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
@@ -31,7 +32,6 @@ from isogloss.text.switching import (
     known_words,
     segment_draws,
     switch_words,
-    word_chance,
 )
 from isogloss.text.words import spans
 
@@ -401,7 +401,7 @@ def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch:
             example = segments.swap(example, trained[other][position], which)
             spoken[which] = other
         if switching.words and 0 in spoken:
-            chance = word_chance(seed, epoch, number)
+            chance = np.random.default_rng(seed_of(seed, "words", epoch, number))
             how: dict[str, Any] = {"language": sets.source, "share": switching.words, "chance": chance}
             texts = [
                 switch_words(text, switching.dictionary, kept=fixed, **how) if language == 0 else Switched(text)

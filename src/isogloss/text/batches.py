@@ -86,13 +86,11 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
     texts = [corpus.sentences[row] for row in rows]
     encoded = tokenizer(
         texts,
-        add_special_tokens=True,
         truncation=True,
         max_length=max_length,
         return_attention_mask=False,
         return_token_type_ids=False,
         return_offsets_mapping=words,
-        return_overflowing_tokens=False,
     )
     ids = [np.asarray(sentence, dtype=np.int64) for sentence in encoded["input_ids"]]
     lengths = np.array([len(sentence) for sentence in ids], dtype=np.int64)

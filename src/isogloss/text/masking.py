@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
 from isogloss.text.sampling import splitmix
 
 IGNORE = -100
@@ -78,18 +77,6 @@ def mask(
     >>> sorted(rows.labels[0].tolist())
     [-100, -100, 7, 8, 9]
     """
-    # Shapes only: looking at the values would make a GPU wait.
-    if ids.ndim != 2 or content.shape != ids.shape or content.dtype != torch.bool:
-        raise InputError(
-            "masking takes ids (rows, length) and content, bool, of the same shape; "
-            f"not {tuple(ids.shape)} and {content.dtype} {tuple(content.shape)}"
-        )
-    if ids.shape[1] == 0 or pool.ndim != 1 or pool.shape[0] == 0:
-        raise InputError(
-            "masking needs rows of at least one token and a pool of at least one id to draw random words from; "
-            f"ids are {tuple(ids.shape)}, the pool {tuple(pool.shape)}"
-        )
-    _check_shares(share, masked, random)
     device = ids.device
     exact = torch.float32 if device.type == "mps" else torch.float64
     k = slots(ids.shape[1], share)
@@ -120,13 +107,6 @@ def slots(length: int, share: float = 0.15) -> int:
     19
     """
     return max(1, round(share * length))
-
-
-def _check_shares(share: float, masked: float, random: float) -> None:
-    if not 0 < share <= 1:
-        raise InputError(f"the share of tokens to mask must be above 0 and at most 1, not {share}")
-    if masked < 0 or random < 0 or masked + random > 1 + 1e-9:
-        raise InputError(f"of the chosen tokens {masked} masked and {random} random are no shares of a whole")
 
 
 def fixed_masks(
@@ -167,9 +147,6 @@ def fixed_masks(
     >>> np.flatnonzero(chosen).tolist()
     [1, 2, 5]
     """
-    _check_shares(share, masked, random)
-    if len(pool) == 0:
-        raise InputError("masking needs a pool of at least one id to draw random words from, and it is empty")
     sentence = np.repeat(np.arange(len(lengths)), lengths)  # (tokens,)
     position = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (tokens,)
     counts = np.bincount(sentence[content], minlength=len(lengths))  # (sentences,)

@@ -114,21 +114,15 @@ class Sampler:
     """
 
     def __init__(self, tokens: Mapping[str, int], *, length: int, exponent: float = 0.7, seed: int) -> None:
-        if seed < 0:
-            raise InputError(f"a seed is a whole number from 0 on, not {seed}")
         for language, count in tokens.items():
             if count < length:
                 raise InputError(
                     f"{language} has only {count:,} tokens, fewer than one stream of {length}; "
                     "give more text or a smaller --length"
                 )
-        self.languages = list(tokens)
-        self.shares = shares(tokens, exponent=exponent)
-        self.length = length
-        self._tokens = list(tokens.values())
-        self._seed = seed
-        self._rows = np.array([max(1, count // length - 1) for count in self._tokens])  # of an epoch
-        self._mixture = Mixture(self.shares, seed=seed)
+        self._tokens, self._length, self._seed = dict(tokens), length, seed
+        self._rows = np.array([max(1, count // length - 1) for count in tokens.values()])  # of an epoch
+        self._mixture = Mixture(shares(tokens, exponent=exponent), seed=seed)
         self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and the starts in its order
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +136,9 @@ class Sampler:
         for language, epoch in sorted({*zip(languages.tolist(), epochs.tolist(), strict=True)}):
             if self._orders.get(language, (-1,))[0] != epoch:
                 random = np.random.default_rng([self._seed, language, epoch])
-                rows = int(self._rows[language])
-                offset = int(random.integers(self._tokens[language] - self.length * rows + 1))
-                self._orders[language] = epoch, offset + self.length * random.permutation(rows)
+                rows, tokens = int(self._rows[language]), list(self._tokens.values())[language]
+                offset = int(random.integers(tokens - self._length * rows + 1))
+                self._orders[language] = epoch, offset + self._length * random.permutation(rows)
             mine = (languages == language) & (epochs == epoch)
             starts[mine] = self._orders[language][1][positions[mine]]
         return languages, starts
@@ -152,7 +146,7 @@ class Sampler:
     def epochs(self, step: int, batch: int) -> dict[str, float]:
         """How often each language's text has been seen before this step."""
         counts = self._mixture.before(step * batch)
-        return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self.languages)}
+        return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self._tokens)}
 
 
 class PairSampler:
@@ -167,7 +161,7 @@ class PairSampler:
     """
 
     def __init__(self, sizes: dict[str, int], *, exponent: float, seed: int) -> None:
-        self.groups, self._sizes, self._seed = list(sizes), np.array(list(sizes.values()), dtype=np.int64), seed
+        self._sizes, self._seed = np.array(list(sizes.values()), dtype=np.int64), seed
         self._mixture = Mixture(shares(sizes, exponent=exponent), seed=seed)
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -178,11 +172,6 @@ class PairSampler:
         orders, owners = np.unique(np.stack([groups, epochs]), axis=1, return_inverse=True)
         keys = np.stack([_round_keys(self._seed, *order) for order in orders.T.tolist()])
         return groups, shuffled(positions, sizes, keys[owners.reshape(-1)])
-
-    def epochs(self, step: int, batch: int) -> dict[str, float]:
-        """How often each group's pairs have been seen before this step."""
-        counts = self._mixture.before(step * batch)
-        return {name: counts[i] / int(self._sizes[i]) for i, name in enumerate(self.groups)}
 
 
 def splitmix(state: np.ndarray) -> np.ndarray:

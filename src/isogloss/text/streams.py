@@ -29,8 +29,6 @@ from isogloss.text.words import spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
 _CHARACTERS = 2_000_000  # of paragraphs that are tokenised together
-_HEADER = 128  # bytes; the array follows, aligned
-_COUNTS = ("language", "tokens", "paragraphs", "characters", "words")
 
 
 @dataclass(frozen=True)
@@ -108,45 +106,33 @@ def pack(
     8
     """
     encoder, dtype = _plain_encoder(tokenizer)
-    tokens = count = characters = words = done = 0
+    counts = dict.fromkeys(("tokens", "paragraphs", "characters", "words"), 0)
+    done = 0
     with _array_file(path, dtype) as write:
         for chunk in chunked(texts, most=_AT_ONCE):
             encoded = encoder.encode_batch_fast(chunk)
-            ids = np.fromiter(itertools.chain.from_iterable(text.ids for text in encoded), dtype=dtype)
-            write(ids)
-            tokens += len(ids)
-            count += len(chunk)
-            characters += sum(map(len, chunk))
-            words += sum(len(spans(text, language)) for text in chunk)
+            counts["tokens"] += write(itertools.chain.from_iterable(text.ids for text in encoded))
+            counts["paragraphs"] += len(chunk)
+            counts["characters"] += sum(map(len, chunk))
+            counts["words"] += sum(len(spans(text, language)) for text in chunk)
             done += sum(len(text.encode()) + 1 for text in chunk)
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    counts = dict(zip(_COUNTS, (language, tokens, count, characters, words), strict=True))
-    write_text(path.with_suffix(".json"), json.dumps(counts, indent=1))
+        _counts_file(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    write_text(_counts_file(path), json.dumps({"language": language, **counts}, indent=1))
     return open_stream(path)
 
 
 def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
-    file = path.with_suffix(".json")
-    if not path.is_file() or not file.is_file():
-        raise InputError(f"{path} and {file.name} are not both there; pack the text again")
-    try:
-        counts = json.loads(file.read_text(encoding="utf-8"))
-        language, tokens, count, characters, words = (counts[name] for name in _COUNTS)
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{file} does not hold the counts of a stream ({error}); pack the text again") from error
-    try:
-        ids = np.load(path, mmap_mode="r" if tokens else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(
-            f"{path} is not a stream of token ids, or is cut short ({error}); pack the text again"
-        ) from error
-    if ids.ndim != 1 or ids.dtype.kind != "u" or len(ids) != tokens:
-        raise InputError(f"{path} does not hold the {tokens:,} tokens its counts speak of; pack the text again")
-    return Stream(language, ids, count, characters, words)
+    with _as_input_error(path):
+        counts = json.loads(_counts_file(path).read_text(encoding="utf-8"))
+        tokens = counts.pop("tokens")
+        ids = np.load(path, mmap_mode="r" if tokens else None)
+        if ids.shape != (tokens,) or ids.dtype.kind != "u":
+            raise ValueError(f"its counts speak of {tokens:,} tokens")
+        return Stream(ids=ids, **counts)
 
 
 @dataclass(frozen=True)
@@ -237,7 +223,8 @@ def pack_pairs(
     borders = borders_of(tokenizer)
     encoder, dtype = _plain_encoder(tokenizer)
     room = longest - len(borders.before) - len(borders.after)
-    tokens = count = left_out = cut = 0
+    tokens = 0
+    counts = {"pairs": 0, "left_out": 0, "cut": 0}
     remaining = iter(pairs)
     begins = path.with_suffix(".begins.npy")
     with _array_file(path, dtype) as write_ids, _array_file(begins, np.dtype("<i8")) as write_begins:
@@ -246,34 +233,44 @@ def pack_pairs(
             sides = [encoder.encode_batch_fast(list(side), add_special_tokens=False) for side in texts]
             encoded = [(source.ids, target.ids) for source, target in zip(*sides, strict=True)]
             filled = [pair for pair in encoded if all(pair)]
-            left_out += len(chunk) - len(filled)
             lengths = np.array([len(side) for pair in filled for side in pair], dtype=np.int64).reshape(-1, 2)
-            cut += int(((lengths.sum(1) + borders.pair > longest) | (lengths.max(1, initial=0) > room)).sum())
+            too_long = (lengths.sum(1) + borders.pair > longest) | (lengths.max(1, initial=0) > room)
             shortened = np.minimum(lengths, room).reshape(-1)
             write_begins(tokens + np.cumsum(shortened) - shortened)
-            ids = itertools.chain.from_iterable(side[:room] for pair in filled for side in pair)
-            write_ids(np.fromiter(ids, dtype=dtype))
-            tokens, count = tokens + int(shortened.sum()), count + len(filled)
-            progress(f"packing {'-'.join(languages)}", count, count)
-        write_begins(np.array([tokens]))
-        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    counts = {"languages": languages, "pairs": count, "left_out": left_out, "cut": cut}
-    write_text(path.with_suffix(".json"), json.dumps(counts, indent=1))
+            tokens += write_ids(itertools.chain.from_iterable(side[:room] for pair in filled for side in pair))
+            counts["pairs"] += len(filled)
+            counts["left_out"] += len(chunk) - len(filled)
+            counts["cut"] += int(too_long.sum())
+            progress(f"packing {'-'.join(languages)}", counts["pairs"], counts["pairs"])
+        write_begins([tokens])
+        _counts_file(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    write_text(_counts_file(path), json.dumps({"languages": languages, **counts}, indent=1))
     return open_pairs(path)
 
 
 def open_pairs(path: Path) -> PairStream:
     """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
-    try:
-        counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        (source, target), pairs, left_out, cut = (counts[name] for name in ("languages", "pairs", "left_out", "cut"))
+    with _as_input_error(path):
+        counts = json.loads(_counts_file(path).read_text(encoding="utf-8"))
+        pairs = counts.pop("pairs")
         begins = np.load(path.with_suffix(".begins.npy"), mmap_mode="r").view(np.ndarray)
         ids = np.load(path, mmap_mode="r" if pairs else None).view(np.ndarray)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise InputError(f"{path} holds no packed pairs ({error}); pack the text again") from error
-    if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
-        raise InputError(f"{path} does not hold the {pairs:,} pairs its counts speak of; pack the text again")
-    return PairStream((source, target), ids, begins, left_out, cut)
+        if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
+            raise ValueError(f"its counts speak of {pairs:,} pairs")
+        return PairStream(**counts | {"languages": tuple(counts["languages"])}, ids=ids, begins=begins)
+
+
+def _counts_file(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+@contextmanager
+def _as_input_error(path: Path) -> Iterator[None]:
+    """What goes wrong in the block means that a file is missing, cut short or foreign, and is an InputError."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, EOFError) as error:
+        raise InputError(f"{path} does not hold packed text ({error}); pack the text again") from error
 
 
 def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:
@@ -289,23 +286,27 @@ def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:
 
 
 @contextmanager
-def _array_file(path: Path, dtype: np.dtype[Any]) -> Iterator[Callable[[np.ndarray], None]]:
+def _array_file(path: Path, dtype: np.dtype[Any]) -> Iterator[Callable[[Iterable[int]], int]]:
     """A function that appends to a one-dimensional `.npy` file, which appears whole or not at all.
 
-    The header, in numpy's format version 1.0, says how long the array is, so it is written last.
+    It gives back how many values were appended. The header says how long the array is, so it is written again at the
+    end; numpy leaves room in it for that.
     """
     count = 0
 
-    def write(values: np.ndarray) -> None:
+    def write_header() -> None:
+        facts = {"descr": dtype.str, "fortran_order": False, "shape": (count,)}
+        np.lib.format.write_array_header_1_0(file, facts)
+
+    def write(values: Iterable[int]) -> int:
         nonlocal count
-        count += len(values)
-        file.write(values.astype(dtype).tobytes())
+        array = np.fromiter(values, dtype=dtype)
+        count += len(array)
+        file.write(array.tobytes())
+        return len(array)
 
     with whole(path) as beside, beside.open("wb") as file:
-        file.write(bytes(_HEADER))
+        write_header()
         yield write
-        magic = np.lib.format.magic(1, 0)
-        text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}"
-        room = _HEADER - len(magic) - 2
         file.seek(0)
-        file.write(magic + room.to_bytes(2, "little") + text.encode().ljust(room - 1) + b"\n")
+        write_header()

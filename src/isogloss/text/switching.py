@@ -133,11 +133,6 @@ def segment_draws(
     return segment, (chance[:, 2] * others).astype(np.int64)
 
 
-def word_chance(seed: int, epoch: int, example: int) -> np.random.Generator:
-    """The chance that decides on the words of one example in one epoch."""
-    return np.random.default_rng(seed_of(seed, "words", epoch, example))
-
-
 def joined_dictionary(lexicons: Iterable[Lexicon]) -> dict[str, dict[str, list[str]]]:
     """All translations of each source word, in lower case, by language; each of them once, in the order given.
 
@@ -210,7 +205,7 @@ def read_dictionaries(given: Sequence[str]) -> dict[str, Dictionary]:
     >>> read_dictionaries(["en-fr=en-fr.txt"])  # doctest: +SKIP
     {'en': {'cat': ['chat', 'chatte']}, 'fr': {'chat': ['cat'], 'chatte': ['cat']}}
     """
-    dictionaries: dict[str, dict[str, dict[str, None]]] = {}  # translations as ordered sets
+    dictionaries: dict[str, dict[str, list[str]]] = {}
     for entry in given:
         languages, equals, file = entry.partition("=")
         source, dash, target = languages.partition("-")
@@ -220,13 +215,12 @@ def read_dictionaries(given: Sequence[str]) -> dict[str, Dictionary]:
             lexicon = read_lexicon(Path(file.strip()), source.strip(), target.strip())
         except InputError as error:
             raise InputError(f"--lexicon {entry}: {error}") from error
-        for word, translation in lexicon:
-            dictionaries.setdefault(lexicon.source, {}).setdefault(word.lower(), {})[translation] = None
-            dictionaries.setdefault(lexicon.target, {}).setdefault(translation.lower(), {})[word] = None
-    return {
-        language: {word: list(translations) for word, translations in words.items()}
-        for language, words in dictionaries.items()
-    }
+        for pair in lexicon:
+            for language, word, translation in ((lexicon.source, *pair), (lexicon.target, *reversed(pair))):
+                known = dictionaries.setdefault(language, {}).setdefault(word.lower(), [])
+                if translation not in known:
+                    known.append(translation)
+    return dictionaries
 
 
 def add_anchors(
@@ -264,24 +258,18 @@ def add_anchors(
     >>> list(anchors)
     ['Chats eat, chats sleep.']
     """
-    if batch < 1 or not 0 <= probability <= 1 or not 0 <= most <= 1:
-        raise InputError(
-            "extra anchors need a batch of at least one paragraph, and probability and most from 0 to 1, "
-            f"not batch {batch}, probability {probability}, most {most}"
-        )
     language = code(language)
     if not dictionaries.get(language):
-        return iter(lines)
+        yield from lines
+        return
     finder = _WordFinder(dictionaries[language], language)
-
-    def switched() -> Iterator[str]:
-        remaining, number = iter(lines), 0
-        while paragraphs := list(itertools.islice(remaining, batch)):
-            chance = random.Random(seed_of(seed, "anchors", language, number))
-            yield from _replace_words(paragraphs, finder, probability=probability, most=most, chance=chance)
-            number += 1
-
-    return switched()
+    remaining = iter(lines)
+    for number in itertools.count():
+        paragraphs = list(itertools.islice(remaining, batch))
+        if not paragraphs:
+            return
+        chance = random.Random(seed_of(seed, "anchors", language, number))
+        yield from _replace_words(paragraphs, finder, probability=probability, most=most, chance=chance)
 
 
 class _WordFinder:
@@ -339,7 +327,7 @@ class _WordFinder:
 
 def _replace_words(
     lines: Sequence[str], finder: _WordFinder, *, probability: float, most: float, chance: random.Random
-) -> list[str]:
+) -> Iterator[str]:
     """One batch: draw words, keep at most the share of them, then draw what replaces each."""
     drawn: list[tuple[int, Span]] = []
     count = 0
@@ -350,27 +338,27 @@ def _replace_words(
     cap = int(most * count + 1e-9)  # 0.29 * 100 is a little less than 29
     if len(drawn) > cap:
         drawn = sorted(chance.sample(drawn, cap))
-    # Each line as the parts it now consists of, and how much of it they cover.
-    parts: list[list[str]] = [[] for _ in lines]
-    done = [0] * len(lines)
-    for number, (start, end) in drawn:
-        word = lines[number][start:end]
-        translation = chance.choice(finder.translations[word.lower()])
-        # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
-        if word.isupper() and sum(map(str.isalpha, word)) > 1:
-            translation = translation.upper()
-        elif word[0].isupper() and word[1:] == word[1:].lower():
-            translation = translation[0].title() + translation[1:]
-        parts[number] += [lines[number][done[number] : start], translation]
-        done[number] = end
-    switched = []
-    for line, pieces, covered in zip(lines, parts, done, strict=True):
+    replaced: list[list[Span]] = [[] for _ in lines]
+    for number, span in drawn:
+        replaced[number].append(span)
+    for line, matches in zip(lines, replaced, strict=True):
+        pieces: list[str] = []
+        done = 0
+        for start, end in matches:
+            word = line[start:end]
+            translation = chance.choice(finder.translations[word.lower()])
+            # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
+            if word.isupper() and sum(map(str.isalpha, word)) > 1:
+                translation = translation.upper()
+            elif word[0].isupper() and word[1:] == word[1:].lower():
+                translation = translation[0].title() + translation[1:]
+            pieces += [line[done:start], translation]
+            done = end
         text = ""
-        for piece in filter(None, [*pieces, line[covered:]]):
+        for piece in filter(None, [*pieces, line[done:]]):
             text += " " if text and _grow_together(text[-1], piece[0], finder.language) else ""
             text += piece
-        switched.append(text)
-    return switched
+        yield text
 
 
 @lru_cache(maxsize=2**16)
