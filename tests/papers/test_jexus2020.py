@@ -16,7 +16,7 @@ from isogloss.papers.paper import drawn
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
-from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.examples import read_pairs
 from tiny_commands import command_line, parse
 from tiny_reproduction import make_small_jexus
 

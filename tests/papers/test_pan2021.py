@@ -19,8 +19,7 @@ from isogloss.papers.results import OTHERS, changes, less, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
-from isogloss.text.readers.inference import read_pairs
-from isogloss.text.readers.questions import read_questions
+from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.sampling import hash_fraction
 from tiny_commands import command_line, parse
 from tiny_reproduction import make_small_pan

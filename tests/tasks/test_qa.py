@@ -9,7 +9,7 @@ import torch
 from isogloss.errors import InputError
 from isogloss.tasks.qa import QA, best_span, decode, encode, guess, loss
 from isogloss.tasks.task import IGNORE, Prediction
-from isogloss.text.readers.questions import Question
+from isogloss.text.readers.examples import Question
 from tiny_models import tiny_tokenizer
 
 WORDS = ["the", "old", "man", "reads", "a", "new", "book", "in", "the", "garden", "every", "day", "after", "lunch"]

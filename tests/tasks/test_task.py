@@ -10,8 +10,7 @@ from isogloss.stack.load import load
 from isogloss.tasks import NLI, QA, TASKS
 from isogloss.tasks.parsing import Parse, shuffle
 from isogloss.tasks.task import chain_items, chance_floors, join_items, shuffle_words
-from isogloss.text.readers.inference import SentencePair
-from isogloss.text.readers.questions import Question
+from isogloss.text.readers.examples import Question, SentencePair
 from isogloss.text.switching import Switched, switch_words
 from tiny_tasks import read_task, write_task
 

@@ -215,5 +215,3 @@ def test_dictionaries_are_found_by_language_and_split(data):
     assert find_lexicon(folder, "de", "en", split="test").name == "en-de.5000-6500.txt"
     with pytest.raises(InputError, match="no train dictionary of en and nl; it has en-de"):
         find_lexicon(folder, "en", "nl")
-    with pytest.raises(InputError, match="train or test, not 'dev'"):
-        find_lexicon(folder, "en", "de", split="dev")

@@ -7,8 +7,7 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.text import read_pairs, read_parses, read_questions, read_tagged
 from isogloss.text.readers.conll import RELATIONS, UPOS, TaggedSentence
-from isogloss.text.readers.inference import SentencePair
-from isogloss.text.readers.questions import Question
+from isogloss.text.readers.examples import Question, SentencePair
 
 
 def put(path, content):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from isogloss.errors import InputError
 from isogloss.text import Bitext, Corpus, embedded, read_bitext, read_linked, read_links
-from isogloss.text.readers.links import attach_links, embedded_lexicon, parse_cell
+from isogloss.text.readers.dictionaries import attach_links, embedded_lexicon, parse_cell
 from isogloss.text.words import pieces
 
 

@@ -72,7 +72,7 @@ from isogloss.text import read_bitext
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
 from isogloss.text.invented import invented
-from isogloss.text.readers.inference import NLI, SentencePair, read_pairs
+from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import read_lines
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"

@@ -62,7 +62,7 @@ from isogloss.runs.table import key, mean_rows, records, row
 from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir
 from isogloss.text.readers.conll import read_treebank
-from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import open_bytes
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction

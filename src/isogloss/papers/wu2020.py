@@ -69,7 +69,7 @@ from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir, find_lexicon
 from isogloss.text.corpora import Bitext, Corpus, paraphrases
 from isogloss.text.invented import invented_lexicon
-from isogloss.text.readers.inference import NLI, SentencePair, read_pairs
+from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import language_of, read_lines
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs

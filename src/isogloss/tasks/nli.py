@@ -14,8 +14,8 @@ from torch import nn
 from isogloss.measures.scores import Score
 from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, label_guess, label_loss
 from isogloss.text.corpora import Span
-from isogloss.text.readers.inference import NLI as LABELS
-from isogloss.text.readers.inference import NO_GOLD, SentencePair, every_row, read_pairs
+from isogloss.text.readers.examples import NLI as LABELS
+from isogloss.text.readers.examples import NO_GOLD, SentencePair, every_row, read_pairs
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.switching import Switched
 

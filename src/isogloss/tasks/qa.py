@@ -27,8 +27,8 @@ from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
+from isogloss.text.readers.examples import Question, every_question, read_questions
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.readers.questions import Question, every_question, read_questions
 from isogloss.text.switching import Switched
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds

@@ -3,12 +3,10 @@
 from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, Lexicon
 from isogloss.text.readers.conll import read_parses, read_tagged, read_trees
-from isogloss.text.readers.dictionaries import read_lexicon
-from isogloss.text.readers.inference import read_pairs
+from isogloss.text.readers.dictionaries import embedded, read_lexicon, read_linked, read_links
+from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.links import embedded, read_linked, read_links
 from isogloss.text.readers.parallel import read_bitext, read_bitexts, read_corpus
-from isogloss.text.readers.questions import read_questions
 from isogloss.text.words import spans
 
 __all__ = [

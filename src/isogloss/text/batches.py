@@ -7,6 +7,7 @@ a `[CLS]` written into the text is not content either.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -92,30 +93,21 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         return_token_type_ids=False,
         return_offsets_mapping=words,
     )
-    ids = [np.asarray(sentence, dtype=np.int64) for sentence in encoded["input_ids"]]
-    lengths = np.array([len(sentence) for sentence in ids], dtype=np.int64)
-    flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int64)
+    lengths = np.array([len(sentence) for sentence in encoded["input_ids"]], dtype=np.int64)
+    flat = np.fromiter(chain.from_iterable(encoded["input_ids"]), dtype=np.int64)
     numbers = np.full(len(flat), -1, dtype=np.int64)
     if words:
-        start = 0
-        for row, offsets in zip(rows, encoded["offset_mapping"], strict=True):
-            numbers[start : start + len(offsets)] = word_of_tokens(offsets, word_spans(corpus, row))
-            start += len(offsets)
+        spans = (word_spans(corpus, row) for row in rows)
+        numbers[:] = list(chain.from_iterable(map(word_of_tokens, encoded["offset_mapping"], spans)))
     content = ~np.isin(flat, marks(tokenizer))
     numbers[~content] = -1
     shortened = np.zeros(len(texts), dtype=bool)
     full = np.flatnonzero(lengths >= max_length)
     if len(full):  # only sentences that fill the limit may have lost tokens: they are tokenised again, whole
-        whole = tokenizer([texts[i] for i in full], add_special_tokens=True, verbose=False)["input_ids"]
+        whole = tokenizer([texts[i] for i in full], verbose=False)["input_ids"]
         shortened[full] = [len(sentence) > max_length for sentence in whole]
-    return Batch(
-        torch.from_numpy(flat),
-        torch.from_numpy(lengths),
-        torch.from_numpy(content),
-        torch.from_numpy(numbers),
-        torch.as_tensor(list(rows), dtype=torch.long),
-        torch.from_numpy(shortened),
-    )
+    arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
+    return Batch(*map(torch.from_numpy, arrays))
 
 
 def marks(tokenizer: Any) -> list[int]:

@@ -28,7 +28,7 @@ from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
-_CHARACTERS = 2_000_000  # of paragraphs that are tokenised together
+_CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> 
                 yield text
 
 
-def chunked(texts: Iterable[str], *, characters: int = _CHARACTERS, most: int | None = None) -> Iterator[list[str]]:
-    """Texts in lists of about so many characters, and at most `most` texts."""
+def chunked(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts in lists that are tokenised together: of about two million characters, and at most 2,000 texts."""
     chunk: list[str] = []
     length = 0
     for text in texts:
         chunk.append(text)
         length += len(text)
-        if length >= characters or len(chunk) == most:
+        if length >= _CHARACTERS or len(chunk) == _AT_ONCE:
             yield chunk
             chunk, length = [], 0
     if chunk:
@@ -109,7 +109,7 @@ def pack(
     counts = dict.fromkeys(("tokens", "paragraphs", "characters", "words"), 0)
     done = 0
     with _array_file(path, dtype) as write:
-        for chunk in chunked(texts, most=_AT_ONCE):
+        for chunk in chunked(texts):
             encoded = encoder.encode_batch_fast(chunk)
             counts["tokens"] += write(itertools.chain.from_iterable(text.ids for text in encoded))
             counts["paragraphs"] += len(chunk)
@@ -189,11 +189,6 @@ class PairStream:
 
     def __len__(self) -> int:
         return (len(self.begins) - 1) // 2
-
-    def sides(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Source and target of one pair, ids without special tokens."""
-        first, second, end = self.begins[2 * number : 2 * number + 3]
-        return self.ids[first:second], self.ids[second:end]
 
 
 def pack_pairs(

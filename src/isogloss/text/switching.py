@@ -196,7 +196,7 @@ def known_words(text: str, dictionary: LanguageDictionary, *, language: str) -> 
     return [(start, end) for start, end in spans(text, language) if text[start:end].lower() in dictionary]
 
 
-def read_dictionaries(given: Sequence[str]) -> dict[str, Dictionary]:
+def read_dictionaries(given: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Dictionaries of each language from `SOURCE-TARGET=FILE` entries; a file serves both of its languages.
 
     Words are lower-cased, translations as the file spells them, each once, in the file's order. Several files add up:

@@ -277,8 +277,7 @@ def read_tagged(
                 continue
             width = width or len(cells)
             if len(cells) < 2:
-                wrong = "1 column where a word and its tag were expected, separated by a tab or a space"
-                raise BadRow(number, wrong)
+                raise BadRow(number, "1 column where a word and its tag were expected, separated by a tab or a space")
             if len(cells) != width:
                 raise BadRow(number, f"{len(cells)} columns where the file has {width}")
             if not cells[0].strip():

@@ -1,4 +1,4 @@
-"""Words: bilingual dictionaries, and word vectors.
+"""Words that translate each other, in dictionaries and in parallel sentences; and word vectors.
 
 Dictionaries are MUSE files, or tables with a header of languages.
 
@@ -9,20 +9,45 @@ languages (`en-de.0-5000.txt`) it can be read in either direction.
 Word vectors are in word2vec's and fastText's text format: a word and its numbers on each line, separated by spaces. The
 first line may say how many words there are and how wide they are (word2vec, fastText), or be a word already (GloVe). A
 word may hold spaces: the numbers are counted from the end of the line.
+
+Word links say which words of parallel sentences translate each other, in two formats.
+
+Pharaoh format has on each line the links of one sentence pair, `0-0 1-2 2p1`. Numbers count words from 0, source
+before target. `-` is a sure link, `p` one that annotators only accept as possible (the alignment error rate treats the
+two differently). A blank line is a pair without links.
+
+The project's own hand-linked tables hold parallel sentences whose words say which word they translate. There is a
+header of languages, the first being the one that is linked to. Words are separated by a space, or by `~` where they
+touch in the natural text. In the other columns a word may end in `/i` or `/i,j`: the numbers, from 0, of the first
+column's words it translates.
+
+    en                    nl                             zh
+    The cat sleeps~.      De/0 kat/1 slaapt/2~./3        猫/1~睡觉/2~。/3
+
+The natural text is the cell without those numbers and with each `~` removed.
 """
 
 import itertools
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.errors import InputError
-from isogloss.text.corpora import Lexicon
-from isogloss.text.languages import code
+from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
+from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers import lines
 from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.words import word_spans
+
+_LINK = re.compile(r"(\d+)([-p])(\d+)")
+_LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
+_MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
 
 
 def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[str, str]]:
@@ -115,3 +140,124 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def read_links(path: Source) -> tuple[list[list[Link]], list[list[Link]]]:
+    """The sure links of every line, sorted, and the possible ones, with the sure ones among them."""
+    sure: list[list[Link]] = []
+    possible: list[list[Link]] = []
+    for number, line in lines.stream_lines(path):
+        kinds: dict[Link, str] = {}
+        for piece in line.split():
+            match = _LINK.fullmatch(piece)
+            if not match:
+                raise InputError(f"{path}:{number}: {piece!r} where a link such as 0-2 or 0p2 was expected")
+            link = (int(match[1]), int(match[3]))
+            kinds[link] = min(match[2], kinds.get(link, "p"))  # "-" comes before "p": a sure link stays sure
+        sure.append(sorted(link for link, kind in kinds.items() if kind == "-"))
+        possible.append(sorted(kinds))
+    return sure, possible
+
+
+def attach_links(bitext: Bitext, pair: tuple[str, str], path: Source) -> Bitext:
+    """The bitext with the sure links of a file for a pair of its languages, each checked against the words."""
+    sides = [bitext[code(each)] for each in pair]
+    sure, possible = read_links(path)
+    if len(sure) != bitext.rows:
+        raise InputError(f"{path} has links for {len(sure):,} sentences, the text has {bitext.rows:,}")
+    for row, links in enumerate(possible):
+        for side, corpus in enumerate(sides) if links else ():
+            words = len(word_spans(corpus, row))
+            last = max(links, key=lambda link: link[side])
+            if last[side] >= words:
+                raise InputError(
+                    f"{path}:{row + 1}: link {last[0]}-{last[1]}, but the {corpus.language} "
+                    f"sentence has {words} words, counted from 0"
+                )
+    return replace(bitext, links={**bitext.links, (sides[0].language, sides[1].language): sure})
+
+
+def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[int]]]:
+    """Natural text, word spans, and the numbers after each word; ValueError says what is malformed.
+
+    >>> parse_cell("slaapt/2~./3", linked=True)
+    ('slaapt.', [(0, 6), (6, 7)], [[2], [3]])
+    """
+    text = ""
+    spans: list[Span] = []
+    numbers: list[list[int]] = []
+    for index, part in enumerate(re.split(r"([ ~])", cell)):
+        if index % 2:
+            text += " " if part == " " else ""
+            continue
+        match = _LINKED.fullmatch(part) if linked else None
+        word, ends = match.groups() if match else (part, "")
+        if not word:
+            raise ValueError("an empty word (two separators in a row, or one at the end)")
+        if linked and not match and part != "/" and _MALFORMED.fullmatch(part):
+            raise ValueError(f"{part!r} where a word such as 'kat/1' or 'kat/1,2' was expected")
+        spans.append((len(text), len(text) + len(word)))
+        numbers.append([int(number) for number in ends.split(",")] if ends else [])
+        text += word
+    return text, spans, numbers
+
+
+def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitext:
+    """A many-language bitext with words, and links for each pair (first column, other).
+
+    Args:
+        source: a hand-linked table.
+        languages: the columns to choose, in this order; links are kept for the pairs whose languages are both chosen.
+    """
+    path = Path(source)
+    table = lines.open_table(path)
+    if not table.has_header:
+        raise InputError(f"{path}:1: a header of languages was expected, the linked-to language first")
+    wanted = pick_languages(checked_codes(languages), table.languages, where=path)
+    rows: list[list[tuple[str, list[Span], list[Link]]]] = []  # each column's text, word spans and links
+    for number, cells in table.rows():
+        rows.append([])
+        for column, cell in enumerate(cells):
+            try:
+                text, words, ends = parse_cell(cell, linked=column > 0)
+            except ValueError as error:
+                raise InputError(f"{path}:{number}: {error}") from error
+            links = sorted({(linked, word) for word, several in enumerate(ends) for linked in several})
+            rows[-1].append((text, words, links))
+            last = len(rows[-1][0][1]) - 1
+            if links and links[-1][0] > last:
+                raise InputError(
+                    f"{path}:{number}: a link to word {links[-1][0]}, but the first column has words 0 to {last}"
+                )
+    if not rows:
+        raise InputError(f"{path} has a header but no rows")
+    columns = dict(zip(table.languages, zip(*rows, strict=True), strict=True))
+    corpora = tuple(
+        Corpus(each, [text for text, _, _ in columns[each]], [words for _, words, _ in columns[each]], path.name)
+        for each in wanted
+    )
+    first, *others = table.languages
+    chosen = [each for each in others if {first, each} <= set(wanted)]
+    return Bitext(corpora, {(first, each): [links for _, _, links in columns[each]] for each in chosen}, path.name)
+
+
+def _packaged(name: str) -> AbstractContextManager[Path]:
+    file = resources.files("isogloss") / "data" / name
+    if not file.is_file():
+        raise InputError(f"this installation of isogloss lacks its data file {name}; install it again")
+    return resources.as_file(file)
+
+
+def embedded(languages: Sequence[str] | None = None) -> Bitext:
+    """The hand-linked everyday sentences that come with the package.
+
+    `en, nl = embedded(("en", "nl"))`
+    """
+    with _packaged("everyday.tsv") as path:
+        return read_linked(path, languages)
+
+
+def embedded_lexicon(source: str, target: str) -> Lexicon:
+    """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
+    with _packaged("lexicon.tsv") as path:
+        return read_lexicon(path, source, target)

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TypeVar, cast
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus
@@ -40,7 +40,7 @@ IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
 HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
 BARS = "|||"
 HUB = "hf:"
-_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+_OPENERS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
 
 
 def fail(sentence: str) -> NoReturn:
@@ -82,11 +82,8 @@ def open_bytes(source: Source) -> BinaryIO:
     try:
         with path.open("rb") as file:
             start = file.read(6)
-        if start.startswith(_GZIP):
-            return cast(BinaryIO, gzip.open(path, "rb"))
-        if start.startswith(_XZ):
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return path.open("rb")
+        opener: Any = next((each for mark, each in _OPENERS.items() if start.startswith(mark)), open)
+        return cast(BinaryIO, opener(path, "rb"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 

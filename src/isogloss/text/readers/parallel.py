@@ -54,8 +54,8 @@ from isogloss.text.corpora import Bitext, Corpus, complete_rows
 from isogloss.text.languages import checked_codes, code, is_code, pick_languages
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
+from isogloss.text.readers.dictionaries import attach_links
 from isogloss.text.readers.lines import Source, file_path, plain_name, stream_lines
-from isogloss.text.readers.links import attach_links
 from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
