@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,13 +16,10 @@ from transformers import AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import InputError
-from isogloss.integrations import encoder as formats
 from isogloss.integrations import export as exporting
-from isogloss.integrations.encoder import Affine, Encoder
-from isogloss.integrations.export import inherited
+from isogloss.integrations.export import Encoder, inherited
 from isogloss.mappings import NORMALISATIONS, RESTORES, fit_mapping
 from isogloss.measures import retrieve
-from isogloss.measures.retrieval import unit_rows
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 # Marks that the text itself holds, a sentence of one word, and one that is too long for the model.
@@ -31,12 +29,7 @@ CORPUS = ig.Corpus("en", SENTENCES)
 
 def apply(steps, x):
     """The steps on x (n, d), in the precision of x."""
-    for step in steps:
-        if isinstance(step, Affine):
-            x = (x if step.weight is None else x @ step.weight.to(x.dtype).T) + step.bias.to(x.dtype)
-        else:
-            x = unit_rows(x)
-    return x
+    return torch.nn.Sequential(*steps).to(x.dtype)(x)
 
 
 def reference(folder, layer, *, first=False):
@@ -264,7 +257,7 @@ def test_what_cannot_be_checked_says_so(tiny, tmp_path, monkeypatch):
 
 
 def test_vectors_that_differ_are_refused_and_nothing_is_left(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(formats, "marks", lambda tokenizer: [])  # as if special tokens were content
+    monkeypatch.setattr(exporting, "marks", lambda tokenizer: [])  # as if special tokens were content
     with pytest.raises(InputError, match="gives vectors that differ from isogloss' by 0"):
         ig.export(tiny("bert"), tmp_path / "wrong")
     assert list(tmp_path.iterdir()) == []
@@ -275,7 +268,7 @@ def test_a_package_that_is_too_old_is_named(tiny, tmp_path, monkeypatch):
         raise TypeError("Transformer.__init__() got an unexpected keyword argument")
 
     kind = exporting.FORMATS["sentence-transformers"]
-    monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", exporting.Format(kind.write, old, kind.package))
+    monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", replace(kind, read=old))
     with pytest.raises(
         InputError, match=r"sentence-transformers \d.* cannot read what --to sentence-transformers writes"
     ):
@@ -287,7 +280,7 @@ def test_a_failure_half_way_leaves_nothing(tiny, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(formats, "save_file", full)
+    monkeypatch.setattr(exporting, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
         ig.export(tiny("bert"), tmp_path / "half", mapping=fitted("none", "raw"))
     assert list(tmp_path.iterdir()) == []
@@ -301,10 +294,10 @@ def test_what_was_there_stays(tiny, tmp_path, monkeypatch):
 
     def made(folder, encoder):
         (tmp_path / "late").mkdir()
-        formats.write_sentence_transformer(folder, encoder)
+        exporting.write_sentence_transformer(folder, encoder)
 
     kind = exporting.FORMATS["sentence-transformers"]
-    monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", exporting.Format(made, kind.read, kind.package))
+    monkeypatch.setitem(exporting.FORMATS, "sentence-transformers", replace(kind, write=made))
     with pytest.raises(InputError, match="late was made by someone else meanwhile"):
         ig.export(tiny("bert"), tmp_path / "late")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["late", "mine"]
@@ -368,14 +361,14 @@ def test_the_command(tiny, tmp_path, monkeypatch, capsys):
         (stopped, 130, "interrupted; nothing was left behind"),
     ):
         kind = exporting.FORMATS["transformers"]
-        monkeypatch.setitem(exporting.FORMATS, "transformers", exporting.Format(writer, kind.read, kind.package))
+        monkeypatch.setitem(exporting.FORMATS, "transformers", replace(kind, write=writer))
         code, _, told = command(tiny("bert"), str(tmp_path / "new"), "--to", "transformers", "--quiet")
         assert (code, told) == (number, f"isogloss: {sentence}\n")
         assert not list(tmp_path.glob("*new*")) and not list(tmp_path.glob(".new*"))
 
 
 def test_onnx_without_its_packages(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.integrations.encoder.find_spec", lambda name: None)
+    monkeypatch.setattr("isogloss.integrations.export.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"--to onnx needs onnx and onnxscript; install isogloss\[onnx\]"):
         ig.export(tiny("bert"), tmp_path / "out", to="onnx")
 

@@ -68,14 +68,21 @@ def refuse_sharded(arguments: Any, name: str) -> None:
         )
 
 
+def log_name(reading: Reading) -> str:
+    """What a reading is called in Trainer's log: `eval_nl_perplexity`, `eval_nl_perplexity_word`, `eval_layer8_l2`."""
+    if reading["measure"] in SHORT:
+        return f"eval_layer{reading['layer']}_{SHORT[reading['measure']]}"
+    unit = "" if reading["unit"] == "token" else f"_{reading['unit']}"
+    return f"eval_{reading['target']}_perplexity{unit}"
+
+
 Log = Callable[[dict[str, float]], None]
 
 
 class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
     """Takes the readings of a probe while a Trainer trains: each step once, as rows and in Trainer's own log.
 
-    A subclass says what is read (`_make`), what a reading is called in the log after `eval_` (`_name`), and may make
-    more numbers for the log of a step's readings (`_further`).
+    A subclass says what is read (`_make`), and may make more numbers for the log of a step's readings (`_further`).
 
     every: updates between readings, None for Trainer's own evaluations. log: `trainer.log`; without it numbers go to
     `state.log_history`, which is all that a callback can reach by itself.
@@ -93,12 +100,10 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
         self._training = self._resumed = False
         self._step, self._values = -1, dict[str, float]()
 
-    def on_train_begin(
-        self, args: Any, state: Any, control: Any, model: Any = None, train_dataloader: Any = None, **rest: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Read the model before its first update, unless the training is resumed."""
         refuse_sharded(args, type(self).__name__)
-        self._probe = self._make(model, args, state, train_dataloader)
+        self._probe = self._make(given["model"], args, state, given["train_dataloader"])
         if self._every is None and args.eval_strategy == "no":
             raise InputError(
                 "Trainer makes no evaluations (eval_strategy='no'), at which readings would be taken; say how often "
@@ -115,14 +120,12 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             assert self._probe is not None
             self._read(self._probe, state)
 
-    def on_evaluate(
-        self, args: Any, state: Any, control: Any, model: Any = None, metrics: Any = None, **rest: Any
-    ) -> None:
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
         """Read the model if evaluations are when that is done; what is known of this step joins Trainer's metrics.
 
         So `metric_for_best_model` can name a reading. Trainer evaluates each of several sets apart; one reading does.
         """
-        self._probe = self._probe or self._make(model, args, None, None)
+        self._probe = self._probe or self._make(given["model"], args, None, None)
         if self._every is None or not self._training:
             self._read(self._probe, state)
         if metrics is not None and (self._step == state.global_step or not self._training):
@@ -136,10 +139,7 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
         """The probe of this model; state and loader are those of a training, None at an evaluation without one."""
         raise NotImplementedError
 
-    def _name(self, reading: Reading) -> str:
-        raise NotImplementedError
-
-    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
+    def _further(self, readings: Sequence[Reading]) -> dict[str, float]:
         return {}
 
     def _read(self, probe: Probe, state: Any) -> None:
@@ -147,21 +147,17 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             return
         # Every process reads, and all go by the first one's numbers: were one to stop alone, the others would hang.
         readings: list[Reading] = broadcast_object_list([list(probe.take())])[0]
-        values = {f"eval_{self._name(reading)}": float(reading["value"]) for reading in readings}
-        values |= self._further(readings)
+        values = {log_name(reading): float(reading["value"]) for reading in readings} | self._further(readings)
+        if self._training and self._resumed:  # rows of the steps that the log of a resumed training knows
+            without = [{key: item for key, item in reading.items() if key not in ANSWER} for reading in readings]
+            self.rows[:] = [
+                {**coordinates, "value": entry[log_name(coordinates)], "step": entry["step"]}
+                for entry in state.log_history
+                for coordinates in without
+                if log_name(coordinates) in entry and entry["step"] < state.global_step
+            ]
+            self._resumed = False
         if self._training:
-            if self._resumed:  # rows of the steps that the log of a resumed training knows
-                coordinates_of = {
-                    f"eval_{self._name(reading)}": {key: item for key, item in reading.items() if key not in ANSWER}
-                    for reading in readings
-                }
-                self.rows[:] = [
-                    {**coordinates, "value": entry[name], "step": entry["step"]}
-                    for entry in state.log_history
-                    for name, coordinates in coordinates_of.items()
-                    if name in entry and entry["step"] < state.global_step
-                ]
-                self._resumed = False
             self.rows += [{**reading, "step": state.global_step} for reading in readings]
         self._step, self._values = state.global_step, values
         if self._log is not None:
@@ -214,11 +210,11 @@ class PerplexityCallback(ReadingsCallback):
         # Trainer takes any metric but a loss for one that is better when higher, unless it is told.
         chosen = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
         readings = [
-            {"target": language, "unit": unit}
+            {"measure": "perplexity", "target": language, "unit": unit}
             for language in (*(corpus.language for corpus in self.corpora), OTHERS)
             for unit in UNITS
         ]
-        names = {"eval_balance", *(f"eval_{self._name(reading)}" for reading in readings)}
+        names = {"eval_balance", *map(log_name, readings)}
         if state is not None and args.greater_is_better and chosen in names:
             raise InputError(
                 f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
@@ -250,11 +246,7 @@ class PerplexityCallback(ReadingsCallback):
         trained = updates * args.train_batch_size * args.gradient_accumulation_steps
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
-    def _name(self, reading: Reading) -> str:
-        unit = "" if reading["unit"] == "token" else f"_{reading['unit']}"
-        return f"{reading['target']}_perplexity{unit}"
-
-    def _further(self, readings: Sequence[Reading]) -> Mapping[str, float]:
+    def _further(self, readings: Sequence[Reading]) -> dict[str, float]:
         value = self._rule.selection.value(readings)
         return {} if value is None else {"eval_balance": value}
 
@@ -384,9 +376,6 @@ class DriftCallback(ReadingsCallback):
             **self._sampling,
         )
 
-    def _name(self, reading: Reading) -> str:
-        return f"layer{reading['layer']}_{SHORT[reading['measure']]}"
-
 
 class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     """Train by a plan: which layers are frozen, re-initialised, and unfrozen when.
@@ -422,17 +411,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         refuse_sharded(args, "UnfreezeCallback")
         freeze(self._begin(model), -1)
 
-    def on_train_begin(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        model: Any = None,
-        optimizer: Any = None,
-        lr_scheduler: Any = None,
-        train_dataloader: Any = None,
-        **rest: Any,
-    ) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Freeze what the plan freezes at the step that training begins with."""
         refuse_sharded(args, "UnfreezeCallback")
         # Several processes wait for a gradient of each weight, unless they look which have none.
@@ -442,26 +421,17 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
                 "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
                 "without gradient checkpointing"
             )
-        if self._stack is None or self._stack.model is not model.base_model:
-            self._begin(model, fresh=state.global_step == 0)
-        epoch = updates_in_epoch(train_dataloader, args)
+        if self._stack is None or self._stack.model is not given["model"].base_model:
+            self._begin(given["model"], fresh=state.global_step == 0)
+        epoch = updates_in_epoch(given["train_dataloader"], args)
         if epoch is None and self.plan.unfreeze is not None and self.plan.every is None:
             raise InputError(
                 f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead"
             )
         self._epoch, self._frozen = epoch or 1, None
-        self.on_step_begin(args, state, control, model, optimizer, lr_scheduler)
+        self.on_step_begin(args, state, control, **given)
 
-    def on_step_begin(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        model: Any = None,
-        optimizer: Any = None,
-        lr_scheduler: Any = None,
-        **rest: Any,
-    ) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Unfreeze what the plan trains from this update on."""
         assert self._stack is not None
         now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
@@ -469,6 +439,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
             return
         freeze(self._stack, now, until=self.plan.until)
         self._frozen = now
+        model, optimizer = given["model"], given["optimizer"]
         held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
         late = {
             name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
@@ -478,7 +449,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
                 "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
                 "Trainer(callbacks=...) and let Trainer make the optimiser"
             )
-        add_weights(model, late, optimizer=optimizer, schedule=lr_scheduler)
+        add_weights(model, late, optimizer=optimizer, schedule=given["lr_scheduler"])
 
     def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
         self._stack = stack_of(model)

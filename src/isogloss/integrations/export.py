@@ -3,56 +3,412 @@
 What is written is checked before it takes its place: sentences go through the other package's own loading code, and the
 vectors must be those of isogloss. One model knows nothing of the language of a sentence, so `centre` subtracts one
 mean; where each language is to have its own, as in `isogloss map`, each gets a folder of its own.
+
+An `Encoder` is a model cut at a layer, pooling, and steps after it of two kinds, which every format knows in some form:
+an affine map, and a division of each vector by its length. A fitted mapping with its normalisation is a list of such
+steps, and so is centring. There are three formats:
+
+`write_model` writes the stack cut at a layer as a `transformers` model of its own that `from_pretrained` reads. Weights
+are shared with the stack until they are written. A pooler is left out: no cut reads it, and one that was trained on
+another layer would mean nothing.
+
+`write_sentence_transformer` writes a folder that sentence-transformers loads with its own modules alone:
+
+    Transformer    the model, cut at the layer; a pre-norm model keeps one block above the cut, whose input is read
+    WordWeights    0 for special tokens, 1 for all others: the mean is of content tokens (not with the first token)
+    Pooling        mean, or the first token
+    Dense          an affine map; Normalize a division by length: a mapping, centring
+
+sentence-transformers need not be installed to write it. The names of its modules are those of folders on the hub.
+
+`write_onnx` writes the whole of an encoder as one graph: token ids and their mask in, sentence vectors out.
 """
 
+import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
 import torch
-from torch import Tensor
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
-from isogloss.integrations.encoder import (
-    Encoder,
-    Pooling,
-    Side,
-    encode_with_onnxruntime,
-    encode_with_sentence_transformers,
-    needed,
-    write_model,
-    write_onnx,
-    write_sentence_transformer,
-)
 from isogloss.mappings import Mapping as Fitted
-from isogloss.mappings import load_mapping
+from isogloss.mappings import Normalisation, load_mapping
 from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
 from isogloss.recipes.recipe import joined_corpus, language_files, model_name, one_of
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, graft, module_at
 from isogloss.text import embedded
+from isogloss.text.batches import marks
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.vectors.extract import Unit, vectors
 
-TOLERANCE = 1e-4  # of the largest entry of a vector, or of 1
+Pooling = Literal["mean", "first"]
+Side = Literal["source", "target"]
+UNIT: dict[Pooling, Unit] = {"mean": "sentence", "first": "first"}
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
+FILE = "model.onnx"
+LARGEST = 2**31 - 2**26  # bytes of weights in one file: protobuf ends at 2 GiB
+INPUTS = ("input_ids", "attention_mask")
+TOLERANCE = 1e-4  # of the largest entry of a vector, or of 1
 LONGEST = 512  # tokens up to which the check reads a sentence that is too long for the model
+
+
+# --- what is exported ------------------------------------------------------------------------------------------------
+
+
+class UnitLength(nn.Module):
+    """Each row divided by its length."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Divide the rows of x (..., d); a row of zeros stays zero."""
+        return x / x.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
+
+
+def affine(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """X W' + b, row by row: weight (d_out, d_in), bias (d_out,), both kept in float64."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    layer.weight, layer.bias = nn.Parameter(weight.double(), False), nn.Parameter(bias.double(), False)
+    return layer
+
+
+def shifted(offset: Tensor) -> nn.Linear:
+    """X + offset, row by row: offset (d,)."""
+    return affine(torch.eye(len(offset), dtype=torch.float64, device=offset.device), offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """Text to sentence vectors: the states of `stack` at `layer`, pooled, then mapped, then centred.
+
+    side: which of the mapping's two spaces these sentences are of; mean: (width,), float64, subtracted at the end.
+    """
+
+    stack: Stack
+    layer: int
+    pooling: Pooling = "mean"
+    mapping: Fitted | None = None
+    side: Side = "source"
+    mean: Tensor | None = None
+
+    @property
+    def width(self) -> int:
+        """Width of the vectors that come out."""
+        if self.mapping is None or self.side == "target":
+            return self.stack.width
+        return int(self.mapping.weight.shape[0])
+
+    @property
+    def steps(self) -> list[nn.Module]:
+        """What follows the pooling, as few steps as there can be: `nn.Linear` in float64, and `UnitLength`."""
+        steps: list[nn.Module] = []
+        mapping = self.mapping
+        if mapping is not None and self.side == "target":
+            steps = normalisation_steps(mapping.target) if mapping.restore == "normalised" else []
+        elif mapping is not None:
+            steps = [affine(mapping.weight, torch.zeros(mapping.weight.shape[0]))]
+            if mapping.restore == "recentred":
+                steps = [shifted(-mapping.source.mean), *steps, shifted(mapping.target.mean)]
+            elif mapping.restore != "raw":
+                steps = [*normalisation_steps(mapping.source), *steps]
+        if self.mean is not None:
+            steps.append(shifted(-self.mean))
+        merged: list[nn.Module] = []  # neighbouring affine maps made one
+        for step in steps:
+            last = merged[-1] if merged else None
+            if isinstance(step, nn.Linear) and isinstance(last, nn.Linear):
+                merged[-1] = affine(step.weight @ last.weight, step.weight @ last.bias + step.bias)
+            else:
+                merged.append(step)
+        return merged
+
+    def vectors(self, corpus: Corpus, *, progress: Progress = silent) -> Tensor:
+        """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
+        x = vectors(self.stack, corpus, layers=[self.layer], unit=UNIT[self.pooling], progress=progress)[0]
+        if self.mapping is not None and self.side == "source":
+            x = self.mapping(x)
+        elif self.mapping is not None and self.mapping.restore == "normalised":
+            x = self.mapping.target(x)
+        return x if self.mean is None else x - self.mean.to(x.dtype)
+
+
+def normalisation_steps(normalisation: Normalisation) -> list[nn.Module]:
+    """Rounds of "divide each row by its length, subtract the mean", and a last division."""
+    lengths = [UnitLength()] if normalisation.lengths else []
+    return [step for mean in normalisation.means for step in (*lengths, shifted(-mean))] + lengths
+
+
+# --- the three formats -----------------------------------------------------------------------------------------------
+
+
+def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) -> None:
+    """The model with its first `layer` blocks, its weights in float32, with configuration and tokenizer.
+
+    A pre-norm model normalises whatever its last block gives, so the raw output of block k is to be had only as what
+    block k + 1 reads. `spare` adds such a block above the cut: all its weights are zero, so it adds nothing.
+    """
+    from transformers import AutoModel
+
+    blocks = list(module_at(stack.model, stack.family.blocks))[:layer]
+    depth, old = layer + spare, stack.model.config
+    changed = copy.deepcopy(old)
+    changed.num_hidden_layers = depth
+    if kinds := getattr(old, "layer_types", None):  # of layers beyond the last, the kind is that of the last
+        changed.layer_types = [*kinds, *[kinds[-1]] * depth][:depth]
+    try:
+        config = type(old).from_dict(changed.to_dict())
+    except Exception as error:  # what a configuration raises differs by family and version
+        raise InputError(
+            f"transformers makes no {old.model_type} of {depth} blocks; cut it at another layer, or take another format"
+        ) from error
+    if spare:
+        with torch.device("meta"):
+            skeleton = AutoModel.from_config(config)
+        block = module_at(skeleton, stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
+        for tensor in block.state_dict().values():
+            tensor.zero_()
+        blocks.append(block)
+    model: Any = graft(stack.model, stack.family.blocks, nn.ModuleList(blocks))
+    if "pooler" in model._modules:
+        model._modules["pooler"] = None
+    model.config = config
+    with quietly():
+        model.save_pretrained(folder)
+    write_tokenizer(folder, stack)
+
+
+def write_tokenizer(folder: Path, stack: Stack) -> None:
+    """The tokenizer, which cuts sentences where isogloss does."""
+    tokenizer = copy.deepcopy(stack.tokenizer)
+    tokenizer.model_max_length = stack.max_length
+    if tokenizer.is_fast:  # for those who read tokenizer.json alone, whatever the last call asked for
+        tokenizer.backend_tokenizer.enable_truncation(stack.max_length)
+        tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(folder)
+
+
+def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
+    """Write the folder; sentence-transformers 5.4 or later loads it."""
+    stack, spare = encoder.stack, encoder.stack.family.norm is not None
+    write_model(folder, stack, encoder.layer, spare=spare)
+    # Run without padding, sentences would have no attention mask, which WordWeights reads.
+    settings: dict[str, Any] = {"unpad_inputs": False}
+    if spare:
+        output = {"method": "forward", "method_output_name": ["hidden_states", encoder.layer]}
+        settings |= {"modality_config": {"text": output}, "module_output_name": "token_embeddings"}
+    if "pooler" in stack.model._modules:
+        settings["model_args"] = {"add_pooling_layer": False}
+    _write(folder / "sentence_bert_config.json", settings)
+    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+    kinds = ["Transformer"]
+    for kind, config, step in _modules(encoder):
+        module_folder = folder / f"{len(kinds)}_{kind}"
+        module_folder.mkdir()
+        # Indented, the vocabulary would take a line for every word.
+        _write(module_folder / "config.json", config, indent=None if kind == "WordWeights" else 2)
+        if isinstance(step, nn.Linear):
+            weights = {f"linear.{name}": value.float().contiguous() for name, value in step.state_dict().items()}
+            save_file(weights, module_folder / "model.safetensors")
+        kinds.append(kind)
+    modules = []
+    for number, kind in enumerate(kinds):
+        path, name = f"{number}_{kind}" if number else "", f"sentence_transformers.models.{kind}"
+        modules.append({"idx": number, "name": str(number), "path": path, "type": name})
+    _write(folder / "modules.json", modules)
+
+
+def _modules(encoder: Encoder) -> Iterator[tuple[str, dict[str, Any], nn.Module | None]]:
+    """What follows the model: the kind of each module, its configuration, and the step that it takes."""
+    mean = encoder.pooling == "mean"
+    if mean:
+        # Named by their numbers: sentence-transformers would take a word for its lower-case twin.
+        vocabulary = [str(number) for number in range(encoder.stack.model.get_input_embeddings().num_embeddings)]
+        silent = {str(number): 0.0 for number in marks(encoder.stack.tokenizer)}
+        yield "WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, None
+    pooling = {"pooling_mode_mean_tokens": mean, "pooling_mode_cls_token": not mean}
+    yield "Pooling", {"word_embedding_dimension": encoder.stack.width, **pooling}, None
+    for step in encoder.steps:
+        if isinstance(step, nn.Linear):
+            sizes = {"in_features": step.in_features, "out_features": step.out_features, "bias": True}
+            yield "Dense", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"}, step
+        else:
+            yield "Normalize", {}, None
+
+
+def _write(path: Path, content: Any, *, indent: int | None = 2) -> None:
+    path.write_text(json.dumps(content, indent=indent) + "\n", encoding="utf-8")
+
+
+class SentenceGraph(nn.Module):
+    """ids, mask (sentences, tokens) -> vectors (sentences, width)."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        stack = encoder.stack
+        self.body = stack[: encoder.layer]._body  # the states of the last block as they are, before any final norm
+        self.mean = encoder.pooling == "mean"
+        self.marks: Tensor
+        self.register_buffer("marks", torch.tensor(marks(stack.tokenizer)))
+        self.steps = nn.Sequential(*encoder.steps).float()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Pool the states of the last block and take the steps that follow."""
+        states = self.body(input_ids=input_ids, attention_mask=attention_mask)[0]  # (sentences, tokens, width)
+        if self.mean:
+            content = torch.ne(input_ids.unsqueeze(-1), self.marks).all(dim=-1) & (attention_mask > 0)
+            weights = content.to(states.dtype).unsqueeze(-1)  # (sentences, tokens, 1)
+            x = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
+        else:
+            x = states[:, 0]  # tokenizers pad at the end, as `write_onnx` makes sure
+        return self.steps(x)  # type: ignore[no-any-return]
+
+
+def write_onnx(folder: Path, encoder: Encoder) -> None:
+    """Write `model.onnx`, and the tokenizer beside it."""
+    stack = encoder.stack
+    if stack.tokenizer.padding_side != "right" and encoder.pooling == "first":
+        raise InputError(
+            f"the tokenizer of {stack.name} pads at the front, where the first token is; use --pooling mean"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tokenizer(folder, stack)
+    graph = SentenceGraph(encoder).eval()
+    special = set(marks(stack.tokenizer))  # a graph traced on padding alone might learn of it
+    ids = torch.full((2, 5), next(number for number in range(len(stack.tokenizer)) if number not in special))
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
+    sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
+    bytes_ = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
+    with _quiet(), torch.no_grad():
+        torch.onnx.export(
+            graph,
+            (ids, mask),
+            folder / FILE,
+            input_names=list(INPUTS),
+            output_names=["sentence_vector"],
+            dynamic_shapes=dict.fromkeys(INPUTS, sizes),
+            dynamo=True,
+            external_data=bytes_ > LARGEST,
+            verbose=False,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No advice from the exporter: what matters is whether the file gives the same vectors, which is checked."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def encode_with_sentence_transformers(folder: Path, corpus: Corpus) -> Any:
+    """What the folder gives through the package, (sentences, width)."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    return model.encode(list(corpus.sentences), convert_to_tensor=True, show_progress_bar=False)
+
+
+def encode_with_transformers(folder: Path, corpus: Corpus) -> Tensor:
+    """What the folder gives when it is read again as a model, (sentences, width)."""
+    stack = load(folder, dtype="float32", device="cpu")
+    return Encoder(stack, stack.cuts[-1]).vectors(corpus)
+
+
+def encode_with_onnxruntime(folder: Path, corpus: Corpus) -> Tensor:
+    """What the file gives through onnxruntime, (sentences, width), with the tokenizer beside it."""
+    import onnxruntime
+    from transformers import AutoTokenizer
+
+    session = onnxruntime.InferenceSession(str(folder / FILE), providers=["CPUExecutionProvider"])
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    encoded: Any = tokenizer(list(corpus.sentences), padding=True, truncation=True, return_tensors="np")
+    fed = {name: encoded[name].astype("int64") for name in INPUTS}
+    return torch.from_numpy(session.run(None, fed)[0])
 
 
 @dataclass(frozen=True)
 class Format:
-    """write(folder, encoder) fills a folder; read(folder, corpus) gives its vectors, by a package that may miss."""
+    """One format: write(folder, encoder) fills a folder; read(folder, corpus) gives its vectors.
+
+    Reading takes a package that may not be installed. `task` and `use` are for the card: what the hub calls the job of
+    such a model, and how it is loaded.
+    """
 
     write: Callable[[Path, Encoder], None]
     read: Callable[[Path, Corpus], Any]
     package: str
+    task: str
+    use: str
+
+
+FORMATS = {
+    "sentence-transformers": Format(
+        write_sentence_transformer,
+        encode_with_sentence_transformers,
+        "sentence-transformers",
+        "sentence-similarity",
+        """```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("path/to/this/folder")
+vectors = model.encode(["a sentence", "een zin"])
+```
+
+It is made of the package's own modules (5.4 or later). A sentence that has special tokens only gets a vector of zeros,
+before any mapping or centring.""",
+    ),
+    "transformers": Format(
+        lambda folder, encoder: write_model(folder, encoder.stack, encoder.layer),
+        encode_with_transformers,
+        "transformers",
+        "feature-extraction",
+        """```python
+from transformers import AutoModel, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
+model = AutoModel.from_pretrained("path/to/this/folder")
+```
+
+`isogloss` reads it as a model of so many layers. A pooler is left out, so `pooler_output` means nothing.""",
+    ),
+    "onnx": Format(
+        write_onnx,
+        encode_with_onnxruntime,
+        "onnxruntime",
+        "feature-extraction",
+        """```python
+import onnxruntime
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
+session = onnxruntime.InferenceSession("path/to/this/folder/model.onnx")
+encoded = tokenizer(["a sentence", "een zin"], padding=True, truncation=True, return_tensors="np")
+vectors = session.run(None, {name: encoded[name] for name in ("input_ids", "attention_mask")})[0]
+```""",
+    ),
+}
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -91,8 +447,9 @@ def export(
             "--to transformers writes the states of tokens; --pooling, --mapping and --centre are of sentences, so "
             "take another format or leave them out"
         )
-    if to == "onnx":
-        needed("onnx", "onnxscript")
+    missing = [name for name in ("onnx", "onnxscript") if to == "onnx" and find_spec(name) is None]
+    if missing:
+        raise InputError(f"--to onnx needs {' and '.join(missing)}; install isogloss[onnx]")
     if mapping is None and side != "source":
         raise InputError(f"--side {side} says which space of a --mapping is meant; give one, or leave --side out")
     # A run folder stands for the model in it.
@@ -102,7 +459,16 @@ def export(
     elif path.name == "model" and (path.parent / "run.json").is_file():
         run = path.parent
     stack = load(source, revision, dtype="float32", device="cpu")
-    encoder = _encoder(stack, layer, run, cast(Pooling, pooling), mapping, cast(Side, side))
+    cut = _layer(stack, layer, run)
+    fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
+    encoder = Encoder(stack, cut, cast(Pooling, pooling), fitted, cast(Side, side))
+    if fitted is not None:
+        width = fitted.source.width if side == "source" else fitted.target.width
+        if width != stack.width:
+            raise InputError(
+                f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "
+                "another model, or is the other --side meant?"
+            )
     if centre is None or isinstance(centre, Corpus | Bitext):
         texts = [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
     else:
@@ -123,31 +489,8 @@ def export(
     return Exported(target, facts, difference)
 
 
-def _read_again(folder: Path, corpus: Corpus) -> Tensor:
-    stack = load(folder, dtype="float32", device="cpu")
-    return Encoder(stack, stack.cuts[-1]).vectors(corpus)
-
-
-FORMATS = {
-    "sentence-transformers": Format(
-        write_sentence_transformer, encode_with_sentence_transformers, "sentence-transformers"
-    ),
-    "transformers": Format(
-        lambda folder, encoder: write_model(folder, encoder.stack, encoder.layer), _read_again, "transformers"
-    ),
-    "onnx": Format(write_onnx, encode_with_onnxruntime, "onnxruntime"),
-}
-
-
-def _encoder(
-    stack: Stack,
-    layer: int | None,
-    run: Path | None,
-    pooling: Pooling,
-    mapping: str | Path | Fitted | None,
-    side: Side,
-) -> Encoder:
-    """The encoder that was asked for; a run of align says which layer it aligned."""
+def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
+    """The layer to cut at, checked; a run of align says which one it aligned."""
     if stack.family.kind != "encoder":
         raise InputError(f"{stack.name} is of the kind {stack.family.kind}; only encoders can be cut and exported")
     if layer is None and run is not None:
@@ -156,24 +499,11 @@ def _encoder(
     layer = stack.cuts[-1] if layer is None else layer
     if layer not in stack.cuts:
         raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
-    fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
-    if fitted is not None:
-        width = fitted.source.width if side == "source" else fitted.target.width
-        if width != stack.width:
-            raise InputError(
-                f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "
-                "another model, or is the other --side meant?"
-            )
-    return Encoder(stack, int(layer), pooling, fitted, side)
+    return int(layer)
 
 
 def _facts(
-    model: str | Path,
-    encoder: Encoder,
-    mapping: str | Path | Fitted | None,
-    texts: Sequence[Corpus],
-    *,
-    tokens: bool,
+    model: str | Path, encoder: Encoder, mapping: str | Path | Fitted | None, texts: Sequence[Corpus], *, tokens: bool
 ) -> dict[str, str]:
     """What the card says, name -> value; tokens: it is of tokens, not of sentences."""
     stack = encoder.stack
@@ -225,50 +555,12 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
     return difference
 
 
-USE = {
-    "sentence-transformers": """```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["a sentence", "een zin"])
-```
-
-It is made of the package's own modules (5.4 or later). A sentence that has special tokens only gets a vector of zeros,
-before any mapping or centring.""",
-    "transformers": """```python
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
-model = AutoModel.from_pretrained("path/to/this/folder")
-```
-
-`isogloss` reads it as a model of so many layers. A pooler is left out, so `pooler_output` means nothing.""",
-    "onnx": """```python
-import onnxruntime
-from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
-session = onnxruntime.InferenceSession("path/to/this/folder/model.onnx")
-encoded = tokenizer(["a sentence", "een zin"], padding=True, truncation=True, return_tensors="np")
-vectors = session.run(None, {name: encoded[name] for name in ("input_ids", "attention_mask")})[0]
-```""",
-}
 NORM = """
 The model normalises what its last block gives: `last_hidden_state` is after that norm, isogloss' layer before it."""
-TASK = {
-    "sentence-transformers": "sentence-similarity",
-    "transformers": "feature-extraction",
-    "onnx": "feature-extraction",
-}
 
 
 def _card(
-    to: str,
-    name: str,
-    facts: Mapping[str, str],
-    metadata: Mapping[str, Any],
-    pre_norm: bool,
-    difference: float | None,
+    to: str, name: str, facts: Mapping[str, str], metadata: Mapping[str, Any], pre_norm: bool, difference: float | None
 ) -> str:
     """README.md of a folder; metadata: the licence and the languages of the source's own card."""
     package = FORMATS[to].package
@@ -280,23 +572,18 @@ def _card(
         )
     body = [f"Made with `isogloss export` from {name}, in float32.", ""]
     body += markdown_table(("", ""), list(facts.items()))
-    body += ["", USE[to], *([NORM] if pre_norm and to == "transformers" else []), "", checked]
+    body += ["", FORMATS[to].use, *([NORM] if pre_norm and to == "transformers" else []), "", checked]
     title = f"{name}, layer {facts['layer']}"
-    return model_card(title, body, **metadata, library_name=to, pipeline_tag=TASK[to])
+    return model_card(title, body, **metadata, library_name=to, pipeline_tag=FORMATS[to].task)
 
 
 def inherited(cards: Sequence[Path]) -> dict[str, Any]:
     """The licence (with its name and link) and the languages of the first of these cards that has each."""
-    licence: dict[str, Any] = {}
-    languages: dict[str, Any] = {}
-    for path in cards:
-        metadata = read_metadata(path)
-        if metadata.get("license"):
-            names = ("license", "license_name", "license_link")
-            licence = licence or {name: metadata[name] for name in names if metadata.get(name)}
-        if metadata.get("language"):
-            languages = languages or {"language": metadata["language"]}
-    return licence | languages
+    inherited = {}
+    for names in (("license", "license_name", "license_link"), ("language",)):
+        card = next((metadata for metadata in map(read_metadata, cards) if metadata.get(names[0])), {})
+        inherited |= {name: card[name] for name in names if card.get(name)}
+    return inherited
 
 
 def source_cards(source: str | Path, run: Path | None, revision: str | None) -> list[Path]:

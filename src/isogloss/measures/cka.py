@@ -20,7 +20,7 @@ The file goes from single pairs to streams:
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -32,8 +32,12 @@ from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import Interval, jackknife_interval, t_quantile
 
-KORNBLITH = "Kornblith et al. 2019, Similarity of Neural Network Representations Revisited"
-INVARIANT = ("rotation", "scale", "shift", "permutation of items", "symmetric")
+_kornblith = partial(
+    measure,
+    higher_is_better=True,
+    invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),
+    paper="Kornblith et al. 2019, Similarity of Neural Network Representations Revisited",
+)
 FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, as printed with centring, and without
 # Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
 ROWS_PER_PRODUCT = 1024
@@ -46,16 +50,13 @@ SidePairs = Sequence[tuple[int, int]]
 # 1. Measures of two whole matrices
 
 
-@measure(
+@_kornblith(
     "cka",
-    title="CKA",
-    explanation="Do the two languages arrange the same sentences in the same way, seen as a whole cloud? 1 is the same "
+    "CKA",
+    "Do the two languages arrange the same sentences in the same way, seen as a whole cloud? 1 is the same "
     "arrangement (up to a turn and a change of size), 0 is what unrelated sentences give.",
     axis=(0.0, 1.0),
-    higher_is_better=True,
     range=(-1.0, 1.0),
-    invariances=INVARIANT,
-    paper=KORNBLITH,
 )
 def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     """Linear CKA of two sets of vectors whose rows correspond, in float64.
@@ -76,15 +77,12 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     return float(ratio(hsic(None), xx, yy))
 
 
-@measure(
+@_kornblith(
     "cka_biased",
-    title="CKA as printed, centred",
-    explanation="As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the "
+    "CKA as printed, centred",
+    "As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the "
     "fewer there are: read it against its chance.",
-    higher_is_better=True,
     range=(0.0, 1.0),
-    invariances=INVARIANT,
-    paper=KORNBLITH,
 )
 def cka_biased(x: Tensor, y: Tensor) -> float:
     """`cka` with `biased=True`: the printed formula, with centring."""
@@ -115,15 +113,12 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
     return float(ratio(hsic(None), xx, yy))
 
 
-@measure(
+@_kornblith(
     "cka_rbf",
-    title="CKA with Gaussian kernels",
-    explanation="As CKA, but near neighbours count more than far ones. It lies high for unrelated sentences too: read "
+    "CKA with Gaussian kernels",
+    "As CKA, but near neighbours count more than far ones. It lies high for unrelated sentences too: read "
     "it against its chance.",
-    higher_is_better=True,
     range=(-1.0, 1.0),
-    invariances=INVARIANT,
-    paper=KORNBLITH,
 )
 def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True) -> float:
     """CKA with Gaussian kernels exp(-|x_i - x_j|^2 / (2 sigma^2)), sigma^2 = bandwidth^2 * median of |x_i - x_j|^2.

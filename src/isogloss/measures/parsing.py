@@ -7,14 +7,14 @@ is reached, and exactly one word hangs on the root, as Universal Dependencies as
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.errors import InputError
 from isogloss.measures.inputs import Sums
-from isogloss.measures.registry import measure
+from isogloss.measures.registry import score
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
 _NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
@@ -46,7 +46,10 @@ def best_tree(scores: ArrayLike) -> list[int]:
         raise InputError("a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
     heads = table.argmax(axis=1)
-    if (heads == 0).sum() == 1 and not _cycle([0, *heads.tolist()]):
+    reached = np.concatenate([[0], heads])  # after one step towards the root, then after 2, 4, 8 ...
+    for _ in range(n.bit_length()):
+        reached = reached[reached]
+    if (heads == 0).sum() == 1 and not reached.any():  # without a cycle every word reaches the root
         return [int(head) for head in heads]  # each word has its best head, so no tree is better
     pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
     pairs[1:].imag = table
@@ -120,39 +123,6 @@ def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: 
     pairs[first, members] = _NEVER
 
 
-def _cycle(heads: list[int]) -> bool:
-    """Whether there is a cycle among the heads; node 0 is its own head and ends every path."""
-    walks = [-1, *[0] * (len(heads) - 1)]  # 0 not seen, otherwise the walk that saw it
-    for start in range(1, len(walks)):
-        node = start
-        while walks[node] == 0:
-            walks[node] = start
-            node = heads[node]
-        if walks[node] == start:
-            return True
-    return False
-
-
-class Parsed(Protocol):
-    """A tree: the head of each word (0 the root) and the relation to it."""
-
-    @property
-    def heads(self) -> Sequence[int]:
-        """Heads, one a word, counted from 1."""
-
-    @property
-    def relations(self) -> Sequence[str]:
-        """Relations, one a word."""
-
-
-class Tagged(Parsed, Protocol):
-    """A gold tree, which also has universal parts of speech."""
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """Universal parts of speech, one a word."""
-
-
 @dataclass(frozen=True)
 class Attachment(Sums):
     """What attachment scores are made of; two of them are added to pool two texts.
@@ -180,9 +150,12 @@ class Attachment(Sums):
 
 
 def attachment(
-    gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False
+    gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False
 ) -> Attachment:
     """Compare trees over the same words; gold and guess: one a sentence.
+
+    A tree has the head of each word, counted from 1 (`heads`, 0 the root), and the relation to it (`relations`); a gold
+    tree also has universal parts of speech (`tags`).
 
     As in the evaluator of the CoNLL 2018 shared task (Zeman et al.) when the words are given: every word counts,
     punctuation too, and relations are compared up to the colon (`nmod:poss` is `nmod`). punctuation=False leaves out
@@ -222,29 +195,18 @@ def universal(relation: str) -> str:
     return relation.partition(":")[0]
 
 
-@measure(
-    "uas",
-    title="Unlabelled attachment",
-    explanation="The share of words with the right head.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
-    paper="Zeman et al. 2018, CoNLL 2018",
-    takes="other",
-)
-def uas(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True) -> float:
+@score("uas", "Unlabelled attachment", "The share of words with the right head.", paper="Zeman et al. 2018, CoNLL 2018")
+def uas(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True) -> float:
     """Unlabelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation).uas
 
 
-@measure(
+@score(
     "las",
-    title="Labelled attachment",
-    explanation="The share of words with the right head and the right relation to it.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
+    "Labelled attachment",
+    "The share of words with the right head and the right relation to it.",
     paper="Zeman et al. 2018, CoNLL 2018",
-    takes="other",
 )
-def las(gold: Sequence[Tagged], guess: Sequence[Parsed], *, punctuation: bool = True, subtypes: bool = False) -> float:
+def las(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False) -> float:
     """Labelled attachment score, see `attachment`."""
     return attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).las

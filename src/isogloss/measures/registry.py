@@ -11,6 +11,7 @@ in `ROW_MEASURES`. `describe` finds the facts of any name that can stand in the 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 Takes = Literal["pair", "space", "other"]
@@ -82,14 +83,15 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measure(
-    name: str, *, range: Range, title: str = "", invariances: tuple[str, ...] = (), **facts: Any
+    name: str, title: str = "", explanation: str = "", *, range: Range, invariances: tuple[str, ...] = (), **facts: Any
 ) -> Callable[[F], F]:
     """Register the decorated function under `name`; the function itself is returned unchanged.
 
     Args:
         name: what stands in the column `measure` of a table; it is given once.
-        range: the least and the greatest value; from 0 to 1 is also the default of `axis`.
         title: heads a figure; the name where it is empty.
+        explanation: what the measure means, for a reader who never met it.
+        range: the least and the greatest value; from 0 to 1 is also the default of `axis`.
         invariances: some of `INVARIANCES`.
         facts: other attributes of `Measure`, such as `higher_is_better`.
 
@@ -103,11 +105,15 @@ def measure(
         # A module that is loaded again in a notebook brings its own measures again; that is no clash.
         if known is not None and getattr(known.function, "__module__", "") != function.__module__:
             raise ValueError(f"a measure named {name!r} is already registered")
-        kept = frozenset(invariances)
-        MEASURES[name] = Measure(name, title or name, range=range, invariances=kept, function=function, **facts)
+        given = {"range": range, "invariances": frozenset(invariances), "function": function, **facts}
+        MEASURES[name] = Measure(name, title or name, explanation, **given)
         return function
 
     return declare
+
+
+score = partial(measure, higher_is_better=True, range=SHARE, takes="other")
+"""Register the score of a task: a share of 1, of answers that are compared with the right ones."""
 
 
 def describe(measure: str) -> Measure:
@@ -165,7 +171,7 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
             "CKA with P@1",
             "Whether more translations are found at layers where the two spaces are more alike: the correlation over "
             "layers, 1 where both rise and fall together.",
-        ),
+        )
     },
     (True, SHARE, SHARE): {
         "word_agreement": (
@@ -188,10 +194,10 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
             "Alignment error rate",
             "Words of a sentence linked to the words of its translation by their vectors, compared with links drawn "
             "by people. Lower is better; the dashed line is a statistical aligner that learnt from the same text.",
-        ),
+        )
     },
     (True, SHARE, None): {
-        "p@1_mean": ("Mean P@1", "P@1 averaged over all directions; its interval counts each sentence once."),
+        "p@1_mean": ("Mean P@1", "P@1 averaged over all directions; its interval counts each sentence once.")
     },
     (False, DIFFERENCE, None): {
         "p@1_behind": (
@@ -206,13 +212,13 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
         ),
     },
     (True, DIFFERENCE, None): {
-        "cka_mean": ("Mean CKA", "CKA averaged over all pairs of languages; its interval counts each block once."),
+        "cka_mean": ("Mean CKA", "CKA averaged over all pairs of languages; its interval counts each block once.")
     },
     (False, (-2.0, 2.0), None): {
         "cka_behind": (
             "CKA behind the best layer",
             "How much lower CKA is than at the best layer, on the same sentences.",
-        ),
+        )
     },
     (False, AMOUNT, None): {
         "loss": (
@@ -237,7 +243,7 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
             "CKA",
             "Do the two models arrange the same words in the same way, seen as a whole cloud? 1 is the same "
             "arrangement (up to a turn and a change of size), 0 is what unrelated words give.",
-        ),
+        )
     },
     (None, EVERYTHING, None): {
         "crossing_step": (
@@ -270,7 +276,7 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], dict[str, tuple[str, str
             "Relative gap",
             "The gap as a share of the score in the language trained in, so that tasks and plans that score "
             "differently can be compared.",
-        ),
+        )
     },
     (None, SHARE, None): {
         "coverage": (

@@ -44,7 +44,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.measures.inputs import Sums
-from isogloss.measures.registry import measure
+from isogloss.measures.registry import score
 
 DRAWS = 1000
 AT_ONCE = 2**23  # weights of draws that are held together
@@ -135,14 +135,7 @@ def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
 # Labels and spans
 
 
-@measure(
-    "accuracy",
-    title="Accuracy",
-    explanation="The share of answers that are right: labels of pairs, or tags of words.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
-    takes="other",
-)
+@score("accuracy", "Accuracy", "The share of answers that are right: labels of pairs, or tags of words.")
 def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
     """Share of the items whose guessed label is the gold one.
 
@@ -243,15 +236,12 @@ def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -
     return total
 
 
-@measure(
+@score(
     "span_f1",
-    title="F1 of spans",
-    explanation="How well the named spans are found: a span counts if its words and its type are right; false ones "
+    "F1 of spans",
+    "How well the named spans are found: a span counts if its words and its type are right; false ones "
     "cost as much as missed ones.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
     paper="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task",
-    takes="other",
 )
 def span_f1(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> float:
     """F1 of the spans of all sentences together; `span_counts` has precision, recall and the sums.
@@ -291,14 +281,11 @@ def _is_punctuation(letter: str) -> bool:
     return letter in string.punctuation or unicodedata.category(letter).startswith("P")
 
 
-@measure(
+@score(
     "exact_match",
-    title="Exact match",
-    explanation="The share of answers that are right to the letter.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
+    "Exact match",
+    "The share of answers that are right to the letter.",
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
-    takes="other",
 )
 def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
     """1 if the guess equals one of the gold answers after normalisation, otherwise 0.
@@ -311,15 +298,11 @@ def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> flo
     return float(any(normalise_answer(answer, language) == wanted for answer in gold))
 
 
-@measure(
+@score(
     "answer_f1",
-    title="F1 of answers",
-    explanation="How many words the answer shares with the right one, on average; words too many cost as much as "
-    "missing ones.",
-    higher_is_better=True,
-    range=(0.0, 1.0),
+    "F1 of answers",
+    "How many words the answer shares with the right one, on average; words too many cost as much as missing ones.",
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
-    takes="other",
 )
 def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
     """The highest F1 of the guess's words with those of a gold answer.

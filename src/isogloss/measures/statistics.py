@@ -242,13 +242,7 @@ class Correlation:
 
 
 def correlation(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    kind: Kind = "spearman",
-    run: int = 3,
-    draws: int = 2000,
-    seed: int = 0,
+    x: ArrayLike, y: ArrayLike, *, kind: Kind = "spearman", run: int = 3, draws: int = 2000, seed: int = 0
 ) -> Correlation:
     """Correlate two curves over layers, or curves of several languages pooled within the languages.
 

@@ -433,12 +433,7 @@ def maximise(met: Cooccurrence, counts: TranslationTable, *, smoothing: float) -
 
 
 def fit(
-    met: Cooccurrence,
-    model: Model,
-    *,
-    iterations: int = 5,
-    stage: str = "aligning words",
-    progress: Progress = silent,
+    met: Cooccurrence, model: Model, *, iterations: int = 5, stage: str = "aligning words", progress: Progress = silent
 ) -> TranslationTable:
     """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior."""
     table = TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))

@@ -47,9 +47,11 @@ class Run:
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """A mistake before the first row leaves no folder; an interruption is recorded as one."""
+        """A mistake leaves no folder that holds no row, checkpoint or other run; an interruption is recorded as one."""
         if isinstance(error, InputError):
-            self.discard()
+            empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
+            if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
+                shutil.rmtree(self.folder, ignore_errors=True)
         elif isinstance(error, KeyboardInterrupt | SystemExit) and not self.finished:
             self.facts["status"] = "interrupted"
             self._save()
@@ -123,12 +125,6 @@ class Run:
         self._save()
         shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         return table
-
-    def discard(self) -> None:
-        """Remove a folder this run made, if it holds no row, checkpoint or other run: a mistake leaves no trace."""
-        empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
-        if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _remember(self, rows: list[dict[str, Any]]) -> None:
         self.rows += rows

@@ -32,25 +32,9 @@ SCHEMA = 2
 NUMBERS = ("value", "low", "high", "floor", "published")
 COUNTS = ("n", "layer", "other_layer", "step", "seed")
 ANSWER = ("measure", "value", "low", "high", "over", "floor", "n", "published")
-COORDINATES = (
-    "model",
-    "other_model",
-    "layer",
-    "other_layer",
-    "task",
-    "data",
-    "source",
-    "target",
-    "unit",
-    "pooling",
-    "plan",
-    "method",
-    "selection",
-    "condition",
-    "settings",
-    "step",
-    "seed",
-)
+_MODELS = ("model", "other_model", "layer", "other_layer")
+_TEXT = ("task", "data", "source", "target", "unit", "pooling")
+COORDINATES = (*_MODELS, *_TEXT, "plan", "method", "selection", "condition", "settings", "step", "seed")
 COLUMNS = ANSWER + COORDINATES
 KEY = ("measure", *COORDINATES)
 UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
