@@ -273,7 +273,7 @@ class SentenceGraph(nn.Module):
             x = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
         else:
             x = states[:, 0]  # tokenizers pad at the end, as `write_onnx` makes sure
-        return self.steps(x)  # type: ignore[no-any-return]
+        return self.steps(x)
 
 
 def write_onnx(folder: Path, encoder: Encoder) -> None:
@@ -579,7 +579,7 @@ def _card(
 
 def inherited(cards: Sequence[Path]) -> dict[str, Any]:
     """The licence (with its name and link) and the languages of the first of these cards that has each."""
-    inherited = {}
+    inherited: dict[str, Any] = {}
     for names in (("license", "license_name", "license_link"), ("language",)):
         card = next((metadata for metadata in map(read_metadata, cards) if metadata.get(names[0])), {})
         inherited |= {name: card[name] for name in names if card.get(name)}
