@@ -23,21 +23,11 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval
-from isogloss.papers.paper import (
-    EPYC,
-    H200,
-    TINY,
-    Outline,
-    Paper,
-    Request,
-    Texts,
-    config_of,
-    join_jobs,
-    lowest_hashed,
-    scale_of,
-)
+from isogloss.papers import paper
+from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.results import (
     LEAST,
+    OTHERS,
     Claim,
     Contrast,
     Curves,
@@ -50,6 +40,7 @@ from isogloss.papers.results import (
     below,
     cell,
     contrast,
+    curve_table,
     divided,
     needed,
     over_seeds,
@@ -60,7 +51,7 @@ from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option, model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, records
+from isogloss.runs.table import START, UNTUNED, records
 from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
@@ -77,13 +68,11 @@ PLANS = {
     LAST_3: "last 3 layers",
     LAST_1: "last layer",
 }
-UNTUNED, OTHERS = "untuned", "others"
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
 PUBLISHED = published("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-XNLI = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 INVENTED_SEED = 1
 KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
 
@@ -125,13 +114,13 @@ SCALES = {
         sentences=120,
         watched=12,
         seconds=1.3,
-        measured=EPYC,
+        measured=paper.EPYC,
         rate=2e-3,
         every=6,
         distance=12,
         words=40,
         checkpoint=1000,
-        pretraining=TINY,
+        pretraining=paper.TINY,
         native_steps=60,
     ),
     "mini": HussainScale(
@@ -140,7 +129,7 @@ SCALES = {
         sentences=25_000,
         watched=417,
         seconds=276,
-        measured=f"{H200}; mini is as deep and smaller, so this is more than it takes",
+        measured=f"{paper.H200}; mini is as deep and smaller, so this is more than it takes",
         model="mini",
         checkpoint=1250,
         pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000},
@@ -148,11 +137,11 @@ SCALES = {
     ),
     "paper": HussainScale(
         "nl",
-        XNLI,
+        tuple(sorted(("en", *XNLI))),
         sentences=100_000,
         watched=667,
         seconds=1_416,
-        measured=H200,
+        measured=paper.H200,
         model="bert-base-multilingual-cased",
         native="wietsedv/bert-base-dutch-cased",
         distance=500,
@@ -162,7 +151,7 @@ SCALES = {
 
 
 def plan(
-    request: Request,
+    request: paper.Request,
     *,
     text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
     native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
@@ -173,56 +162,55 @@ def plan(
         int | None, Option("updates between readings of distances; default: by --scale", least=1)
     ] = None,
     watched: Annotated[int | None, Option("sentences of each other language; default: by --scale", least=1)] = None,
-) -> Outline:
+) -> paper.Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
     given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
-    scale = scale_of(SCALES, request, (text, native, native_text), **given)
+    scale = paper.scale_of(SCALES, request, (text, native, native_text), **given)
     if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
-    native = native or scale.native
+    native, language = native or scale.native, scale.language
     contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
-    texts = Texts(request.out / "text", contents, read_notes=partial(_shorter_texts, scale))
+    texts = paper.Texts(request.out / "text", contents, None, partial(_shorter_texts, scale))
+    known = {code: texts.path(f"known.{code}.txt") for code in (language, *scale.others)}
     options = {**scale.pretraining, "steps": scale.native_steps}
-    known = {each: texts.path(f"known.{each}.txt") for each in (scale.language, *scale.others)}
     model, called, before = request.model_to_read(scale.model, known, {**options, "vocabulary": 300})
     if native is None:
-        before.append(_native_pretraining(request, scale, options, native_text or texts.path("known.native.txt")))
+        read, own = {language: native_text or texts.path("known.native.txt")}, {**_shape(request, scale), **options}
+        before.append(request.job("pretrain", NATIVE, read, own, folder=request.out / NATIVE))
     beside = model_name(native) if native else NATIVE
     options = {
-        "target": {scale.language: texts.path(f"{scale.language}.txt")},
+        "target": {language: texts.path(f"{language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         "native": native or str(request.out / NATIVE / "model"),
         "checkpoint": scale.checkpoint,
+        **{"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0},
+        **{"probe": scale.every, "distance": scale.distance, "words": scale.words},
     }
-    options |= {"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0}
-    options |= {"probe": scale.every, "distance": scale.distance, "words": scale.words}
     jobs = []
     for seed in range(request.seeds):
         for each in PLANS:
             name, own = f"{re.sub('[:/]', '-', each)}-seed-{seed}", {"plans": each, "seed": seed}
             jobs.append(request.job("drift", name, model, {**options, **own}, plan=each, seed=seed))
-    arguments: dict[str, Any] = {"model": called, "native": beside}
-    arguments |= {name: getattr(scale, name) for name in given} | ({} if before else {"native_steps": None})
-    conditions = f"{called} tuned on {scale.language}, watched on {', '.join(scale.others)}, beside {beside}"
+    arguments = {"model": called, "native": beside, **{name: getattr(scale, name) for name in given}}
+    arguments |= {} if before else {"native_steps": None}
+    conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
     measured = f"as measured on {scale.measured}; distances, retrieval, loading and pretraining are not counted"
-    return Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
+    return paper.Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
 
 
-def _native_pretraining(request: Request, scale: HussainScale, options: Mapping[str, Any], text: str) -> Job:
-    """The native model, of the shape of the model that is tuned."""
-    shape: dict[str, Any] = {"vocabulary": 160}
-    if scale.model is not None:
-        config = config_of(request.model or scale.model, "no native model of its shape can be made")
-        shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
-        shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
-    own = {**shape, **options} if scale.model else {**options, **shape}
-    return request.job("pretrain", NATIVE, {scale.language: text}, own, folder=request.out / NATIVE)
+def _shape(request: paper.Request, scale: HussainScale) -> dict[str, Any]:
+    """Options of pretraining that make a native model of the shape of the one that is tuned."""
+    if scale.model is None:
+        return {"vocabulary": 160}
+    config = paper.config_of(request.model or scale.model, "no native model of its shape can be made")
+    shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
+    return shape | {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
 
 
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
+def _contents(request: paper.Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
     texts: dict[str, Iterable[str]] = {}
     if scale.model is None:
@@ -236,20 +224,19 @@ def _contents(request: Request, scale: HussainScale, text: str | None, *, tuned_
             texts |= {"known.native": known} if own else {}
     else:
         tuned = tuned_text(text, request.data, scale.language, scale.sentences)
-        texts = {scale.language: tuned, **premises(request.data, scale.others, ("dev",), scale.watched)}
+        texts = {scale.language: tuned, **premises(request.data, scale.others, scale.watched)}
         if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
             texts["known.native"] = split(tuned, HELD_OUT)[2]
-    return {f"{name}.txt": "\n".join(corpus) + "\n" for name, corpus in texts.items()}
+    return {f"{name}.txt": paper.as_lines(corpus) for name, corpus in texts.items()}
 
 
 def _shorter_texts(scale: HussainScale, contents: Mapping[str, str]) -> list[str]:
     """Which texts are shorter than the scale wants."""
     wanted = {scale.language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
-    there = {name: contents[f"{name}.txt"].count("\n") for name in wanted}
     return [
-        f"the text of {name} has {there[name]:,} sentences, where this scale takes {count:,}"
+        f"the text of {name} has {there:,} sentences, where this scale takes {count:,}"
         for name, count in wanted.items()
-        if there[name] < count
+        if (there := contents[f"{name}.txt"].count("\n")) < count
     ]
 
 
@@ -262,24 +249,18 @@ def tuned_text(text: str | None, data: str | None, language: str, count: int) ->
             f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder with "
             f"drift/{language}.txt{missing}"
         )
-    return Corpus(language, lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
+    return Corpus(language, paper.lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
 
 
-def premises(data: str | None, languages: Sequence[str], parts: Sequence[str], count: int) -> dict[str, Corpus]:
-    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` and such in the data folder."""
-    folder, corpora = data_dir(data) / "xnli", {}
+def premises(data: str | None, languages: Sequence[str], count: int) -> dict[str, list[str]]:
+    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` in the data folder."""
+    sentences = {}
     for language in languages:
-        files = [folder / f"{part}-{language}.tsv" for part in parts]
-        missing = [path for path in files if not path.is_file()]
-        if missing:
-            raise InputError(
-                f"{missing[0]} is missing: the other languages are premises of XNLI, a file a language with premise, "
-                "hypothesis and label between tabs"
-            )
-        lines = [line.split("\t")[0].strip() for path in files for line in read_lines(path)]
-        distinct = list(dict.fromkeys(line for line in lines if line))
-        corpora[language] = Corpus(language, lowest_hashed(distinct, count), name=f"{language}.txt")
-    return corpora
+        what = "the other languages are premises of XNLI, a file a language with premise, hypothesis and label"
+        path = paper.data_file(data_dir(data) / "xnli" / f"dev-{language}.tsv", f"{what} between tabs")
+        lines = dict.fromkeys(line.split("\t")[0].strip() for line in read_lines(path))
+        sentences[language] = paper.lowest_hashed(list(filter(None, lines)), count)
+    return sentences
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -291,7 +272,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
-    join_jobs(run, jobs, unsaid=r"the curves of .* do not cross$")  # said anew below, over all seeds
+    paper.join_jobs(run, jobs, unsaid=r"the curves of .* do not cross$")  # said anew below, over all seeds
     rows = []
     for position, job in enumerate(jobs):
         table = read_rows(job.folder)
@@ -320,9 +301,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 def _language(results: Results) -> str:
     """The language that was tuned on."""
-    return str(
-        next(iter(results.distinct("target", measure="perplexity", data="validation", plan=_plans(results))), "")
-    )
+    return str(next(iter(results.distinct("target", measure="perplexity", data="validation", plan=[*PLANS])), ""))
 
 
 def _plans(results: Results) -> list[str]:
@@ -337,7 +316,7 @@ def _native(results: Results) -> str:
 
 
 def _model(results: Results) -> str:
-    return str(results.distinct("model", measure="perplexity", plan=_plans(results))[0])
+    return str(results.distinct("model", measure="perplexity", plan=[*PLANS])[0])
 
 
 def _perplexity(results: Results, each: str, target: str, unit: str = "token") -> Curves | None:
@@ -346,20 +325,17 @@ def _perplexity(results: Results, each: str, target: str, unit: str = "token") -
     return results.curves(measure="perplexity", plan=each, condition=None, target=target, unit=unit, **data)
 
 
-def _watched(results: Results, each: str) -> list[str]:
-    """The other languages that were read while a plan was trained, in the order of the rows."""
-    targets = results.distinct("target", measure="perplexity", plan=each, unit="token")
+def _watched(results: Results) -> list[str]:
+    """The other languages that were read while all layers were trained, in the order of the rows."""
+    targets = results.distinct("target", measure="perplexity", plan=ALL, unit="token")
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
 
 def _distances(results: Results, each: str) -> dict[int, Curves]:
     """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
-    native = _native(results)
-    at: dict[str, Any] = {"measure": "l2_drift", "other_model": native, "data": "validation"}
-    at |= {"plan": each, "condition": None}
-    layers = results.distinct("layer", **at) if native else []
-    curves = {int(layer): results.curves(layer=layer, **at) for layer in sorted(layers) if layer > 0}
-    return {block: curve for block, curve in curves.items() if curve is not None}
+    at = {"measure": "l2_drift", "other_model": _native(results), "data": "validation", "plan": each, "condition": None}
+    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if _native(results) else []
+    return {int(layer): curve for layer in layers if (curve := results.curves("step", **at, layer=layer))}
 
 
 def _blocks(results: Results, each: str) -> dict[int, Curves]:
@@ -388,10 +364,14 @@ def _others(results: Results) -> Curves:
     return needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
 
 
+def _factor(curves: Curves) -> Interval:
+    """What the last value is of the first, a geometric mean over seeds."""
+    return over_seeds(curves.end / curves.start, log=True)
+
+
 def _changed(results: Results) -> Iterator[Contrast]:
     """Rejected by a rise and by a fall alike, so forgetting is judged apart."""
-    curves = _others(results)
-    factor = over_seeds(curves.end / curves.start, log=True)
+    factor = _factor(curves := _others(results))
     judged = None if not factor.known else Side.HELD if above(factor, 1.0) or below(factor, 1.0) else Side.OPEN
     words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     if below(factor, 1.0):
@@ -401,18 +381,18 @@ def _changed(results: Results) -> Iterator[Contrast]:
 
 def _forgotten(results: Results) -> Iterator[Contrast]:
     """A rise of the others' perplexity: from step 0, and from the lowest point on."""
-    curves, watched = _others(results), _watched(results, ALL)
-    whole = over_seeds(curves.end / curves.start, log=True)
-    each = {code: own.end / own.start for code in watched if (own := _perplexity(results, ALL, code))}
-    rose = [code for code, ratios in each.items() if above(over_seeds(ratios, log=True), 1.0)]
+    whole, watched = _factor(curves := _others(results)), _watched(results)
+    each = {code: own for code in watched if (own := _perplexity(results, ALL, code))}
+    rose = [code for code, own in each.items() if above(_factor(own), 1.0)]
     which = f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
     single = f", it rose in {len(rose)} of {len(watched)} languages{which}" if whole.known and watched else ""
     yield contrast(f"from step 0 it {_way(whole)} by a factor of {{}}{single}", whole, above, 1.0)
     ratios, steps = since_lowest(curves)
     later = over_seeds(ratios, log=True)
     lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {_span(steps)}"
-    words = f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}"
-    yield contrast(words, later, above, 1.0)
+    yield contrast(
+        f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}", later, above, 1.0
+    )
 
 
 def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
@@ -431,8 +411,7 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
 
 
 def _falls(results: Results) -> Iterator[Contrast]:
-    curves = needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run")
-    factor = over_seeds(curves.end / curves.start, log=True)
+    factor = _factor(curves := needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run"))
     yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
 
 
@@ -457,12 +436,12 @@ def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
     down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
     up = sum(bool(a[0] < b[0] and a[-1] > b[-1]) for a, b in both)
     steps = [step for step in down if step is not None]
-    first, last = (over_seeds(getattr(target, at) / getattr(others, at), log=True) for at in ("start", "end"))
-    lies = {}
-    for at, ratio in (("start", first), ("end", last)):
-        values = (number(over_seeds(getattr(side, at), log=True).value) for side in (target, others))
-        lies[at] = f"{'above' if ratio.value > 1 else 'below'} ({' against '.join(values)})"
-    course = f"what is tuned on begins {lies['start']} and ends {lies['end']}"
+    first, last = (over_seeds(own / other, log=True) for own, other in _ends(target, others))
+    lies = []
+    for ratio, sides in zip((first, last), _ends(target, others), strict=True):
+        values = (number(over_seeds(side, log=True).value) for side in sides)
+        lies.append(f"{'above' if ratio.value > 1 else 'below'} ({' against '.join(values)})")
+    course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
     if len(steps) == len(both):
         return f"they cross at step {over_seeds(steps).say(lambda step: f'{step:,.0f}')}: {course}", True
     seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
@@ -471,6 +450,11 @@ def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
     clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
     went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
     return f"{seen}: {course}; its ratio to the others went {went}", False
+
+
+def _ends(target: Curves, others: Curves) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """The first values of both curves, and the last, each (seeds,)."""
+    return (target.start, others.start), (target.end, others.end)
 
 
 def _order(*pairs: tuple[str, str], results: Results) -> Iterator[Contrast]:
@@ -507,7 +491,7 @@ def _settles(results: Results) -> Iterator[Contrast]:
     for block in curves:  # the better of two judgements
         sides = (below(rest[block], REST), below(moved[block], LITTLE))
         still[block] = next((side for side in Side if side in sides), None)
-    left = {block: over_seeds(curve.end / curve.start, log=True) for block, curve in curves.items()}
+    left = {block: _factor(curve) for block, curve in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
     moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
     which = f"blocks {', '.join(moving)} do not clearly settle; " if moving else ""
@@ -523,7 +507,7 @@ def _settles(results: Results) -> Iterator[Contrast]:
 
 def _levels(results: Results) -> Iterator[Contrast]:
     ends = {block: over_seeds(curve.end) for block, curve in _blocks(results, ALL).items()}
-    high, low = max(ends, key=lambda block: ends[block].value), min(ends, key=lambda block: ends[block].value)
+    high, low = (extreme(ends, key=lambda block: ends[block].value) for extreme in (max, min))
     words = f"from {ends[low]} in block {low} to {{}} in block {high}"
     yield contrast(words, ends[high], above, ends[low].high, form=number)
 
@@ -616,36 +600,39 @@ CLAIMS = (
 )
 
 
-# ------------------------------------------------------------------------------------------------ the tables
+# ------------------------------------------------------------------------------------------------ tables and figures
 
 SOURCE = (
     "Published: on mBERT and Dutch, ± the s.d. it prints. The released code reads 32 sentences under masks drawn anew, "
     "and keeps the worst model as the best."
+)
+SHOWN = 1500  # the last step of figure 2
+LAYERS = (
+    ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
+    ("figure-3", "Figure 3", LAST_1, (11, 12)),
+    ("figure-a1", "Figure A.1", GRADUAL, range(1, DEPTH + 1)),
+    ("figure-a2", "Figure A.2", LAST_1, range(1, DEPTH + 1)),
+    ("figure-a3", "Figure A.3", ALL, range(1, DEPTH + 1)),
+    ("figure-a4", "Figure A.4", LAST_6, range(1, DEPTH + 1)),
 )
 
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     measured = seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
-    return [_table_1(results, measured), _table_2(results, measured), *_table_of_others(results, measured)]
+    made = [_table_1(results, measured), _table_2(results, measured), _table_of_others(results, measured)]
+    return [table for table in made if table is not None]
 
 
-def _table_1(results: Results, measured: str) -> Table:
-    language = _language(results)
-    sides = {"tuned": _perplexity(results, ALL, language), OTHERS: _perplexity(results, ALL, OTHERS)}
-    last = [int(curves.steps[-1]) for curves in sides.values() if curves is not None][:1]
-    lines = []
-    for step in dict.fromkeys([*(step - 1 for step in STEPS), *last]):
-        cells = [f"{step:,}"]
-        for target, curves in sides.items():
-            known = PUBLISHED.where(reference="Table 1", step=step + 1, target=target)
-            printed = [f"{float(line['value']):.2f} ± {float(line['spread']):.2f}" for line in known]
-            cells += [*(printed or [NOTHING]), _at(curves, step)]
-        lines.append(cells)
-    name = short_name(language)
-    columns = ["step", f"{name}, published", f"{name}, measured", "others, published", "others, measured"]
+def _table_1(results: Results, measured: str) -> Table | None:
+    name, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
+    for label, target, code in ((name, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
+        curves, lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)
+        printed = {int(each["step"]) - 1: f"{float(each['value']):.2f} ± {float(each['spread']):.2f}" for each in lines}
+        columns += [(f"{label}, published", printed), (f"{label}, measured", curves)]
+        steps += [] if curves is None or len(steps) > len(STEPS) else [int(curves.steps[-1])]
     title = f"Table 1: perplexity per token while all layers are tuned on {name}"
-    return Table(title, columns, lines, [SOURCE, measured])
+    return curve_table(title, "step", columns, [SOURCE, measured], steps=dict.fromkeys(steps), show=_at_step)
 
 
 def _table_2(results: Results, measured: str) -> Table:
@@ -654,59 +641,45 @@ def _table_2(results: Results, measured: str) -> Table:
         [title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in UNITS)]
         for each, title in PLANS.items()
     ]
-    for title, paper, name in (
+    for title, known, name in (
         ("native model, not tuned", printed[UNTUNED], _native(results)),
         ("tuned model, before", NOTHING, _model(results)),
     ):
-        lines.append([title, paper, *(number(_untuned(results, name, unit)) for unit in UNITS)])
+        lines.append([title, known, *(number(_untuned(results, name, unit)) for unit in UNITS)])
     columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
     title = f"Table 2: test perplexity of {short_name(_language(results))} by what is trained"
     return Table(title, columns, lines, notes)
 
 
-def _table_of_others(results: Results, measured: str) -> list[Table]:
+def _table_of_others(results: Results, measured: str) -> Table | None:
     """Other languages by plan, and each language where all layers train: at first, lowest, at last."""
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
-    wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in _watched(results, ALL)]
-    read = [(title, _perplexity(results, each, target)) for title, each, target in wanted]
-    curves = [(title, curve) for title, curve in read if curve is not None and len(curve.steps) > 1]
-    if not curves:
-        return []
-    lines = []
-    for title, curve in curves:
+    wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in _watched(results)]
+    lines, second = [], ""
+    for title, each, target in wanted:
+        curve = _perplexity(results, each, target)
+        if curve is None or len(curve.steps) < 2:
+            continue
         rises, lowest_steps = since_lowest(curve)
-        first, second, end = (_at(curve, int(step)) for step in curve.steps[[0, 1, -1]])
-        ratios = (over_seeds(ratio, log=True).share for ratio in (curve.end / curve.start, rises))
-        lines.append([title, first, second, _span(lowest_steps), end, *ratios])
-    second_step = f"step {curves[0][1].steps[1]:,.0f}"
-    columns = ["trained", "step 0", second_step, "lowest at step", "at the end", "end / step 0", "end / lowest"]
+        at = [_at_step(curve.at(step)) for step in curve.steps[[0, 1, -1]]]
+        ratios = (_factor(curve).share, over_seeds(rises, log=True).share)
+        lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
+        second = second or f"step {curve.steps[1]:,.0f}"
+    columns = ["trained", "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
     notes = [
         "Not in the paper. Lowest: of the mean of the other seeds, so that the rise from there, read in the seed that "
         "is left, is no product of the choice.",
         measured,
     ]
-    return [Table("Other languages while one is tuned: perplexity per token", columns, lines, notes)]
+    return Table("Other languages while one is tuned: perplexity per token", columns, lines, notes) if lines else None
 
 
-def _at(curves: Curves | None, step: int) -> str:
-    """The value at a step over seeds; before the first update all seeds are the same."""
-    values = list(curves.at(step).values()) if curves is not None else []
+def _at_step(seeds: Mapping[int, float]) -> str:
+    """A perplexity over seeds; before the first update all seeds are the same."""
+    values = list(seeds.values())
     same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
     return number(values[0]) if same else cell(values, log=True)
-
-
-# ------------------------------------------------------------------------------------------------ the figures
-
-SHOWN = 1500  # the last step of figure 2
-LAYERS = (
-    ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
-    ("figure-3", "Figure 3", LAST_1, (11, 12)),
-    ("figure-a1", "Figure A.1", GRADUAL, None),
-    ("figure-a2", "Figure A.2", LAST_1, None),
-    ("figure-a3", "Figure A.3", ALL, None),
-    ("figure-a4", "Figure A.4", LAST_6, None),
-)
 
 
 def figures(results: Results) -> list[Figure]:
@@ -733,43 +706,37 @@ def _figure_2(results: Results) -> Figure | None:
     lines = [curves.line(name, until=until, log=True) for curves, name in sides]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
     if last > until:
-        panels.append(
-            Panel("the whole training", [curves.line(name, log=True) for curves, name in sides], _epochs(last))
-        )
+        lines = [curves.line(name, log=True) for curves, name in sides]
+        panels.append(Panel("the whole training", lines, _epochs(last)))
     caption = (
         f"{_model(results)}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
         f"under fixed masks. {bands(len(own.seeds))}"
     )
-    if dots:
-        caption += (
-            " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are "
-            "drawn anew."
-        )
+    caption += (
+        " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "
+        "anew."
+    ) * bool(dots)
     title = "Figure 2: perplexity of what is tuned on, and of the others"
     return Figure("figure-2", title, caption, panels, "perplexity per token", log=True)
 
 
-def _figure_of_distances(
-    results: Results, name: str, title: str, each: str, blocks: Sequence[int] | None
-) -> Figure | None:
-    curves = {block: curve for block, curve in _distances(results, each).items() if blocks is None or block in blocks}
-    if not curves:
-        return None
-    panels, reach = [], 0.0
+def _figure_of_distances(results: Results, name: str, title: str, each: str, blocks: Sequence[int]) -> Figure | None:
+    curves = {block: curve for block, curve in _distances(results, each).items() if block in blocks}
+    panels, reach, seeds = [], 0.0, 0
     for block, curve in curves.items():
         ends = [f"{float(line['value']):.2f}" for line in PUBLISHED.where(measure="l2_drift", plan=each, layer=block)]
-        paper = f"  (paper: {ends[0]} → {ends[1]})" if ends else ""
+        known = f"  (paper: {ends[0]} → {ends[1]})" if ends else ""
         line = curve.line(PLANS[each])
-        panels.append(Panel(f"block {block}{paper}", [line], _epochs(curve.steps[-1])))
-        reach = max(reach, float(np.ptp([*line.value, *line.low, *line.high])))
+        panels.append(Panel(f"block {block}{known}", [line], _epochs(curve.steps[-1])))
+        reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
     caption = (
         f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of the "
-        f"same words of validation text. {bands(len(next(iter(curves.values())).seeds))} Thin lines end epochs; every "
-        "panel spans as much. The paper's values are of wider models, by position rather than by word."
+        f"same words of validation text. {bands(seeds)} Thin lines end epochs; every panel spans as much. The paper's "
+        "values are of wider models, by position rather than by word."
     )
     heading = f"{title}: distance to the native model, {PLANS[each]}"
     # One span for all panels, as in the paper: what moves little looks so.
-    return Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach)
+    return Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach) if panels else None
 
 
 def _epochs(last: float) -> list[float]:
@@ -777,4 +744,4 @@ def _epochs(last: float) -> list[float]:
     return [last * epoch / EPOCHS for epoch in range(1, EPOCHS)]
 
 
-PAPER = Paper("hussain2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("hussain2020", ABOUT, plan, collect, CLAIMS, tables, figures)

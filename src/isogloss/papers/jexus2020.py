@@ -27,21 +27,8 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers.paper import (
-    EPYC,
-    H200,
-    TINY,
-    Outline,
-    Paper,
-    Request,
-    Texts,
-    all_hashes,
-    config_of,
-    data_file,
-    drawn,
-    join_jobs,
-    scale_of,
-)
+from isogloss.papers import paper
+from isogloss.papers.paper import as_lines, data_file, drawn
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
@@ -54,6 +41,7 @@ from isogloss.papers.results import (
     above,
     all_of,
     contrast,
+    curves_of,
     less,
     mean_over,
     needed,
@@ -84,6 +72,7 @@ TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 FEWEST = 8  # rows that a rehearsal may be cut to
 INVENTED_SEED = 2
+SCORES = {"measure": "accuracy", "task": "nli"}
 # How well the languages of a layer are aligned: measures of `map`, and their method.
 ALIGNMENT = {
     "centred P@1": ("p@1", "centred"),
@@ -91,10 +80,10 @@ ALIGNMENT = {
     "CKA": ("cka", "debiased"),
     "word agreement": ("word_agreement", "centred"),
 }
-CORRELATIONS: tuple[tuple[Literal["spearman", "pearson"], str], ...] = (
-    ("spearman", "Table 3: rank correlation (Spearman)"),
-    ("pearson", "Table 4: correlation (Pearson)"),
-)
+CORRELATIONS: Mapping[Literal["spearman", "pearson"], str] = {
+    "spearman": "Table 3: rank correlation (Spearman)",
+    "pearson": "Table 4: correlation (Pearson)",
+}
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
 
@@ -106,7 +95,7 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 class JexusScale:
     """Settings of one scale.
 
-    targets: languages of XNLI besides the source. train, test: pairs. dutch: whether SICK-NL is tested, too. pair: the
+    targets: languages of XNLI besides the source. train: pairs. dutch: whether SICK-NL is tested, too. pair: the
     language that is on the word map with the source. known: sentences of each language to pretrain on. map: options of
     the maps. limit: rows of every data set in a rehearsal. seconds: about how long a training takes, as `measured`.
     """
@@ -129,14 +118,14 @@ class JexusScale:
     limit: int | None = None
 
 
-TINY_ENCODER = {**TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
+TINY_ENCODER = {**paper.TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
 SCALES = {
     "smoke": JexusScale(
         "qaa",
         ("qab", "qac"),
         train=60,
         seconds=2.5,
-        measured=EPYC,
+        measured=paper.EPYC,
         pair="qab",
         batch=8,
         rate="1e-2",
@@ -149,7 +138,7 @@ SCALES = {
         ("de", "fr", "es", "ru", "zh"),
         train=20_000,
         seconds=74,
-        measured=f"{H200}, with nothing frozen; mini is as deep and smaller, so this is more than it takes",
+        measured=f"{paper.H200}, with nothing frozen; mini is as deep and smaller, so this is more than it takes",
         model="mini",
         dutch=True,
         rate="1e-4",
@@ -159,14 +148,14 @@ SCALES = {
         XNLI,
         train=392_702,
         seconds=1_360,
-        measured=f"{H200}, with nothing frozen",
+        measured=f"{paper.H200}, with nothing frozen",
         model="bert-base-multilingual-cased",
     ),
 }
 
 
 def plan(
-    request: Request,
+    request: paper.Request,
     *,
     train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
     languages: Annotated[str | None, "languages of XNLI besides English, with commas; default: by --scale"] = None,
@@ -177,55 +166,56 @@ def plan(
     limit: Annotated[
         int | None, Option("rows of every data set, at most, for a rehearsal; default: all", least=FEWEST)
     ] = None,
-) -> Outline:
+) -> paper.Outline:
     """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the untrained model.
 
     A job has all seeds of one N, since the states of the frozen layers are computed once for them.
     """
-    scale = scale_of(SCALES, request, (train, languages, limit), epochs=epochs, limit=limit, rate=rate)
-    targets = tuple(code.strip() for code in languages.split(",")) if languages else scale.targets
-    scale = replace(scale, targets=targets)
-    if scale.source in targets or DUTCH in targets:
-        raise InputError(
-            f"--languages are those of XNLI besides {scale.source}; {DUTCH} is tested on other data anyway"
-        )
-    texts = Texts(request.out / "text", partial(_contents, request, scale, train), read_notes=partial(_notes, scale))
-    files = {code: texts.path(f"known.{code}.txt") for code in (scale.source, *targets)}
-    model, called, before = request.model_to_read(scale.model, files, scale.pretraining)
+    codes = tuple(code.strip() for code in languages.split(",")) if languages else None
+    given = {"targets": codes, "rate": rate, "epochs": epochs, "limit": limit}
+    scale = paper.scale_of(SCALES, request, (train, languages, limit), **given)
+    source, targets, seeds = scale.source, scale.targets, request.seeds
+    if source in targets or DUTCH in targets:
+        raise InputError(f"--languages are those of XNLI besides {source}; {DUTCH} is tested on other data anyway")
+    texts = paper.Texts(request.out / "text", partial(_contents, request, scale, train), None, partial(_notes, scale))
+    tested = (source, *targets)
+    known = {code: texts.path(f"known.{code}.txt") for code in tested}
+    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
     purpose = "it is not known how many layers it has"
-    depth = int(config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
-    seeds, tested = request.seeds, (scale.source, *targets)
-    dev = {scale.source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}}
+    depth = int(paper.config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
     test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
-    test |= {DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}
-    options = {"task": "nli", "train": {scale.source: texts.path(TRAIN)}, "dev": dev, "test": test, "seeds": seeds}
-    options |= {"epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate, "checkpoint": 5000}
+    options = {
+        "task": "nli",
+        "train": {source: texts.path(TRAIN)},
+        "dev": {source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}},
+        "test": test | ({DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}),
+        **{"seeds": seeds, "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate, "checkpoint": 5000},
+    }
     jobs = []
     for point in range(NOTHING_FROZEN, depth):
         name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
         jobs.append(request.job("transfer", name, model, {**options, "plans": frozen}, part="transfer", plan=frozen))
     other = scale.pair if scale.pair in targets else targets[0]
-    maps = [("xnli", PARALLEL, tested, {"points": 0}), (f"{scale.source}-{other}", PARALLEL, (scale.source, other), {})]
-    maps += [("sick", SICK, (scale.source, DUTCH), {"points": 0})] if scale.dutch else []
-    for name, text, codes, points in maps:
-        own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first", **points}
+    maps = [("xnli", PARALLEL, tested, {"points": 0}), (f"{source}-{other}", PARALLEL, (source, other), {})]
+    maps += [("sick", SICK, (source, DUTCH), {"points": 0})] if scale.dutch else []
+    for name, text, pair, points in maps:
+        own = {"bitext": texts.path(text), "languages": ",".join(pair), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
-    arguments: dict[str, Any] = {"model": called, "seeds": seeds}
-    arguments |= {"languages": ",".join(targets), "rate": scale.rate, "epochs": scale.epochs, "limit": scale.limit}
+    arguments = {"model": called, "seeds": seeds, "languages": ",".join(targets)}
+    arguments |= {"rate": scale.rate, "epochs": scale.epochs, "limit": scale.limit}
     conditions = (
-        f"{called} trained on pairs of {scale.source}, N = {NOTHING_FROZEN} to "
-        f"{depth - 1}, {seeds} seeds, tested on XNLI in {', '.join(tested)}"
-        f"{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
+        f"{called} trained on pairs of {source}, N = {NOTHING_FROZEN} to {depth - 1}, {seeds} seeds, tested on XNLI in "
+        f"{', '.join(tested)}{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
     )
     seconds = {"transfer": scale.seconds * seeds * len(scale.rate.split(","))}
     measured = f"as measured on {scale.measured}; what frozen layers save, the maps and loading are not counted"
-    return Outline(conditions, arguments, texts, jobs, seconds, measured, before, depth)
+    return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, depth)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: Request, scale: JexusScale, train: str | None) -> dict[str, str]:
+def _contents(request: paper.Request, scale: JexusScale, train: str | None) -> dict[str, str]:
     """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
 
     The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
@@ -242,16 +232,9 @@ def _contents(request: Request, scale: JexusScale, train: str | None) -> dict[st
         sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
         test = balanced([(dutch, english) for part, dutch, english in sick if part == "TEST"])
         files[SICK_TEST] = pair_table([dutch for dutch, _ in test], limit)
-        whole = sorted(
-            {
-                sides
-                for _, dutch, english in sick
-                for sides in ((english.first, dutch.first), (english.second, dutch.second))
-            }
-        )
-        files[SICK] = as_lines(
-            map("\t".join, [(scale.source, DUTCH), *(whole[n] for n in drawn(range(len(whole)), limit))])
-        )
+        first = {(english.first, dutch.first) for _, dutch, english in sick}
+        second = {(english.second, dutch.second) for _, dutch, english in sick}
+        files[SICK] = as_lines([(scale.source, DUTCH), *drawn(sorted(first | second), limit)])
     return files
 
 
@@ -306,20 +289,13 @@ def _invented_table(sentences: Sequence[str]) -> str:
 
 def pair_table(pairs: Sequence[SentencePair], count: int | None = None) -> str:
     """Labelled pairs as a table, at most `count` of them."""
-    chosen = (pairs[number] for number in drawn(range(len(pairs)), count))
-    return as_lines(f"{pair.first}\t{pair.second}\t{pair.label}" for pair in chosen)
+    return as_lines((pair.first, pair.second, pair.label) for pair in drawn(pairs, count))
 
 
 def bitext_table(corpora: Iterable[Corpus], rows: Iterable[int]) -> str:
     """These rows of parallel sentences as a table, the languages in its head."""
     sides = list(corpora)
-    cells = ([side.sentences[number] for side in sides] for number in rows)
-    return as_lines(map("\t".join, [[side.language for side in sides], *cells]))
-
-
-def as_lines(lines: Iterable[str]) -> str:
-    """Lines as the content of a file."""
-    return "".join(f"{line}\n" for line in lines)
+    return as_lines([[side.language for side in sides], *([side.sentences[at] for side in sides] for at in rows)])
 
 
 def read_sick(path: Path) -> list[tuple[str, SentencePair, SentencePair]]:
@@ -343,9 +319,7 @@ def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[S
     """As many pairs of each label: 57% of SICK are neutral, so that always saying so would look like knowledge."""
     rows = {label: [number for number, (pair, _) in enumerate(pairs) if pair.label == label] for label in NLI}
     fewest = min(map(len, rows.values()))
-    return [
-        pairs[number] for number in sorted(number for numbers in rows.values() for number in drawn(numbers, fewest))
-    ]
+    return [pairs[at] for at in sorted(at for numbers in rows.values() for at in drawn(numbers, fewest))]
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -358,7 +332,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     of other data. The word map of two languages is copied; its values are those of the map of all languages.
     """
     trained = [job for job in jobs if job.recipe == "transfer"]
-    join_jobs(run, jobs, lambda job, hashes: all_hashes(job, hashes) if job in trained else {}, unsaid="word map")
+    paper.join_jobs(run, jobs, lambda job, hashes: paper.all_hashes(job, hashes) if job in trained else {}, "word map")
     for job in trained:
         table = read_rows(job.folder)
         final = table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)
@@ -403,15 +377,12 @@ def correlations(results: Results) -> Iterator[Row]:
             x, y = (np.stack(side) for side in zip(*pooled, strict=True))
             whole[OTHERS] = (x, y)
         for target, (x, y) in whole.items():
-            for kind, _ in CORRELATIONS:
+            for kind in CORRELATIONS:
                 value = correlation(x, y, kind=kind)
                 at = {**coordinates, "target": target, "unit": name, "condition": "accuracy", "n": value.n}
                 if value.value == value.value:
                     yield row(kind, value.value, low=value.low, high=value.high, **at)
                     yield row(f"{kind}_share", value.share, **at)
-
-
-SCORES = {"measure": "accuracy", "task": "nli"}
 
 
 def _source(results: Results) -> str:
@@ -444,38 +415,30 @@ def _depth(results: Results) -> int:
 def _accuracy(
     results: Results, point: int, language: str, selection: str | None = None, column: str = "value"
 ) -> dict[int, float]:
-    """Accuracy with N layers frozen, by seed."""
+    """Accuracy with N layers frozen, by seed; column: `floor` for what shuffled answers score."""
     return results.values(column, **SCORES, plan=f"freeze:{point}", target=language, selection=selection)
 
 
 def _curves(results: Results, language: str, column: str = "value") -> Curves:
-    """Accuracy over N, for the seeds that every N has; column: `floor` for what shuffled answers score."""
-    points = _points(results)
-    home = [set(_accuracy(results, point, _source(results))) for point in points]
-    seeds = sorted(set.intersection(*home)) if home else []
-    each = [_accuracy(results, point, language, column=column) for point in points]
-    values = np.array([[values[seed] for values in each] for seed in seeds])
-    return Curves(np.array(points, dtype=np.float64), values, tuple(seeds))
+    """Accuracy over N; a claim cannot be judged without any N."""
+    points = {point: _accuracy(results, point, language, column=column) for point in _points(results)}
+    return needed(curves_of(points), "no N was run")
 
 
-def _alignment(results: Results, name: str, language: str) -> dict[int, float]:
+def _alignment(results: Results, name: str, language: str) -> Curves | None:
     """An alignment measure of the source with a language by layer, the mean of both directions."""
     (measure, method), ends = ALIGNMENT[name], (_source(results), language)
-    curve = results.curves("layer", measure=measure, method=method, source=ends, target=ends)
-    if curve is None:
-        return {}
-    return dict(zip(curve.steps.astype(int).tolist(), curve.values.mean(axis=0).tolist(), strict=True))
+    return results.curves("layer", measure=measure, method=method, source=ends, target=ends)
 
 
 def _both(results: Results, name: str, language: str) -> tuple[Floats, Floats]:
     """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
     aligned = _alignment(results, name, language)
-    points = [point for point in _points(results) if point in aligned and _accuracy(results, point, language)]
-    if not points:
+    if aligned is None or not any(_accuracy(results, point, language) for point in _points(results)):
         return np.zeros(0), np.zeros(0)
-    curves = _curves(results, language)
-    accuracy = curves.values.mean(axis=0)[np.isin(curves.steps, points)]
-    return np.array([aligned[point] for point in points]), accuracy
+    accuracy = _curves(results, language)
+    x, y = (side.mean[np.isin(side.steps, other.steps)] for side, other in ((aligned, accuracy), (accuracy, aligned)))
+    return x, y
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -492,12 +455,11 @@ def near_best(depth: int) -> list[int]:
 
 
 def _above_chance(results: Results) -> Iterator[Contrast]:
-    needed(_points(results), "no N was run")
     first = "the mean over N in "
-    for language in _languages(results)[1:]:
+    for language in needed(_points(results), "no N was run") and _languages(results)[1:]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
         gain = over_seeds((curves.values - floors.values).mean(axis=1))
-        mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.values.mean()))
+        mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.mean.mean()))
         yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.n)
         first = ""
 
@@ -512,16 +474,14 @@ def _best(results: Results) -> Iterator[Contrast]:
         first = "the mean over targets at " if point == NOTHING_FROZEN else ""
         gain = less(curves.at(*near), curves.at(point))
         yield contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
-    means, best = curves.values.mean(axis=0), [points[place] for place in curves.values.argmax(axis=1)]
-    top, seeds = points[int(means.argmax())], len(curves.seeds)
+    best, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
     behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
     alike = [str(point) for point, interval in behind.items() if not above(interval)]
     among = f", not told from N = {', '.join(alike)}" if alike and seeds >= LEAST else ""
-    each = {code: _curves(results, code).values.mean(axis=0).argmax() for code in _languages(results)[1:]}
-    by_language = ", ".join(f"{points[int(place)]} ({target_title(code)})" for code, place in each.items())
+    by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
         f"highest at N = {', '.join(map(str, best))} in the {seeds} seeds, and at {top} on average "
-        f"({percent(float(means.max()))}{among}); by language at {by_language}"
+        f"({percent(float(curves.mean.max()))}{among}); by language at {by_language}"
     )
     # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
     refuted = all(point in behind and above(behind[point]) for point in near)
@@ -533,44 +493,45 @@ def _flat(results: Results) -> Iterator[Contrast]:
     points, source = _points(results), _source(results)
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
-    start, means = curves.at(NOTHING_FROZEN), curves.values.mean(axis=0)
+    start = curves.at(NOTHING_FROZEN)
     moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
     farthest = max(moved, key=lambda point: abs(moved[point].value))
     side = all_of(within(interval, MARGIN) for interval in moved.values())
     flat = [point for point, interval in moved.items() if within(interval, MARGIN)]
     words = (
-        f"{target_title(source)} between {percent(float(means.min()))} and {percent(float(means.max()))}, farthest "
-        f"from {percent(over_seeds(start).value)} at N = {farthest}: {moved[farthest].say(signed)}"
+        f"{target_title(source)} {_between(curves)}, farthest from {percent(over_seeds(start).value)} at "
+        f"N = {farthest}: {moved[farthest].say(signed)}"
     )
     if side is not None:
         words += f"; within the margin at {f'N = {_span(flat)}' if flat else 'no N'}"
     if _targets(results):
-        others = _curves(results, OTHERS).values.mean(axis=0)
-        words += f"; the mean over targets between {percent(float(others.min()))} and {percent(float(others.max()))}"
+        words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
     yield Contrast(words, side, len(curves.seeds))
+
+
+def _between(curves: Curves) -> str:
+    """The lowest and the highest mean over seeds, in percent."""
+    return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
 
 def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
     missing = "it takes every N from 0 on, and the map"
     names = needed(results.distinct("unit", measure="spearman", target=OTHERS), missing)
-    seeds = len(_curves(results, OTHERS).seeds)
-    for number, name in enumerate(names):
-        at = {"target": OTHERS, "unit": name}
-        interval = _correlation(results, "spearman", **at)
-        share = results.value(measure="spearman_share", **at)
-        words = f"{name} {interval.say(_two_digits)}"
+    without, seeds = ", ".join(name for name in ALIGNMENT if name not in names), len(_curves(results, OTHERS).seeds)
+    words = f"rank correlations over N, within languages{f' (no {without})' * bool(without)}: "
+    for name in names:
+        interval = _correlation(results, "spearman", OTHERS, name)
+        share = results.value(measure="spearman_share", target=OTHERS, unit=name)
+        words += f"{name} {interval.say(_two_digits)}"
         words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
-        if number == 0:
-            without = ", ".join(other for other in ALIGNMENT if other not in names)
-            words = f"rank correlations over N, within languages{f' (no {without})' * bool(without)}: {words}"
         yield Contrast(words, above(interval) if seeds >= LEAST else None, seeds)
+        words = ""
 
 
-def _correlation(results: Results, kind: str, **coordinates: Any) -> Interval:
+def _correlation(results: Results, kind: str, target: str, unit: str) -> Interval:
     """A correlation with its interval over layers; NaN where it was not computed."""
-    cells = [results.value(column, measure=kind, **coordinates) for column in ("value", "low", "high")]
-    value, low, high = (float("nan") if number is None else number for number in cells)
-    return Interval(value, low, high, 0)
+    missing = Interval(np.nan, np.nan, np.nan, 0)
+    return results.interval(measure=kind, target=target, unit=unit) or missing
 
 
 def _two_digits(value: float) -> str:
@@ -616,78 +577,63 @@ CLAIMS = (
 )
 
 
-# ------------------------------------------------------------------------------------------------ the tables
+# ------------------------------------------------------------------------------------------------ tables and figures
 
 
 def tables(results: Results) -> list[Table]:
     """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
-    source, made = _source(results), []
-    if _points(results):
-        anchors = {line["target"]: percent(float(line["value"])) for line in PUBLISHED.where()}
-        columns = [source, *_targets(results), OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
-        first, notes = [], ["The post's own table is an image whose numbers are not available."]
-        if set(anchors) & set(columns):
-            first = [(f"{NOTHING_FROZEN}, published", [anchors.get(code, NOTHING) for code in columns])]
-            notes.append(
-                "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of "
-                "MultiNLI."
-            )
-        if DUTCH in columns:
-            notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-        chance = percent(float(_curves(results, source, "floor").values.mean()))
+    source, targets, points = _source(results), _targets(results), _points(results)
+    columns = [source, *targets, OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
+    anchors = [PUBLISHED.cell(target=code) for code in columns]
+    first = [(f"{NOTHING_FROZEN}, published", anchors)] if set(anchors) != {NOTHING} else []
+    chance = percent(float(_curves(results, source, "floor").mean.mean())) if points else NOTHING
+    notes = ["The post's own table is an image whose numbers are not available."]
+    if first:
         notes.append(
-            f"Of the epoch that {target_title(source)} development data chooses. Shuffled answers score {chance}."
+            "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
         )
-        title = f"Table 1: accuracy (%) of inference, trained in {target_title(source)} with N layers frozen"
-        made.append(_by_language(results, title, columns, notes, first))
-    title = "Table 2: the same of the epoch that each target's own development set chooses"
-    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
-    made.append(_by_language(results, title, [*_targets(results), OTHERS], [note], selection="oracle"))
-    for kind, title in CORRELATIONS:
-        if targets := results.distinct("target", measure=kind):
-            lines = [
-                [
-                    "pooled" if target == OTHERS else target_title(target),
-                    *(_correlation(results, kind, target=target, unit=unit).say(_two_digits) for unit in ALIGNMENT),
-                ]
-                for target in targets
+    if DUTCH in columns:
+        notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
+    notes.append(f"Of the epoch that {target_title(source)} development data chooses. Shuffled answers score {chance}.")
+    title = f"Table 1: accuracy (%) of inference, trained in {target_title(source)} with N layers frozen"
+    oracle = "Table 2: the same of the epoch that each target's own development set chooses"
+    bound = ["An upper bound, which zero-shot transfer does not have: no finding rests on it."]
+    made = []
+    for name, codes, below, above_it, selection in (
+        (title, columns, notes, first, None),
+        (oracle, [*targets, OTHERS], bound, [], "oracle"),
+    ):
+        lines = [(str(point), [_accuracy(results, point, code, selection) for code in codes]) for point in points]
+        heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in codes]
+        made.append(seeds_table(name, ["N", *heads], lines, below, first=above_it))
+    for kind, title in CORRELATIONS.items():
+        rows = [
+            [
+                "pooled" if target == OTHERS else target_title(target),
+                *(_correlation(results, kind, target, unit).say(_two_digits) for unit in ALIGNMENT),
             ]
-            note = (
-                "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
-                f"{results.distinct('n', measure=kind)[0]} N from 0 on. Pooled: within the languages of XNLI. "
-                "Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
-            )
-            made.append(Table(f"{title} of accuracy with alignment", ["language", *ALIGNMENT], lines, [note]))
+            for target in results.distinct("target", measure=kind)
+        ]
+        note = (
+            "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
+            f"{''.join(map(str, results.distinct('n', measure=kind)[:1]))} N from 0 on. Pooled: within the languages "
+            "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
+        )
+        title = f"{title} of accuracy with alignment"
+        made.append(Table(title, ["language", *ALIGNMENT], rows, [note]) if rows else None)
     return [table for table in made if table is not None]
-
-
-def _by_language(
-    results: Results,
-    title: str,
-    columns: Sequence[str],
-    notes: Sequence[str],
-    first: Sequence[tuple[str, Sequence[str]]] = (),
-    selection: str | None = None,
-) -> Table | None:
-    lines = [
-        (str(point), [_accuracy(results, point, code, selection) for code in columns]) for point in _points(results)
-    ]
-    heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in columns]
-    return seeds_table(title, ["N", *heads], lines, notes, first=first)
-
-
-# ------------------------------------------------------------------------------------------------ the figures
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
     model, source, dutch = results.distinct("model")[0], target_title(_source(results)), DUTCH in _languages(results)
-    seeds, accuracy = len(_curves(results, _source(results)).seeds), []
-    if seeds:
+    seeds, accuracy = 0, []
+    if points := _points(results):
         shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
-        floor = float(_curves(results, _source(results), "floor").values.mean())
+        floors = _curves(results, _source(results), "floor")
+        seeds, floor = len(floors.seeds), float(floors.mean.mean())
         accuracy = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
-        if NOTHING_FROZEN in _points(results):
+        if NOTHING_FROZEN in points:
             lines = [_line(results, code, change=True) for code in shown]
             accuracy.append(Panel("the same less that of nothing frozen (N = -1)", lines))
     made = [
@@ -740,21 +686,21 @@ def _line(results: Results, language: str, *, change: bool = False) -> Line:
     return line if source or language == OTHERS else replace(line, low=(), high=())
 
 
-def _alignment_panels(results: Results, **look: Any) -> list[Panel]:
+def _alignment_panels(results: Results, *, dots: bool = False) -> list[Panel]:
     """A panel for each alignment measure, a line for each language: by layer, or dots of accuracy against it."""
     panels = []
     for name in ALIGNMENT:
-        pooled = results.value(measure="spearman", target=OTHERS, unit=name) if look else None
+        pooled = results.value(measure="spearman", target=OTHERS, unit=name) if dots else None
         lines = []
         for hue, language in enumerate(_languages(results)[1:], 1):
-            aligned = _alignment(results, name, language)
-            x, y = map(np.array, (list(aligned), list(aligned.values())))
-            if look:
-                x, y = (side - side.mean() if len(side) else side for side in _both(results, name, language))
-            lines += [Line(target_title(language), x.tolist(), y.tolist(), hue=hue, **look)] if len(x) else []
-        title = name if pooled is None else f"{name} ({pooled:.2f})"
-        panels += [Panel(title, lines)] if lines else []
+            curve, (x, y) = _alignment(results, name, language), _both(results, name, language)
+            if dots and len(x):
+                sides = ((side - side.mean()).tolist() for side in (x, y))
+                lines.append(Line(target_title(language), *sides, dots=True, hue=hue))
+            elif curve is not None and not dots:
+                lines.append(curve.line(target_title(language), hue=hue))
+        panels += [Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)] if lines else []
     return panels
 
 
-PAPER = Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -16,22 +16,10 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
+from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers.paper import (
-    EPYC,
-    H200,
-    TINY,
-    Outline,
-    Paper,
-    Request,
-    Texts,
-    join_jobs,
-    lowest_hashed,
-    scale_of,
-)
+from isogloss.papers import paper
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
@@ -46,6 +34,8 @@ from isogloss.papers.results import (
     below,
     cell,
     changes,
+    curve_panels,
+    curves_of,
     less,
     mean_by_seed,
     mean_over,
@@ -117,8 +107,6 @@ class MullerScale:
     epochs: int = 3
     batch: int = 32
     rate: float = 5e-5
-    legacy: str = "windows,batch-200"
-    checkpoint: int = 10_000
     pretraining: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -128,7 +116,7 @@ SCALES = {
         entities=("qaa",),
         pud=("qaa", "qab", "qac"),
         seconds=5.6,
-        measured=EPYC,
+        measured=paper.EPYC,
         domains={"qaa": ("home",)},
         examples=48,
         tested=24,
@@ -136,15 +124,14 @@ SCALES = {
         epochs=2,
         batch=8,
         rate=5e-3,
-        legacy="windows",
-        pretraining={**TINY, "batch": 32, "vocabulary": 300, "steps": 60},
+        pretraining={**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60},
     ),
     "mini": MullerScale(
         treebanks={"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
         entities=MINI,
         pud=tuple(language for language in PUD if language in MINI),
         seconds=140,
-        measured=f"{H200}, which a smaller one will not exceed; several at a time share it",
+        measured=f"{paper.H200}, which a smaller one will not exceed; several at a time share it",
         unseen=tuple(language for language in (*PUD, ICELANDIC) if language not in MINI),
         domains={
             "en": ("ewt", "gum"),
@@ -166,16 +153,15 @@ SCALES = {
         entities=("en", "ru", "ar"),
         pud=PUD,
         seconds=415,
-        measured=H200,
+        measured=paper.H200,
         domains={"en": ("ewt", "gum")},
         model="bert-base-multilingual-cased",
-        checkpoint=5000,
     ),
 }
 
 
 def plan(
-    request: Request,
+    request: paper.Request,
     *,
     treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
     pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
@@ -187,12 +173,10 @@ def plan(
     ] = None,
     epochs: Annotated[int | None, Option("times the training sentences are seen; default: by --scale", least=1)] = None,
     rate: Annotated[float | None, Option("highest learning rate; default: by --scale", above=0)] = None,
-) -> Outline:
+) -> paper.Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
     given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}
-    scale = scale_of(SCALES, request, (treebanks, pud, entities), **given)
-    if scale.compared is not None and scale.compared < WINDOWS:
-        scale = replace(scale, legacy="windows")
+    scale = paper.scale_of(SCALES, request, (treebanks, pud, entities), **given)
     kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
     data = None if scale.model is None else request.data
     folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
@@ -203,11 +187,12 @@ def plan(
     }
     files = {file.stem: file for experiment in experiments.values() for file in experiment}
     contents = partial(_invented if scale.model is None else _contents, scale, files, folders)
-    texts = Texts(request.out / "text", contents)
+    texts = paper.Texts(request.out / "text", contents)
     known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
+    legacy = "windows" if scale.compared is not None and scale.compared < WINDOWS else "windows,batch-200"
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
-    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": scale.legacy}
+    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": legacy}
     jobs = []
     for (task, source), (train, dev, *tests) in experiments.items():
         for seed in range(request.seeds):
@@ -218,7 +203,7 @@ def plan(
                 "test": [f"{file.language}={texts.path(file.name)}" for file in tests],
                 **shared,
                 "seed": seed,
-                "checkpoint": scale.checkpoint,
+                "checkpoint": 5000,
                 "skip_bad": True,
             }
             name = f"{task}-{source}-seed-{seed}"
@@ -230,7 +215,7 @@ def plan(
     )
     measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
     seconds, notes = {"transfer": scale.seconds}, _notes(scale, files)
-    return Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
+    return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
 
 
 def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
@@ -272,9 +257,9 @@ def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folder
         paths = [find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
-        rows = lowest_hashed(rows, scale.compared, lambda cells: cells[0])
+        rows = paper.lowest_hashed(rows, scale.compared, lambda cells: cells[0])
         lines = [tuple(bitext.languages), *(tuple(" ".join(text.split()) for text in cells) for cells in rows)]
-        contents["pud.tsv"] = "".join("\t".join(line) + "\n" for line in lines)
+        contents["pud.tsv"] = paper.as_lines(lines)
     return contents
 
 
@@ -287,9 +272,9 @@ def _invented(scale: MullerScale, files: Mapping[str, TaskFile], _: Folders) -> 
         part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
         contents[file.name] = invented_file(file, sets, part)
     for language, known in sets["known"].items():
-        contents[f"known.{language}.txt"] = "".join(f"{as_sentence(words)}\n" for words in known)
+        contents[f"known.{language}.txt"] = paper.as_lines(map(as_sentence, known))
     columns = [[language, *map(as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()]
-    contents["pud.tsv"] = "".join("\t".join(line) + "\n" for line in zip(*columns, strict=True))
+    contents["pud.tsv"] = paper.as_lines(zip(*columns, strict=True))
     return contents
 
 
@@ -310,17 +295,28 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table: results of all jobs, means over targets and seeds, differences to the reference.
 
     Of a job's rows these are left to its own table: scores other than the main one, and comparisons of languages one
-    by one, of which the reference's with the source are here and of the rest the mean over languages (`others`).
+    by one, of which the reference's with the source are here and of the rest the mean over languages (`others`). A
+    source that scores 0 has no relative gap.
     """
-    join_jobs(run, jobs, _agreeing, unsaid="the parallel text has no")  # said once for all
-    tables = [read_rows(job.folder) for job in jobs]
-    scores = [entry for table in tables for entry in records(_main_scores(table))]
+    paper.join_jobs(run, jobs, _agreeing, "the parallel text has no")  # said once for all
+    scores: list[dict[str, Any]] = []
+    means: list[dict[str, Any]] = []
+    single: list[dict[str, Any]] = []
+    for table in [read_rows(job.folder) for job in jobs]:
+        main = table["step"].isna() & table["seed"].notna() & table["layer"].isna() & table["plan"].isin(PLANS)
+        main &= (table["selection"] == "") & (table["condition"] == "") & (table["target"] != OTHERS)
+        main &= (table["measure"] == table["task"].map(TASKS)) | table["measure"].isin(("gap", "relative_gap"))
+        scores += records(table[main & np.isfinite(table["value"])])
+        # Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone.
+        rows = table[table["measure"].isin(("cka", "cka_rbf")) & table["layer"].notna()]
+        rows = rows.assign(data="pud", unit="sentence")
+        both, debiased = rows["plan"].isin((UNTUNED, REFERENCE)), rows["measure"] == "cka"
+        below_it = (rows["other_model"] == "") & rows["other_layer"].notna()
+        means += mean_over(records(rows[both | (debiased & ~below_it)]), "target", target=OTHERS)
+        single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
     scores += mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
-    compared = [_comparisons(table) for table in tables]
-    single = [entry for table in compared for entry in records(table[_with_source(table)])]
-    means = [entry for table in compared for entry in mean_over(records(table), "target", target=OTHERS)]
     run.append(scores)
     run.append([*means, *single])
     run.append(seed_mean_rows(scores))
@@ -333,14 +329,6 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
     own = (job.coordinates["task"], job.coordinates["source"])
     shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
     return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
-
-
-def _main_scores(table: pd.DataFrame) -> pd.DataFrame:
-    """Main score, gap and relative gap of every test set, plan and seed; a source that scores 0 has no relative gap."""
-    kept = table["step"].isna() & table["seed"].notna() & table["layer"].isna() & table["plan"].isin(PLANS)
-    kept &= (table["selection"] == "") & (table["condition"] == "") & (table["target"] != OTHERS)
-    kept &= (table["measure"] == table["task"].map(TASKS)) | table["measure"].isin(("gap", "relative_gap"))
-    return table[kept & np.isfinite(table["value"])]
 
 
 def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
@@ -358,20 +346,6 @@ def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict
             yield {**entry, "target": target, "data": None if is_main else DOMAINS}
 
 
-def _comparisons(table: pd.DataFrame) -> pd.DataFrame:
-    """Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone."""
-    rows = table[table["measure"].isin(("cka", "cka_rbf")) & table["layer"].notna()]
-    rows = rows.assign(data="pud", unit="sentence")
-    below_it = (rows["other_model"] == "") & rows["other_layer"].notna()
-    return rows[rows["plan"].isin((UNTUNED, REFERENCE)) | ((rows["measure"] == "cka") & ~below_it)]
-
-
-def _with_source(rows: pd.DataFrame) -> pd.Series:
-    """Debiased CKA of the source with each target, before training and in the reference."""
-    own = (rows["measure"] == "cka") & rows["other_layer"].isna() & (rows["condition"] == "")
-    return own & rows["plan"].isin((UNTUNED, REFERENCE))
-
-
 def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
     """Does a language that is more like the source lose less? The rank correlation of gap and similarity over targets.
 
@@ -384,37 +358,30 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
             points = _points(results, task, plan)
             most = max((len(some) for some in points.values()), default=0)
             sources = [some for some in points.values() if len(some) == most >= 4]
-            for layer in sources[0][0].similarity if sources else ():
-                near = np.array([[point.similarity[layer] for point in some] for some in sources])
-                both = correlation(near, [[point.gap for point in some] for some in sources], run=1)
+            for layer in sources[0][0][1] if sources else ():
+                near = np.array([[similarity[layer] for _, similarity in some] for some in sources])
+                both = correlation(near, [[gap for gap, _ in some] for some in sources], run=1)
                 if np.isfinite(both.value):
                     at = {"task": task, "plan": plan, "unit": "spearman", "model": _model(results), "layer": layer}
                     ends = {"low": both.low, "high": both.high} if np.isfinite(both.low) else {}
                     yield row(RELATION, both.value, n=near.size, **ends, **at)
 
 
-class Point(NamedTuple):
-    """A target of the reference: what it loses, over seeds, and its similarity to the source by layer.
+def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[float, dict[int | None, float]]]]:
+    """Targets of the reference by source: what each loses, over seeds, and its similarity to the source by layer.
 
     Under None is the mean over layers above the embeddings.
     """
-
-    gap: float
-    similarity: Mapping[int | None, float]
-
-
-def _points(results: Results, task: str, plan: str) -> dict[str, list[Point]]:
-    """Gap and similarity of every target that was compared, by source."""
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[tuple[float, dict[int | None, float]]]] = {}
     for source in _sources(results, task):
-        for target, data in _mains(results, task, source).items():
-            at = {"task": task, "source": source, "target": target}
-            gap = results.value(measure="gap", plan=REFERENCE, layer=None, data=data, **at)
+        for test in _mains(results, task, source):
+            at = {"task": task, "source": source, "target": test.target}
+            gap = results.value(measure="gap", plan=REFERENCE, layer=None, data=test.data, **at)
             curves = results.curves("layer", measure="cka", plan=plan, other_layer=None, **at)
             if gap is not None and curves is not None:
-                means = curves.values.mean(axis=0)
-                similarity: dict[int | None, float] = dict(zip(curves.steps.astype(int).tolist(), means, strict=True))
-                points.setdefault(source, []).append(Point(gap, {**similarity, None: means[curves.steps > 0].mean()}))
+                similarity = dict(zip(curves.steps.astype(int).tolist(), curves.mean, strict=True))
+                similarity[None] = curves.mean[curves.steps > 0].mean()
+                points.setdefault(source, []).append((gap, similarity))
     return points
 
 
@@ -446,16 +413,18 @@ def _sets(results: Results, task: str, source: str) -> list[TestSet]:
     return [TestSet(task, source, target, data) for target, data in pairs if target not in (OTHERS, UNSEEN)]
 
 
-def _mains(results: Results, task: str, source: str) -> dict[str, str | None]:
+def _mains(results: Results, task: str, source: str) -> list[TestSet]:
     """The main test set of every language, its first, the source's before all others."""
-    mains: dict[str, str | None] = {}
+    mains: dict[str, TestSet] = {}
     for test in _sets(results, task, source):
-        mains.setdefault(test.target, test.data)
-    return dict(sorted(mains.items(), key=lambda pair: pair[0] != source))
+        mains.setdefault(test.target, test)
+    return sorted(mains.values(), key=lambda test: test.target != source)
 
 
 def _home(results: Results, task: str, source: str) -> TestSet:
-    return TestSet(task, source, source, _mains(results, task, source).get(source))
+    """The main test set of the source itself."""
+    own = [test for test in _mains(results, task, source) if test.target == source]
+    return own[0] if own else TestSet(task, source, source)
 
 
 def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> Seeds:
@@ -472,27 +441,19 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
     sources = _sources(results, task)
     tests = [_home(results, task, source) if home else TestSet(task, source, OTHERS) for source in sources]
-    pairs = {plan: mean_by_seed(_change(results, test, plan) for test in tests) for plan in PAIRS}
-    pairs = {plan: seeds for plan, seeds in pairs.items() if seeds}
-    common = sorted(set.intersection(*map(set, pairs.values()))) if pairs else []
-    if not common:
-        return None
-    values = [[seeds[seed] for seeds in pairs.values()] for seed in common]
-    firsts = [1.0 + 2 * PAIRS.index(plan) for plan in pairs]
-    return Curves(np.array(firsts), np.array(values), tuple(common))
+    return curves_of(
+        {
+            1.0 + 2 * number: mean_by_seed(_change(results, test, plan) for test in tests)
+            for number, plan in enumerate(PAIRS)
+        }
+    )
 
 
 def _similarity(results: Results, task: str, plan: str, **coordinates: Any) -> Curves | None:
     """CKA by layer, a mean over languages and sources: of source and target, unless coordinates say otherwise."""
-    at = {"measure": "cka", "condition": None, "other_layer": None, **coordinates}
+    own = {} if "other_model" in coordinates else {"other_layer": None}
+    at = {"measure": "cka", "condition": None, **own, **coordinates}
     return results.curves("layer", task=task, plan=plan, target=OTHERS, **at)
-
-
-def _to_start(results: Results, task: str, plan: str) -> Curves | None:
-    """CKA of a model after training with itself before."""
-    return results.curves(
-        "layer", measure="cka", condition=None, task=task, plan=plan, target=OTHERS, other_model=START
-    )
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -504,15 +465,15 @@ LOWER, UPPER = range(1, 5), range(9, 13)
 BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 
 
-def _each_task(judge: Callable[[Results, str], Contrast | None]) -> Callable[[Results], Iterator[Contrast]]:
-    """Contrasts of every task that has what they need."""
+def _each_task(name: str, statement: str, missing: str, judge: Callable[[Results, str], Contrast | None]) -> Claim:
+    """A claim with a contrast for every task that has what it needs."""
 
     def contrasts(results: Results) -> Iterator[Contrast]:
         for task in _tasks(results):
             if (judged := judge(results, task)) is not None:
                 yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
 
-    return contrasts
+    return Claim(name, statement, contrasts, missing)
 
 
 def _pairs_claim(
@@ -526,18 +487,17 @@ def _pairs_claim(
             return None
         return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
 
-    return Claim(name, statement, _each_task(of_task), "not all pairs and the reference were run")
+    return _each_task(name, statement, "not all pairs and the reference were run", of_task)
 
 
 def _above_chance(results: Results, task: str) -> Contrast | None:
     languages, margins = KNOWN.get(_model(results)), {}
     for source in _sources(results, task):
-        for target, data in _mains(results, task, source).items():
-            test = TestSet(task, source, target, data)
+        for test in _mains(results, task, source):
             scores, floors = _score(results, test), _score(results, test, column="floor")
-            known = target != source and (languages is None or target in languages)
+            known = test.target != source and (languages is None or test.target in languages)
             if known and scores and set(scores) <= set(floors):
-                margins[source, target] = over_seeds(less(scores, floors))
+                margins[source, test.target] = over_seeds(less(scores, floors))
     if not margins:
         return None
     worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
@@ -573,7 +533,7 @@ def _upper_layers(losses: Sequence[Interval], _: Curves) -> Contrast:
 
 
 def _unchanged(results: Results, task: str) -> Contrast | None:
-    curves = _to_start(results, task, REFERENCE)
+    curves = _similarity(results, task, REFERENCE, other_model=START)
     low, high = ({}, {}) if curves is None else (curves.at(*LOWER), curves.at(*UPPER))
     if not low or not high:
         return None
@@ -590,24 +550,19 @@ def _middle(results: Results, task: str) -> Contrast | None:
     rise, fall = (over_seeds(less(parts[0], other)) for other in parts[1:])
     words = (
         f"CKA of source and target {over_seeds(parts[0]).share} in layers 4 to 8, above layers 0 to 2 by {rise.share} "
-        f"and above 11 and 12 by {fall.share}; highest at layer {_peak(curves)}"
+        f"and above 11 and 12 by {fall.share}; highest at layer {curves.peak}"
     )
-    words += f", before training at layer {_peak(before)}" if before is not None else ""
+    words += f", before training at layer {before.peak}" if before is not None else ""
     return Contrast(words, all_of([above(rise), above(fall)]), rise.n)
 
 
-def _peak(curves: Curves) -> int:
-    return int(curves.steps[curves.values.mean(axis=0).argmax()])
-
-
-def _correlation(results: Results, task: str, plan: str) -> Interval | None:
+def _relation(results: Results, task: str, plan: str) -> Interval | None:
     """The rank correlation of gap and similarity, with its interval over targets."""
-    rows = results.where(measure=RELATION, task=task, plan=plan, layer=None)
-    return None if rows.empty else Interval(*rows.iloc[0][["value", "low", "high", "n"]])
+    return results.interval(measure=RELATION, task=task, plan=plan, layer=None)
 
 
 def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
-    after, before = (_correlation(results, task, plan) for plan in (REFERENCE, UNTUNED))
+    after, before = (_relation(results, task, plan) for plan in (REFERENCE, UNTUNED))
     if after is None:
         return None
     words = f"rank correlation {after.share} over {after.n} targets"
@@ -617,11 +572,11 @@ def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
 
 
 CLAIMS = (
-    Claim(
+    _each_task(
         "above chance",
         "The task is carried across: the reference is above chance in every other language that the model knows.",
-        _each_task(_above_chance),
         "what chance gives is not in the rows",
+        _above_chance,
     ),
     _pairs_claim("first pair", "On other languages, the loss is largest when layers 1 and 2 begin anew.", _first_pair),
     _pairs_claim("depth", "It falls with depth.", _depth),
@@ -631,28 +586,28 @@ CLAIMS = (
     _pairs_claim(
         "upper layers", "Layers 9 to 12 can begin anew and other languages lose nothing beyond noise.", _upper_layers
     ),
-    Claim(
+    _each_task(
         "lower part",
         "Training leaves the lower part of the model as it is, and changes the upper part.",
-        _each_task(_unchanged),
         "no model was compared with its start",
+        _unchanged,
     ),
-    Claim(
+    _each_task(
         "middle",
         "Languages are most alike in the middle of the model, near layer 5.",
-        _each_task(_middle),
         "languages were not compared with the source",
+        _middle,
     ),
-    Claim(
+    _each_task(
         "gap and similarity",
         "Languages that are more like the source lose less: the gap falls with similarity.",
-        _each_task(_gap_and_similarity),
         "too few targets were compared",
+        _gap_and_similarity,
     ),
 )
 
 
-# ------------------------------------------------------------------------------------------------ the tables
+# ------------------------------------------------------------------------------------------------ tables and figures
 
 COLUMNS = ["", *PLANS.values(), "chance"]
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
@@ -662,6 +617,7 @@ LAST = (
     "random."
 )
 NOT_READ = "No number of the paper could be read, so none stands beside these; thresholds of the findings are our own."
+SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
 
 
 def tables(results: Results) -> list[Table]:
@@ -674,9 +630,8 @@ def tables(results: Results) -> list[Table]:
             first += [(f"{NAMES[task]} {source} → {source}", home), (f"{NAMES[task]} {source} → X", others)]
             counts.append(len(_score(results, home)))
             mains = _mains(results, task, source)
-            tests = [TestSet(task, source, target, data) for target, data in mains.items() if target != source]
-            targets += [(f"{source} → {test.target}", test) for test in tests]
-            further = [test for test in _sets(results, task, source) if mains[test.target] != test.data]
+            targets += [(f"{source} → {test.target}", test) for test in mains if test.target != source]
+            further = [test for test in _sets(results, task, source) if test not in mains]
             further.sort(key=lambda test: test.target != test.source)
             domains += [(f"{source} → {test.data}", test) for test in further]
             if any(test.target != source for test in further):
@@ -695,120 +650,106 @@ def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[
     lines = []
     for label, test in tests:
         losses = [cell(_change(results, test, plan), signed) for plan in PAIRS]
-        floors = _score(results, test, column="floor")
-        chance = percent(over_seeds(floors).value) if floors else NOTHING
+        chance = percent(over_seeds(_score(results, test, column="floor")).value)
         lines.append([label, cell(_score(results, test), percent), *losses, chance])
     return lines
 
 
-# ------------------------------------------------------------------------------------------------ the figures
-
-SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
-
-
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
-    model = _model(results)
-    seeds = [
-        len(_score(results, _home(results, task, each))) for task in _tasks(results) for each in _sources(results, task)
-    ]
-    over = bands(min(seeds, default=0))
-    cost = Figure(
-        "figure-pairs",
-        "What re-initialised layers cost",
-        f"{model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means over "
-        f"sources. {over}",
-        _panels(results, _cost_lines, scale=100),
-        "difference in points",
-        xlabel="layers anew",
-        ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
-    )
-    by_layer = (
-        (
+    tasks, model = _tasks(results), _model(results)
+    homes = [_home(results, task, source) for task in tasks for source in _sources(results, task)]
+    over = bands(min((len(_score(results, home)) for home in homes), default=0))
+
+    def panels(curves: Callable[[str], Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
+        return curve_panels({NAMES[task]: curves(task) for task in tasks}, **look)
+
+    def both(task: str, **how: Any) -> dict[str, Curves | None]:
+        named = {UNTUNED: "before training", REFERENCE: "after training"}
+        return {label: _similarity(results, task, plan, **how) for plan, label in named.items()}
+
+    def gaussian(task: str) -> dict[str, Curves | None]:
+        read = partial(_similarity, results, task, UNTUNED, measure="cka_rbf")
+        lines = both(task, measure="cka_rbf") | {"chance": read(column="floor")}
+        for condition in results.distinct("condition", measure="cka_rbf", task=task, plan=UNTUNED):
+            lines["before, as published"] = read(condition=condition)
+            lines["chance, as published"] = read(condition=condition, column="floor")
+        return lines
+
+    def start(task: str) -> dict[str, Curves | None]:
+        labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
+        return {label: _similarity(results, task, plan, other_model=START) for plan, label in labels.items()}
+
+    made = [
+        Figure(
+            "figure-pairs",
+            "What re-initialised layers cost",
+            f"{model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means "
+            f"over sources. {over}",
+            panels(
+                lambda task: {
+                    "source": _changes(results, task, home=True),
+                    "others": _changes(results, task, home=False),
+                },
+                scale=100,
+            ),
+            "difference in points",
+            xlabel="layers anew",
+            ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
+        ),
+        Figure(
             "figure-1",
             "Figure 1: source and target, layer by layer",
-            "CKA of the source's sentences with those of each target, mean over targets and sources, on parallel text; "
-            f"debiased and linear, 0 for unrelated sentences. {over}",
+            f"{model}: CKA of the source's sentences with those of each target, mean over targets and sources, on "
+            f"parallel text; debiased and linear, 0 for unrelated sentences. {over}",
+            panels(both),
             "CKA",
-            _language_lines,
+            xlabel="layer",
         ),
-        (
+        Figure(
             "figure-1-gaussian",
             "Figure 1 with Gaussian kernels, and what chance gives",
-            "the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies far "
-            "above 0. As published: batches that are almost the same sentences, and smaller.",
+            f"{model}: the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance "
+            "lies far above 0. As published: batches that are almost the same sentences, and smaller.",
+            panels(gaussian),
             "CKA",
-            _gaussian_lines,
+            xlabel="layer",
         ),
-        (
+        Figure(
             "figure-2",
             "Figure 2: what training changes, layer by layer",
-            "the model after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
-            f"languages and sources. {over}",
+            f"{model}: the model after training with itself before, the same sentences and layer: debiased linear CKA, "
+            f"mean over languages and sources. {over}",
+            panels(start),
             "CKA with the start",
-            _start_lines,
+            xlabel="layer",
         ),
-    )
-    layers = [
-        Figure(name, title, f"{model}: {caption}", _panels(results, lines), ylabel, xlabel="layer")
-        for name, title, caption, ylabel, lines in by_layer
+        Figure(
+            "figure-3",
+            "Figure 3: gap and similarity",
+            f"{model}, the reference after training: a circle is a target language. Similarity is CKA with the "
+            "source, the mean over layers 1 and up; gap is what the score loses from source to target. Above each "
+            "panel, the rank correlation within sources, with an interval over targets.",
+            _gap_panels(results),
+            "gap in points",
+            xlabel="CKA of source and target",
+        ),
     ]
-    return [figure for figure in (cost, *layers, _gap_figure(results)) if figure.panels]
+    return [figure for figure in made if figure.panels]
 
 
-def _panels(
-    results: Results, lines_of: Callable[[Results, str], list[tuple[str, Curves | None]]], scale: float = 1.0
-) -> list[Panel]:
-    """A panel for each task that has a curve."""
-    panels = []
-    for task in _tasks(results):
-        lines = [curves.line(label, scale=scale) for label, curves in lines_of(results, task) if curves is not None]
-        panels += [Panel(NAMES[task], lines)] if lines else []
-    return panels
-
-
-def _cost_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
-    return [("source", _changes(results, task, home=True)), ("others", _changes(results, task, home=False))]
-
-
-def _language_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
-    named = {UNTUNED: "before training", REFERENCE: "after training"}
-    return [(label, _similarity(results, task, plan)) for plan, label in named.items()]
-
-
-def _gaussian_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
-    read = partial(_similarity, results, task, measure="cka_rbf")
-    lines = [("before training", read(UNTUNED)), ("after training", read(REFERENCE))]
-    lines.append(("chance", read(UNTUNED, column="floor")))
-    for condition in results.distinct("condition", measure="cka_rbf", task=task, plan=UNTUNED):
-        lines.append(("before, as published", read(UNTUNED, condition=condition)))
-        lines.append(("chance, as published", read(UNTUNED, condition=condition, column="floor")))
-    return lines
-
-
-def _start_lines(results: Results, task: str) -> list[tuple[str, Curves | None]]:
-    labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
-    return [(label, _to_start(results, task, plan)) for plan, label in labels.items()]
-
-
-def _gap_figure(results: Results) -> Figure:
+def _gap_panels(results: Results) -> list[Panel]:
     sources = list(dict.fromkeys(source for task in _tasks(results) for source in _sources(results, task)))
     panels = []
     for task in _tasks(results):
         lines = []
         for source, points in _points(results, task, REFERENCE).items():
-            near, gaps = [point.similarity[None] for point in points], [100 * point.gap for point in points]
+            near, gaps = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
             lines.append(Line(f"from {source}", near, gaps, dots=True, hue=sources.index(source)))
-        relation = _correlation(results, task, REFERENCE)
+        relation = _relation(results, task, REFERENCE)
         value = f": {relation.say(lambda value: f'{value:.2f}')}" if relation is not None else ""
         panels += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
-    caption = (
-        f"{_model(results)}, the reference after training: a circle is a target language. Similarity is CKA with the "
-        "source, the mean over layers 1 and up; gap is what the score loses from source to target. Above each panel, "
-        "the rank correlation within sources, with an interval over targets."
-    )
-    title = "Figure 3: gap and similarity"
-    return Figure("figure-3", title, caption, panels, "gap in points", xlabel="CKA of source and target")
+    return panels
 
 
-PAPER = Paper("muller2021", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("muller2021", ABOUT, plan, collect, CLAIMS, tables, figures)

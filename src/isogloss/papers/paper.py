@@ -14,7 +14,7 @@ the file.
 import gzip
 import json
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -40,6 +40,7 @@ from isogloss.text.sampling import hash_fraction
 SCALES = ("smoke", "mini", "paper")
 SEEDS = 3  # of everything that is trained, unless the user asks for another number
 MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
+TAB = "\t"
 PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and a hash of every file
 EPYC, H200 = "one core of an AMD EPYC", "an mBERT-shaped model on one H200"  # what jobs were timed on
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
@@ -294,12 +295,17 @@ def lowest_hashed(items: Sequence[T], count: int | None, text: Callable[[T], str
     return [items[position] for position in sorted(ordered[:count])]
 
 
-def drawn(rows: Sequence[int], count: int | None) -> list[int]:
-    """At most `count` of these rows, in their order; which ones depends on how many there are, and on nothing else."""
-    if count is None or len(rows) <= count:
-        return list(rows)
-    chosen = np.random.default_rng(0).permutation(len(rows))[:count]
-    return [rows[position] for position in sorted(chosen.tolist())]
+def drawn(items: Sequence[T], count: int | None) -> list[T]:
+    """At most `count` of these items, in their order; which ones depends on how many there are, and on nothing else."""
+    if count is None or len(items) <= count:
+        return list(items)
+    chosen = np.random.default_rng(0).permutation(len(items))[:count]
+    return [items[position] for position in sorted(chosen.tolist())]
+
+
+def as_lines(lines: Iterable[str | Sequence[str]]) -> str:
+    """Lines, or cells between tabs, as the content of a file."""
+    return "".join(f"{line if isinstance(line, str) else TAB.join(line)}\n" for line in lines)
 
 
 def invented_parts(languages: Sequence[str], counts: Mapping[str, int], *, seed: int) -> dict[str, Bitext]:
@@ -320,7 +326,6 @@ def join_jobs(
     run: Run,
     jobs: Sequence[Job],
     agreeing: Callable[[Job, Mapping[str, Any]], Mapping[tuple[Hashable, ...], Any]] = all_hashes,
-    *,
     unsaid: str | None = None,
 ) -> None:
     """Refuse finished jobs that were run on different models or texts, and take over their notes, each once.
