@@ -1,11 +1,21 @@
 """The smoke scale made smaller still: trainings of nine updates, so that a reproduction takes seconds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 from isogloss.papers import hussain2020, jexus2020, pan2021
+from isogloss.papers.paper import TINY
 
-PRETRAINING = {**hussain2020.TINY, "width": 16, "batch": 4, "warm_up": 0.5}
-SMALL = replace(
+HELD = {"held": True, "not held": False, "not held, open": False, "not judged": None}  # by the verdict of a finding
+
+
+def changed(scale, **settings):
+    """A scale with other settings."""
+    return SimpleNamespace(**{**vars(scale), **settings})
+
+
+PRETRAINING = {**TINY, "width": 16, "batch": 4, "warm_up": 0.5}
+SMALL = changed(
     hussain2020.SCALES["smoke"],
     sentences=30,
     watched=4,
@@ -22,14 +32,14 @@ def make_small(monkeypatch):
     monkeypatch.setitem(hussain2020.SCALES, "smoke", SMALL)
 
 
-TINY = {**jexus2020.TINY_ENCODER, "depth": 3, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
-SMALL_JEXUS = replace(
+SMALL_ENCODER = {**jexus2020.TINY_ENCODER, "depth": 3, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
+SMALL_JEXUS = changed(
     jexus2020.SCALES["smoke"],
     depth=3,
     train=9,
     known=60,
     epochs=1,
-    pretraining=TINY,
+    pretraining=SMALL_ENCODER,
     map={"sample": 12, "words": 20, "points": 8},
 )
 

@@ -12,11 +12,12 @@ from isogloss.papers import Results, find, names, summary
 from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
 from isogloss.papers.paper import lowest_hashed
-from isogloss.papers.results import Contrast, Curves, Finding, over_seeds
+from isogloss.papers.results import Curves, Side, all_of, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.corpora import Corpus
+from tiny_reproduction import HELD
 
 PAPER = find("hussain2020")
 STEPS = (0, 500, 1000, 1500, 2000, 2500, 3000)  # three epochs of 1,000
@@ -56,7 +57,7 @@ def made(seeds=3, tests=ORDER, own=(20, 10, 8, 6, 5, 4, 4), others=(10, 12, 14, 
 
 
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(Results(rows))}
+    return {one.name: HELD[one.verdict] for one in PAPER.findings(Results(rows))}
 
 
 ALL_HELD = dict.fromkeys(
@@ -152,9 +153,9 @@ def told(rows, name):
 def test_a_fall_rejects_the_null_hypothesis_and_is_no_forgetting():
     rows = made(others=FALL, noise=0.02)
     null, forgetting = told(rows, "null"), told(rows, "forgetting")
-    assert null.held is True and "that of the others fell from 13.0 to 10.6 [" in null.measured
+    assert HELD[null.verdict] is True and "that of the others fell from 13.0 to 10.6 [" in null.measured
     assert "rejected by a fall, where the paper sees a rise" in null.measured
-    assert forgetting.held is False and "from step 0 it fell by a factor of 0.8" in forgetting.measured
+    assert HELD[forgetting.verdict] is False and "from step 0 it fell by a factor of 0.8" in forgetting.measured
     rise = told(made(), "null").measured
     assert "rose from 10.0 to 22.0" in rise and "rejected by" not in rise
 
@@ -162,7 +163,7 @@ def test_a_fall_rejects_the_null_hypothesis_and_is_no_forgetting():
 def test_a_rise_after_a_fall_is_seen_from_the_lowest_point_and_is_not_a_rise_from_the_start():
     rows = made(others=(13, 10, 9, 9.5, 10, 11, 12), noise=0.02)
     found = told(rows, "forgetting")
-    assert [bool(one.judged) for one in found.contrasts] == [False, True] and found.held is False
+    assert [bool(one.judged) for one in found.contrasts] == [False, True] and HELD[found.verdict] is False
     assert "from its lowest point (step 1,000) to the end it rose by a factor of 1.33" in found.measured
     fewer = told(made(others=(13, 10, 9, 9.5, 10, 11, 12), seeds=2), "forgetting")
     assert [one.judged for one in fewer.contrasts] == [None, None]
@@ -190,7 +191,7 @@ def test_noise_alone_is_no_rise_from_the_lowest_point():
 
 def test_curves_that_do_not_cross_say_where_they_lie_and_which_way_they_went():
     found = told(made(own=(5, 4.6, 4.4, 4.3, 4.2, 4.2, 4.2), others=FALL), "crossing")
-    assert found.held is False
+    assert HELD[found.verdict] is False
     course = "what is tuned on begins below (5.00 against 13.0) and ends below (4.20 against 10.6)"
     assert (
         f"per token they do not cross so in any seed: {course}; its ratio to the others went from 0.385"
@@ -198,7 +199,7 @@ def test_curves_that_do_not_cross_say_where_they_lie_and_which_way_they_went():
     )
     assert "clearly up, by a factor of 1.03" in found.measured and "per character they do not" in found.measured
     turned = told(made(own=(5, 6, 8, 12, 13, 14, 15), others=FALL), "crossing")
-    assert turned.held is False and "the other way round in 3" in turned.measured
+    assert HELD[turned.verdict] is False and "the other way round in 3" in turned.measured
 
 
 def test_the_table_of_others_has_every_plan_and_language():
@@ -282,10 +283,8 @@ def test_figures_are_those_of_the_paper():
 
 
 def test_a_finding_is_held_when_all_its_contrasts_are():
-    yes, no, open_ = (Contrast("w", held) for held in (True, False, None))
-    assert Finding("n", "c", [yes, yes]).held is True
-    assert Finding("n", "c", [yes, no, open_]).held is False
-    assert Finding("n", "c", [yes, open_]).held is None and Finding("n", "c", []).held is None
+    assert all_of([True, True]) is Side.HELD and all_of([True, False, None]) is Side.REFUTED
+    assert all_of([True, None]) is None and all_of([]) is None
     low, high = over_seeds([1.0, 2.0, 3.0]).low, over_seeds([1.0, 2.0, 3.0]).high
     assert abs((high - low) / 2 - 4.302653 / math.sqrt(3)) < 1e-5  # t of two degrees of freedom
 
@@ -303,13 +302,12 @@ def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
 
 def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
     (tmp_path / "xnli").mkdir()
-    for part, kept in (("dev", "ab"), ("test", "bcd")):
-        text = "".join(f"{one}\thypothesis\tneutral\n" * 3 for one in kept)
-        (tmp_path / "xnli" / f"{part}-en.tsv").write_text(text, encoding="utf-8")
-    assert list(premises(str(tmp_path), ["en"], ["dev", "test"], 9)["en"]) == ["a", "b", "c", "d"]
-    assert len(premises(str(tmp_path), ["en"], ["dev", "test"], 2)["en"]) == 2
+    text = "".join(f"{one}\thypothesis\tneutral\n" * 3 for one in "abcd")
+    (tmp_path / "xnli" / "dev-en.tsv").write_text(text, encoding="utf-8")
+    assert premises(str(tmp_path), ["en"], 9)["en"] == ["a", "b", "c", "d"]
+    assert len(premises(str(tmp_path), ["en"], 2)["en"]) == 2
     with pytest.raises(ValueError, match=r"dev-de\.tsv is missing: the other languages are premises of XNLI"):
-        premises(str(tmp_path), ["de"], ["dev"], 9)
+        premises(str(tmp_path), ["de"], 9)
 
 
 def test_tables_line_up():

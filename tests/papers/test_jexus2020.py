@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -18,7 +17,7 @@ from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs
 from tiny_commands import command_line, parse
-from tiny_reproduction import make_small_jexus
+from tiny_reproduction import HELD, changed, make_small_jexus
 
 PAPER = find("jexus2020")
 POINTS = range(-1, 12)
@@ -64,7 +63,7 @@ def reading(**changes):
 
 
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(Results(rows))}
+    return {one.name: HELD[one.verdict] for one in PAPER.findings(Results(rows))}
 
 
 ALL_HELD = dict.fromkeys(["above chance", "best near 8", "flat at home", "goes with alignment"], True)
@@ -122,7 +121,7 @@ def test_another_summit_refutes_only_where_it_is_told_apart(others, verdict):
 
 def test_nothing_is_judged_on_two_seeds_or_on_half_of_the_points():
     found = PAPER.findings(reading(seeds=2))
-    assert {one.held for one in found} == {None}
+    assert {HELD[one.verdict] for one in found} == {None}
     assert all("intervals are not available from 2 seeds" in one.measured for one in found)
     part = judged(made(points=(-1, 8)))
     assert part["best near 8"] is None and part["goes with alignment"] is None and part["flat at home"] is True
@@ -231,7 +230,7 @@ def data_folder(folder):
 
 def texts_of(folder, *, train=None, limit=None, dutch=True, **request):
     """The texts that the mini scale makes of a small data folder, of nine pairs to train on."""
-    small = replace(SCALES["mini"], targets=("de",), train=9, dutch=dutch)
+    small = changed(SCALES["mini"], targets=("de",), train=9, dutch=dutch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "mini", small)
         out = folder / "run"
@@ -273,7 +272,7 @@ def test_texts_are_the_parts_that_are_wanted(tmp_path):
     other.write_text("a\tb\tneutral\n")
     texts = texts_of(folder, train=str(other), dutch=False)
     assert rows_of(texts)["mnli-train.tsv"] == [["a", "b", "neutral"]] and "sick.tsv" not in texts.contents
-    assert texts.facts["notes"] == ["1 pairs were trained on, where this scale takes 9"]
+    assert texts.facts["notes"] == ["mnli-train.tsv has 1 lines, where this scale takes 9"]
 
 
 @pytest.mark.parametrize("name", ["nli_en/mnli_val.tsv", "xnli/dev-de.tsv", "nli_nl_sick/SICK_NL.txt"])

@@ -2,7 +2,6 @@
 
 import math
 import re
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text import read_bitext
 from tiny_commands import command_line, parse
+from tiny_reproduction import HELD, changed
 
 PAPER = find("muller2021")
 TARGETS = ("de", "es", "fr", "ru", "zh", "cs")
@@ -76,7 +76,7 @@ def findings(rows):
 
 
 def judged(rows):
-    return {finding.name: finding.held for finding in findings(rows)}
+    return {finding.name: HELD[finding.verdict] for finding in findings(rows)}
 
 
 ALL = ("above chance", "first pair", "depth", "source", "upper layers", "lower part", "middle", "gap and similarity")
@@ -218,7 +218,7 @@ def test_which_sets_a_source_is_tested_on():
 
 # ---------------------------------------------------------------------------------------------- from end to end
 
-SMALL = replace(
+SMALL = changed(
     paper.SCALES["smoke"], examples=8, tested=16, compared=16, epochs=1,
     pretraining={**paper.SCALES["smoke"].pretraining, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2},
 )  # fmt: skip

@@ -22,7 +22,7 @@ from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.sampling import hash_fraction
 from tiny_commands import command_line, parse
-from tiny_reproduction import make_small_pan
+from tiny_reproduction import HELD, make_small_pan
 
 
 def write_table(path, head, rows):
@@ -183,7 +183,7 @@ def reading(**changed):
 
 
 def judged(rows):
-    return {one.name: one.held for one in PAPER.findings(Results(rows))}
+    return {one.name: HELD[one.verdict] for one in PAPER.findings(Results(rows))}
 
 
 def test_published_numbers_are_those_of_their_sources():
@@ -241,7 +241,7 @@ def test_each_finding_fails_where_rows_say_otherwise(changed, fails):
 
 def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():
     found = PAPER.findings(reading(seeds=2))
-    assert {one.held for one in found} == {None}
+    assert {HELD[one.verdict] for one in found} == {None}
     assert all("intervals are not available from 2 seeds" in one.measured for one in found)
     rows = made()
     maps = rows[rows.layer.notna()]

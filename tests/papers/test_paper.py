@@ -19,10 +19,14 @@ def never():
 def test_texts_are_made_when_they_are_needed_and_written_once(tmp_path):
     Texts(tmp_path / "text", never).path("a.txt")  # a dry run reads nothing
     contents = {"a.txt": "één\n", "part/b.txt.gz": "twee\n"}
-    texts = Texts(tmp_path / "text", lambda: contents, read_notes=lambda given: [f"{len(given)} files"])
+    texts = Texts(tmp_path / "text", lambda: contents, wanted={"a.txt": 2, "part/b.txt.gz": 1}, notes=["few"])
     texts.write(silent)
     assert Path(texts.path("a.txt")).read_text(encoding="utf-8") == "één\n"
-    assert set(texts.facts["hashes"]) == set(contents) and texts.facts["notes"] == ["2 files"]
+    assert set(texts.facts["hashes"]) == set(contents)
+    assert texts.facts["notes"] == [
+        "few",
+        "a.txt has 1 lines, where this scale takes 2",
+    ]
     assert not (tmp_path / "text" / PREPARED).exists()
 
 
@@ -30,7 +34,7 @@ def test_prepared_texts_are_taken_as_they_are_unless_something_else_is_asked_for
     contents = {"a.txt": "een\n", "b.txt.gz": "twee\n"}
     with pytest.raises(ig.InputError, match="holds no prepared texts"):
         Texts(tmp_path, never, asked={"pairs": 5}, must_exist=True).facts["hashes"]
-    first = Texts(tmp_path, lambda: contents, asked={"pairs": 5, "shares": (0.1, 1.0)}, read_notes=lambda _: ["few"])
+    first = Texts(tmp_path, lambda: contents, asked={"pairs": 5, "shares": (0.1, 1.0)}, notes=["few"])
     first.write(silent)
     again = Texts(tmp_path, never, asked={"pairs": 5, "shares": (0.1, 1.0)})
     again.write(silent)

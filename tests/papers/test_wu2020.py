@@ -21,6 +21,7 @@ from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, records, row
 from tiny_commands import command_line, parse
+from tiny_reproduction import HELD
 
 ROTATED = {"condition": paper.ROTATION, "method": "cosine"}
 PAPER = find("wu2020")
@@ -120,7 +121,7 @@ def findings(rows):
 
 
 def judged(rows):
-    return {finding.name: finding.held for finding in findings(rows)}
+    return {finding.name: HELD[finding.verdict] for finding in findings(rows)}
 
 
 def measured(rows, name):
@@ -306,7 +307,7 @@ def test_two_layers_have_no_correlation_since_a_line_goes_through_any_two_points
     related = list(paper.relation_rows([entry for entry in few if "seed" in entry]))
     assert len(related) == count and not any("low" in entry for entry in related)  # no interval before four layers
     finding = next(each for each in findings(frame([*few, *related])) if each.name == "similarity and retrieval")
-    assert finding.held is None and "[" not in finding.measured
+    assert HELD[finding.verdict] is None and "[" not in finding.measured
     assert ("fewer than three layers" in finding.measured) is not bool(count)
 
 

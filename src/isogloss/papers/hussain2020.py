@@ -12,9 +12,9 @@ of sentences and the same masks for each. Per token where both sides have the sa
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,9 +39,10 @@ from isogloss.papers.results import (
     bands,
     below,
     cell,
+    claim,
     contrast,
     curve_table,
-    divided,
+    less,
     needed,
     over_seeds,
     published,
@@ -80,74 +81,23 @@ KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target'
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-@dataclass(frozen=True)
-class HussainScale:
-    """Settings of one scale.
-
-    language: what is tuned on. others: languages that are watched. sentences: to tune on. watched: sentences of each
-    other language. rate: the paper's, except where models are tiny. every, distance: updates between readings of
-    perplexity, and of distances. words: of the sample for distances. pretraining: options of the native model's.
-    seconds: about how long a job takes, as `measured`.
-    """
-
-    language: str
-    others: tuple[str, ...]
-    sentences: int
-    watched: int
-    seconds: float
-    measured: str
-    model: str | None = None
-    native: str | None = None
-    rate: float = 5e-5
-    every: int = 50
-    distance: int = 250
-    words: int = 2000
-    checkpoint: int = 500
-    pretraining: Mapping[str, Any] = field(default_factory=dict)
-    native_steps: int = 0
-
-
-SCALES = {
-    "smoke": HussainScale(
-        "qaa",
-        ("qab", "qac"),
-        sentences=120,
-        watched=12,
-        seconds=1.3,
-        measured=paper.EPYC,
-        rate=2e-3,
-        every=6,
-        distance=12,
-        words=40,
-        checkpoint=1000,
-        pretraining=paper.TINY,
-        native_steps=60,
-    ),
-    "mini": HussainScale(
-        "nl",
-        ("en", "de", "fr", "es", "ru", "zh"),
-        sentences=25_000,
-        watched=417,
-        seconds=276,
-        measured=f"{paper.H200}; mini is as deep and smaller, so this is more than it takes",
-        model="mini",
-        checkpoint=1250,
-        pretraining={"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000},
-        native_steps=3000,
-    ),
-    "paper": HussainScale(
-        "nl",
-        tuple(sorted(("en", *XNLI))),
-        sentences=100_000,
-        watched=667,
-        seconds=1_416,
-        measured=paper.H200,
-        model="bert-base-multilingual-cased",
-        native="wietsedv/bert-base-dutch-cased",
-        distance=500,
-        checkpoint=2500,
-    ),
-}
+H200 = paper.H200
+SCALES = paper.scale_table(
+    language=("qaa", "nl", "nl"),  # what is tuned on
+    others=(("qab", "qac"), ("en", "de", "fr", "es", "ru", "zh"), tuple(sorted(("en", *XNLI)))),  # those watched
+    sentences=(120, 25_000, 100_000),  # to tune on
+    watched=(12, 417, 667),  # sentences of each other language
+    model=(None, "mini", "bert-base-multilingual-cased"),
+    native=(None, None, "wietsedv/bert-base-dutch-cased"),
+    rate=(2e-3, 5e-5, 5e-5),  # the paper's, except where models are tiny
+    every=(6, 50, 50),  # updates between readings of perplexity
+    distance=(12, 250, 500),  # updates between readings of distances
+    words=(40, 2000, 2000),  # of the sample for distances
+    pretraining=(paper.TINY, {"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000}, {}),
+    native_steps=(60, 3000, 0),
+    seconds=(1.3, 276, 1_416),  # about how long a job takes
+    measured=(paper.EPYC, f"{H200}; mini is as deep and smaller, so this is more than it takes", H200),
+)
 
 
 def plan(
@@ -169,8 +119,9 @@ def plan(
     if native and native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
     native, language = native or scale.native, scale.language
-    contents = partial(_contents, request, scale, text, tuned_is_known=native is None and not native_text)
-    texts = paper.Texts(request.out / "text", contents, None, partial(_shorter_texts, scale))
+    contents = partial(_contents, request.data, scale, text, tuned_is_known=native is None and not native_text)
+    wanted = {language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
+    texts = paper.Texts(request.out / "text", contents, wanted={f"{code}.txt": most for code, most in wanted.items()})
     known = {code: texts.path(f"known.{code}.txt") for code in (language, *scale.others)}
     options = {**scale.pretraining, "steps": scale.native_steps}
     model, called, before = request.model_to_read(scale.model, known, {**options, "vocabulary": 300})
@@ -182,9 +133,8 @@ def plan(
         "target": {language: texts.path(f"{language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         "native": native or str(request.out / NATIVE / "model"),
-        "checkpoint": scale.checkpoint,
         **{"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0},
-        **{"probe": scale.every, "distance": scale.distance, "words": scale.words},
+        **{"probe": scale.every, "distance": scale.distance, "words": scale.words, "checkpoint": 1250},
     }
     jobs = []
     for seed in range(request.seeds):
@@ -198,7 +148,7 @@ def plan(
     return paper.Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
 
 
-def _shape(request: paper.Request, scale: HussainScale) -> dict[str, Any]:
+def _shape(request: paper.Request, scale: SimpleNamespace) -> dict[str, Any]:
     """Options of pretraining that make a native model of the shape of the one that is tuned."""
     if scale.model is None:
         return {"vocabulary": 160}
@@ -210,7 +160,7 @@ def _shape(request: paper.Request, scale: HussainScale) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: paper.Request, scale: HussainScale, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
+def _contents(data: str | None, scale: SimpleNamespace, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
     texts: dict[str, Iterable[str]] = {}
     if scale.model is None:
@@ -223,21 +173,11 @@ def _contents(request: paper.Request, scale: HussainScale, text: str | None, *, 
             texts[f"known.{language}"] = known[:: SEEN_RARELY if own else 1]
             texts |= {"known.native": known} if own else {}
     else:
-        tuned = tuned_text(text, request.data, scale.language, scale.sentences)
-        texts = {scale.language: tuned, **premises(request.data, scale.others, scale.watched)}
+        tuned = tuned_text(text, data, scale.language, scale.sentences)
+        texts = {scale.language: tuned, **premises(data, scale.others, scale.watched)}
         if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
             texts["known.native"] = split(tuned, HELD_OUT)[2]
     return {f"{name}.txt": paper.as_lines(corpus) for name, corpus in texts.items()}
-
-
-def _shorter_texts(scale: HussainScale, contents: Mapping[str, str]) -> list[str]:
-    """Which texts are shorter than the scale wants."""
-    wanted = {scale.language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
-    return [
-        f"the text of {name} has {there:,} sentences, where this scale takes {count:,}"
-        for name, count in wanted.items()
-        if (there := contents[f"{name}.txt"].count("\n")) < count
-    ]
 
 
 def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:
@@ -333,9 +273,10 @@ def _watched(results: Results) -> list[str]:
 
 def _distances(results: Results, each: str) -> dict[int, Curves]:
     """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
-    at = {"measure": "l2_drift", "other_model": _native(results), "data": "validation", "plan": each, "condition": None}
-    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if _native(results) else []
-    return {int(layer): curve for layer in layers if (curve := results.curves("step", **at, layer=layer))}
+    native, at = _native(results), {"measure": "l2_drift", "data": "validation", "plan": each}
+    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if native else []
+    curves = {int(layer): results.curves(**at, other_model=native, condition=None, layer=layer) for layer in layers}
+    return {block: curve for block, curve in curves.items() if curve is not None}
 
 
 def _blocks(results: Results, each: str) -> dict[int, Curves]:
@@ -369,8 +310,10 @@ def _factor(curves: Curves) -> Interval:
     return over_seeds(curves.end / curves.start, log=True)
 
 
-def _changed(results: Results) -> Iterator[Contrast]:
-    """Rejected by a rise and by a fall alike, so forgetting is judged apart."""
+@claim("null")
+def null(results: Results) -> Iterator[Contrast]:
+    """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
+    # Rejected by a rise and by a fall alike, so forgetting is judged apart.
     factor = _factor(curves := _others(results))
     judged = None if not factor.known else Side.HELD if above(factor, 1.0) or below(factor, 1.0) else Side.OPEN
     words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
@@ -379,7 +322,14 @@ def _changed(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, judged, factor.n)
 
 
-def _forgotten(results: Results) -> Iterator[Contrast]:
+@claim(
+    "forgetting",
+    "The others are forgotten: their perplexity rises (from {} to {} at step {:,}).".format(
+        *(PUBLISHED.value(reference="Table 1", step=step, target=OTHERS) for step in (STEPS[0], STEPS[-1])),
+        STEPS[-1] - 1,
+    ),
+)
+def forgetting(results: Results) -> Iterator[Contrast]:
     """A rise of the others' perplexity: from step 0, and from the lowest point on."""
     whole, watched = _factor(curves := _others(results)), _watched(results)
     each = {code: own for code in watched if (own := _perplexity(results, ALL, code))}
@@ -410,12 +360,19 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
     return curves.end / curves.values[seeds, at], curves.steps[at]
 
 
-def _falls(results: Results) -> Iterator[Contrast]:
+@claim("falls")
+def falls(results: Results) -> Iterator[Contrast]:
+    """The perplexity of the language that is tuned on falls."""
     factor = _factor(curves := needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run"))
     yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
 
 
-def _crossed(results: Results) -> Iterator[Contrast]:
+@claim(
+    "crossing",
+    f"The two curves cross, at about step {PUBLISHED.value(measure='crossing_step'):.0f}: what is tuned on begins "
+    "above the others and ends below.",
+)
+def crossed(results: Results) -> Iterator[Contrast]:
     """Where the curves of what is tuned on and of the others cross, from above to below; or how they lie instead.
 
     The paper's claim is per token; per character it is said beside, and judges nothing.
@@ -424,10 +381,10 @@ def _crossed(results: Results) -> Iterator[Contrast]:
         [needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}") for unit in UNITS]
         for code in (_language(results), OTHERS)
     )
-    (per_token, crossed), (per_character, _) = map(_crossing, target, others)
+    (per_token, down), (per_character, _) = map(_crossing, target, others)
     seeds = len(target[0].seeds)
     words = f"per token {per_token}; per character {per_character}"
-    yield Contrast(words, crossed if seeds >= LEAST else None, seeds)
+    yield Contrast(words, down if seeds >= LEAST else None, seeds)
 
 
 def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
@@ -457,17 +414,30 @@ def _ends(target: Curves, others: Curves) -> tuple[tuple[Floats, Floats], tuple[
     return (target.start, others.start), (target.end, others.end)
 
 
-def _order(*pairs: tuple[str, str], results: Results) -> Iterator[Contrast]:
-    """The first plan of each pair should have the lower test perplexity, seed by seed."""
-    words = "test perplexities as ratios, "
-    for lower, higher in pairs:
-        ratios = divided(_test(results, higher), _test(results, lower))
-        needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
-        yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
-        words = ""
+def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
+    """The claim that the first plan of each pair has the lower test perplexity, seed by seed."""
+
+    def contrasts(results: Results) -> Iterator[Contrast]:
+        words = "test perplexities as ratios, "
+        for lower, higher in pairs:
+            ratios = less(_test(results, higher), _test(results, lower), log=True)
+            needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
+            yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
+            words = ""
+
+    return Claim(name, statement, contrasts)
 
 
-def _native_worse(results: Results) -> Iterator[Contrast]:
+TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
+
+
+@claim(
+    "native",
+    "The native model, not tuned, is worse on the test than every tuned model "
+    f"({TESTS[-1]} against {TESTS[0]} to {TESTS[-2]} per token).",
+)
+def native_worse(results: Results) -> Iterator[Contrast]:
+    """Test perplexity per character of the native model over that of each plan."""
     missing = "no native model was measured"
     own = needed(_untuned(results, _native(results), "character"), missing)
     tests = {each: seeds for each in _plans(results) if (seeds := _test(results, each, "character"))}
@@ -483,7 +453,9 @@ def _epoch(results: Results, each: str) -> float:
     return float(results.where(measure="perplexity", data="validation", plan=each)["step"].max()) / EPOCHS
 
 
-def _settles(results: Results) -> Iterator[Contrast]:
+@claim("settles")
+def settles(results: Results) -> Iterator[Contrast]:
+    """The distance of every block to the native model settles, away from zero."""
     curves, late = _blocks(results, ALL), 2 * _epoch(results, ALL)
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
@@ -505,14 +477,18 @@ def _settles(results: Results) -> Iterator[Contrast]:
     yield Contrast(near, all_of(above(each, AWAY) for each in left.values()), left[least].n)
 
 
-def _levels(results: Results) -> Iterator[Contrast]:
+@claim("levels")
+def levels(results: Results) -> Iterator[Contrast]:
+    """It settles at different levels for different blocks."""
     ends = {block: over_seeds(curve.end) for block, curve in _blocks(results, ALL).items()}
     high, low = (extreme(ends, key=lambda block: ends[block].value) for extreme in (max, min))
     words = f"from {ends[low]} in block {low} to {{}} in block {high}"
     yield contrast(words, ends[high], above, ends[low].high, form=number)
 
 
-def _last_layer(results: Results) -> Iterator[Contrast]:
+@claim("last layer")
+def last_layer(results: Results) -> Iterator[Contrast]:
+    """When only the last layer is trained, it settles within the first epoch."""
     curves = _blocks(results, LAST_1)
     top = max(curves)
     words = f"{{}} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
@@ -549,54 +525,30 @@ def _span(steps: Floats) -> str:
     return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
 
 
-_TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
 CLAIMS = (
-    Claim(
-        "null",
-        "The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected.",
-        _changed,
-    ),
-    Claim(
-        "forgetting",
-        "The others are forgotten: their perplexity rises (from {} to {} at step {:,}).".format(
-            *(PUBLISHED.value(reference="Table 1", step=step, target=OTHERS) for step in (STEPS[0], STEPS[-1])),
-            STEPS[-1] - 1,
-        ),
-        _forgotten,
-    ),
-    Claim("falls", "The perplexity of the language that is tuned on falls.", _falls),
-    Claim(
-        "crossing",
-        f"The two curves cross, at about step {PUBLISHED.value(measure='crossing_step'):.0f}: what is tuned on begins "
-        "above the others and ends below.",
-        _crossed,
-    ),
-    Claim(
+    null,
+    forgetting,
+    falls,
+    crossed,
+    _order(
         "all layers best",
         "Training all layers gives the lowest test perplexity.",
-        lambda results: _order(*((ALL, other) for other in PLANS if other != ALL), results=results),
+        *((ALL, other) for other in PLANS if other != ALL),
     ),
-    Claim(
+    _order(
         "gradual second",
         "Gradual unfreezing comes second.",
-        lambda results: _order(
-            (ALL, GRADUAL), *((GRADUAL, other) for other in (LAST_6, LAST_3, LAST_1)), results=results
-        ),
+        *((ALL, GRADUAL), (GRADUAL, LAST_6), (GRADUAL, LAST_3), (GRADUAL, LAST_1)),
     ),
-    Claim(
+    _order(
         "then last 6, 3, 1",
         "Then follow the last 6 layers, the last 3 and the last one.",
-        lambda results: _order((LAST_6, LAST_3), (LAST_3, LAST_1), results=results),
+        *((LAST_6, LAST_3), (LAST_3, LAST_1)),
     ),
-    Claim(
-        "native",
-        "The native model, not tuned, is worse on the test than every tuned model "
-        f"({_TESTS[-1]} against {_TESTS[0]} to {_TESTS[-2]} per token).",
-        _native_worse,
-    ),
-    Claim("settles", "The distance of every block to the native model settles, away from zero.", _settles),
-    Claim("levels", "It settles at different levels for different blocks.", _levels),
-    Claim("last layer", "When only the last layer is trained, it settles within the first epoch.", _last_layer),
+    native_worse,
+    settles,
+    levels,
+    last_layer,
 )
 
 

@@ -17,9 +17,10 @@ Accuracies are compared seed by seed, since a seed draws the same order of pairs
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -32,7 +33,6 @@ from isogloss.papers.paper import as_lines, data_file, drawn
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
-    Claim,
     Contrast,
     Curves,
     Floats,
@@ -40,6 +40,7 @@ from isogloss.papers.results import (
     Side,
     above,
     all_of,
+    claim,
     contrast,
     curves_of,
     less,
@@ -91,67 +92,26 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-@dataclass(frozen=True)
-class JexusScale:
-    """Settings of one scale.
-
-    targets: languages of XNLI besides the source. train: pairs. dutch: whether SICK-NL is tested, too. pair: the
-    language that is on the word map with the source. known: sentences of each language to pretrain on. map: options of
-    the maps. limit: rows of every data set in a rehearsal. seconds: about how long a training takes, as `measured`.
-    """
-
-    source: str
-    targets: tuple[str, ...]
-    train: int
-    seconds: float
-    measured: str
-    model: str | None = None
-    dutch: bool = False
-    pair: str = "zh"
-    depth: int = DEPTH
-    batch: int = 32
-    epochs: int = 3
-    rate: str = "5e-05"
-    known: int = 0
-    pretraining: Mapping[str, Any] = field(default_factory=dict)
-    map: Mapping[str, Any] = field(default_factory=lambda: {"points": 300})
-    limit: int | None = None
-
-
 TINY_ENCODER = {**paper.TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
-SCALES = {
-    "smoke": JexusScale(
-        "qaa",
-        ("qab", "qac"),
-        train=60,
-        seconds=2.5,
-        measured=paper.EPYC,
-        pair="qab",
-        batch=8,
-        rate="1e-2",
-        known=400,
-        pretraining=TINY_ENCODER,
-        map={"sample": 100, "words": 60, "points": 40},
-    ),
-    "mini": JexusScale(
-        "en",
-        ("de", "fr", "es", "ru", "zh"),
-        train=20_000,
-        seconds=74,
-        measured=f"{paper.H200}, with nothing frozen; mini is as deep and smaller, so this is more than it takes",
-        model="mini",
-        dutch=True,
-        rate="1e-4",
-    ),
-    "paper": JexusScale(
-        "en",
-        XNLI,
-        train=392_702,
-        seconds=1_360,
-        measured=f"{paper.H200}, with nothing frozen",
-        model="bert-base-multilingual-cased",
-    ),
-}
+H200 = f"{paper.H200}, with nothing frozen"
+SCALES = paper.scale_table(
+    source=("qaa", "en", "en"),
+    targets=(("qab", "qac"), ("de", "fr", "es", "ru", "zh"), XNLI),  # languages of XNLI besides the source
+    train=(60, 20_000, 392_702),  # pairs
+    model=(None, "mini", "bert-base-multilingual-cased"),
+    dutch=(False, True, False),  # whether SICK-NL is tested, too
+    pair=("qab", "zh", "zh"),  # the language that is on the word map with the source
+    depth=(DEPTH, DEPTH, DEPTH),
+    batch=(8, 32, 32),
+    epochs=(3, 3, 3),
+    rate=("1e-2", "1e-4", "5e-05"),
+    known=(400, 0, 0),  # sentences of each language to pretrain on
+    pretraining=(TINY_ENCODER, {}, {}),
+    map=({"sample": 100, "words": 60, "points": 40}, {"points": 300}, {"points": 300}),  # options of the maps
+    limit=(None, None, None),  # rows of every data set in a rehearsal
+    seconds=(2.5, 74, 1_360),  # about how long a training takes
+    measured=(paper.EPYC, f"{H200}; mini is as deep and smaller, so this is more than it takes", H200),
+)
 
 
 def plan(
@@ -177,7 +137,9 @@ def plan(
     source, targets, seeds = scale.source, scale.targets, request.seeds
     if source in targets or DUTCH in targets:
         raise InputError(f"--languages are those of XNLI besides {source}; {DUTCH} is tested on other data anyway")
-    texts = paper.Texts(request.out / "text", partial(_contents, request, scale, train), None, partial(_notes, scale))
+    texts = paper.Texts(request.out / "text", partial(_contents, request, scale, train), wanted={TRAIN: scale.train})
+    if limit:
+        texts.wanted, texts.notes = {}, [f"a rehearsal: every data set was cut to {limit:,} rows"]
     tested = (source, *targets)
     known = {code: texts.path(f"known.{code}.txt") for code in tested}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
@@ -215,7 +177,7 @@ def plan(
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: paper.Request, scale: JexusScale, train: str | None) -> dict[str, str]:
+def _contents(request: paper.Request, scale: SimpleNamespace, train: str | None) -> dict[str, str]:
     """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
 
     The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
@@ -236,14 +198,6 @@ def _contents(request: paper.Request, scale: JexusScale, train: str | None) -> d
         second = {(english.second, dutch.second) for _, dutch, english in sick}
         files[SICK] = as_lines([(scale.source, DUTCH), *drawn(sorted(first | second), limit)])
     return files
-
-
-def _notes(scale: JexusScale, contents: Mapping[str, str]) -> list[str]:
-    """What is less than the scale wants."""
-    count = contents[TRAIN].count("\n")
-    if scale.limit:
-        return [f"a rehearsal: every data set was cut to {scale.limit:,} rows"]
-    return [f"{count:,} pairs were trained on, where this scale takes {scale.train:,}"] * (count < scale.train)
 
 
 def inference_files(
@@ -454,9 +408,12 @@ def near_best(depth: int) -> list[int]:
     return list(range(max(0, middle - NEAR), min(depth - 1, middle + NEAR) + 1))
 
 
-def _above_chance(results: Results) -> Iterator[Contrast]:
+@claim("above chance")
+def above_chance(results: Results) -> Iterator[Contrast]:
+    """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
-    for language in needed(_points(results), "no N was run") and _languages(results)[1:]:
+    needed(_points(results), "no N was run")
+    for language in _languages(results)[1:]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
         gain = over_seeds((curves.values - floors.values).mean(axis=1))
         mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.mean.mean()))
@@ -464,7 +421,15 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
         first = ""
 
 
-def _best(results: Results) -> Iterator[Contrast]:
+@claim(
+    "best near 8",
+    lambda results: (
+        "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
+        f"8: {_span(near_best(_depth(results)))})."
+    ),
+)
+def best(results: Results) -> Iterator[Contrast]:
+    """The mean over targets at these N above that at others, and highest there in every seed."""
     points, near, last = _points(results), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
     needed(points and _targets(results), "no N was run")
@@ -474,22 +439,28 @@ def _best(results: Results) -> Iterator[Contrast]:
         first = "the mean over targets at " if point == NOTHING_FROZEN else ""
         gain = less(curves.at(*near), curves.at(point))
         yield contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
-    best, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
+    tops, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
     behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
     alike = [str(point) for point, interval in behind.items() if not above(interval)]
     among = f", not told from N = {', '.join(alike)}" if alike and seeds >= LEAST else ""
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
-        f"highest at N = {', '.join(map(str, best))} in the {seeds} seeds, and at {top} on average "
+        f"highest at N = {', '.join(map(str, tops))} in the {seeds} seeds, and at {top} on average "
         f"({percent(float(curves.mean.max()))}{among}); by language at {by_language}"
     )
     # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
     refuted = all(point in behind and above(behind[point]) for point in near)
-    side = Side.HELD if set(best) <= set(near) else Side.REFUTED if refuted else Side.OPEN
+    side = Side.HELD if set(tops) <= set(near) else Side.REFUTED if refuted else Side.OPEN
     yield Contrast(words, side if seeds >= LEAST else None, seeds)
 
 
-def _flat(results: Results) -> Iterator[Contrast]:
+@claim(
+    "flat at home",
+    f"Accuracy in the language that is trained in hardly depends on N (within {100 * MARGIN:g} points of nothing "
+    "frozen).",
+)
+def flat(results: Results) -> Iterator[Contrast]:
+    """Accuracy in the source at every N, less that with nothing frozen."""
     points, source = _points(results), _source(results)
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
@@ -497,13 +468,13 @@ def _flat(results: Results) -> Iterator[Contrast]:
     moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
     farthest = max(moved, key=lambda point: abs(moved[point].value))
     side = all_of(within(interval, MARGIN) for interval in moved.values())
-    flat = [point for point, interval in moved.items() if within(interval, MARGIN)]
+    level = [point for point, interval in moved.items() if within(interval, MARGIN)]
     words = (
         f"{target_title(source)} {_between(curves)}, farthest from {percent(over_seeds(start).value)} at "
         f"N = {farthest}: {moved[farthest].say(signed)}"
     )
     if side is not None:
-        words += f"; within the margin at {f'N = {_span(flat)}' if flat else 'no N'}"
+        words += f"; within the margin at {f'N = {_span(level)}' if level else 'no N'}"
     if _targets(results):
         words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
     yield Contrast(words, side, len(curves.seeds))
@@ -514,7 +485,9 @@ def _between(curves: Curves) -> str:
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
 
-def _goes_with_alignment(results: Results) -> Iterator[Contrast]:
+@claim("goes with alignment")
+def goes_with_alignment(results: Results) -> Iterator[Contrast]:
+    """Accuracy with N layers frozen goes with how well layer N is aligned."""
     missing = "it takes every N from 0 on, and the map"
     names = needed(results.distinct("unit", measure="spearman", target=OTHERS), missing)
     without, seeds = ", ".join(name for name in ALIGNMENT if name not in names), len(_curves(results, OTHERS).seeds)
@@ -549,32 +522,7 @@ def _span(points: Sequence[int]) -> str:
     return ", ".join(map(str, points))
 
 
-CLAIMS = (
-    Claim(
-        "above chance",
-        "What is learned in one language carries over to the others: accuracy there is above chance.",
-        _above_chance,
-    ),
-    Claim(
-        "best near 8",
-        lambda results: (
-            "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
-            f"8: {_span(near_best(_depth(results)))})."
-        ),
-        _best,
-    ),
-    Claim(
-        "flat at home",
-        f"Accuracy in the language that is trained in hardly depends on N (within {100 * MARGIN:g} points of nothing "
-        "frozen).",
-        _flat,
-    ),
-    Claim(
-        "goes with alignment",
-        "Accuracy with N layers frozen goes with how well layer N is aligned.",
-        _goes_with_alignment,
-    ),
-)
+CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
@@ -695,8 +643,8 @@ def _alignment_panels(results: Results, *, dots: bool = False) -> list[Panel]:
         for hue, language in enumerate(_languages(results)[1:], 1):
             curve, (x, y) = _alignment(results, name, language), _both(results, name, language)
             if dots and len(x):
-                sides = ((side - side.mean()).tolist() for side in (x, y))
-                lines.append(Line(target_title(language), *sides, dots=True, hue=hue))
+                x, y = x - x.mean(), y - y.mean()
+                lines.append(Line(target_title(language), x.tolist(), y.tolist(), dots=True, hue=hue))
             elif curve is not None and not dots:
                 lines.append(curve.line(target_title(language), hue=hue))
         panels += [Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)] if lines else []

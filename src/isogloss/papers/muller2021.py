@@ -11,8 +11,9 @@ compared with the reference of the same seed. Scores are shares of one, so 0.01 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from isogloss.papers.results import (
     below,
     cell,
     changes,
+    claim,
     curve_panels,
     curves_of,
     less,
@@ -82,82 +84,43 @@ KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-@dataclass(frozen=True)
-class MullerScale:
-    """Settings of one scale.
-
-    treebanks: the treebank each source of parsing and POS is trained on. entities: sources of NER, tested on each
-    other's languages and on those of `pud`. pud: languages tested on parallel treebanks, and compared there; unseen:
-    further ones. domains: further treebanks of a language, the first of them standing in where it has no parallel one.
-    examples, tested, compared: most sentences to train on, of a test set, and to compare languages on. seconds: about
-    how long a job takes, as `measured`.
-    """
-
-    treebanks: Mapping[str, str]
-    entities: tuple[str, ...]
-    pud: tuple[str, ...]
-    seconds: float
-    measured: str
-    unseen: tuple[str, ...] = ()
-    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    model: str | None = None
-    examples: int | None = None
-    tested: int | None = None
-    compared: int | None = None
-    epochs: int = 3
-    batch: int = 32
-    rate: float = 5e-5
-    pretraining: Mapping[str, Any] = field(default_factory=dict)
-
-
-SCALES = {
-    "smoke": MullerScale(
-        treebanks={"qaa": "home"},
-        entities=("qaa",),
-        pud=("qaa", "qab", "qac"),
-        seconds=5.6,
-        measured=paper.EPYC,
-        domains={"qaa": ("home",)},
-        examples=48,
-        tested=24,
-        compared=24,
-        epochs=2,
-        batch=8,
-        rate=5e-3,
-        pretraining={**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60},
-    ),
-    "mini": MullerScale(
-        treebanks={"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
-        entities=MINI,
-        pud=tuple(language for language in PUD if language in MINI),
-        seconds=140,
-        measured=f"{paper.H200}, which a smaller one will not exceed; several at a time share it",
-        unseen=tuple(language for language in (*PUD, ICELANDIC) if language not in MINI),
-        domains={
-            "en": ("ewt", "gum"),
-            "nl": ("lassysmall", "alpino"),
-            "fr": ("sequoia", "gsd", "parisstories"),
-            "de": ("gsd", "lit"),
-            "es": ("gsd",),
-            "ru": ("gsd", "taiga"),
-            "zh": ("gsdsimp", "beginner"),
-        },
-        model="mini",
-        examples=4000,
-        tested=500,
-        compared=1000,
-        rate=1e-4,
-    ),
-    "paper": MullerScale(
-        treebanks={"en": "ewt", "ru": "gsd", "ar": "padt"},
-        entities=("en", "ru", "ar"),
-        pud=PUD,
-        seconds=415,
-        measured=paper.H200,
-        domains={"en": ("ewt", "gum")},
-        model="bert-base-multilingual-cased",
-    ),
+DOMAINS_OF_MINI = {
+    "en": ("ewt", "gum"),
+    "nl": ("lassysmall", "alpino"),
+    "fr": ("sequoia", "gsd", "parisstories"),
+    "de": ("gsd", "lit"),
+    "es": ("gsd",),
+    "ru": ("gsd", "taiga"),
+    "zh": ("gsdsimp", "beginner"),
 }
+SCALES = paper.scale_table(
+    # The treebank each source of parsing and POS is trained on; sources of NER, tested on each other and on `pud`.
+    treebanks=(
+        {"qaa": "home"},
+        {"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
+        {"en": "ewt", "ru": "gsd", "ar": "padt"},
+    ),
+    entities=(("qaa",), MINI, ("en", "ru", "ar")),
+    # Languages tested on parallel treebanks, and compared there; further ones that the model was not pretrained on.
+    pud=(("qaa", "qab", "qac"), tuple(language for language in PUD if language in MINI), PUD),
+    unseen=((), tuple(language for language in (*PUD, ICELANDIC) if language not in MINI), ()),
+    # Further treebanks of a language, the first of them standing in where it has no parallel one.
+    domains=({"qaa": ("home",)}, DOMAINS_OF_MINI, {"en": ("ewt", "gum")}),
+    model=(None, "mini", "bert-base-multilingual-cased"),
+    examples=(48, 4000, None),  # most sentences to train on
+    tested=(24, 500, None),  # most sentences of a test set
+    compared=(24, 1000, None),  # most sentences that languages are compared on
+    epochs=(2, 3, 3),
+    batch=(8, 32, 32),
+    rate=(5e-3, 1e-4, 5e-5),
+    pretraining=({**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60}, {}, {}),
+    seconds=(5.6, 140, 415),  # about how long a job takes
+    measured=(
+        paper.EPYC,
+        f"{paper.H200}, which a smaller one will not exceed; several at a time share it",
+        paper.H200,
+    ),
+)
 
 
 def plan(
@@ -218,7 +181,7 @@ def plan(
     return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
 
 
-def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
+def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]:
     """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
     half = None if scale.tested is None else scale.tested // 2
     if task == "ner":
@@ -244,13 +207,13 @@ def _files(scale: MullerScale, task: str, source: str) -> Iterator[TaskFile]:
         yield TaskFile(name, language, "pud", (f"{name}-ud-test.conllu",), half, optional=True)
 
 
-def _parallel(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[TaskFile]:
+def _parallel(scale: SimpleNamespace, files: Mapping[str, TaskFile]) -> list[TaskFile]:
     """The parallel treebanks that languages are compared on."""
     languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
     return [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]
 
 
-def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
+def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
     contents = {file.name: cut_file(file, folders) for file in files.values()}
     if parallel := _parallel(scale, files):
@@ -263,7 +226,7 @@ def _contents(scale: MullerScale, files: Mapping[str, TaskFile], folders: Folder
     return contents
 
 
-def _invented(scale: MullerScale, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
+def _invented(scale: SimpleNamespace, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
     sizes = {"train": scale.examples, "dev": scale.tested, "home": scale.tested, "pud": scale.tested}
     sets = invented_sets(scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()})
@@ -278,7 +241,7 @@ def _invented(scale: MullerScale, files: Mapping[str, TaskFile], _: Folders) -> 
     return contents
 
 
-def _notes(scale: MullerScale, files: Mapping[str, TaskFile]) -> list[str]:
+def _notes(scale: SimpleNamespace, files: Mapping[str, TaskFile]) -> list[str]:
     silent = [language for language in dict.fromkeys((*scale.treebanks, *scale.entities)) if language not in scale.pud]
     wanted = dict.fromkeys(file.stem for source in scale.treebanks for file in _files(scale, "pos", source))
     missing = [stem for stem in wanted if stem not in files]
@@ -443,7 +406,7 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     tests = [_home(results, task, source) if home else TestSet(task, source, OTHERS) for source in sources]
     return curves_of(
         {
-            1.0 + 2 * number: mean_by_seed(_change(results, test, plan) for test in tests)
+            1 + 2 * number: mean_by_seed(_change(results, test, plan) for test in tests)
             for number, plan in enumerate(PAIRS)
         }
     )
@@ -465,32 +428,42 @@ LOWER, UPPER = range(1, 5), range(9, 13)
 BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 
 
-def _each_task(name: str, statement: str, missing: str, judge: Callable[[Results, str], Contrast | None]) -> Claim:
-    """A claim with a contrast for every task that has what it needs."""
-
-    def contrasts(results: Results) -> Iterator[Contrast]:
-        for task in _tasks(results):
-            if (judged := judge(results, task)) is not None:
-                yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
-
-    return Claim(name, statement, contrasts, missing)
+Judge = Callable[[Results, str], Contrast | None]
+PairsJudge = Callable[[list[Interval], Curves], Contrast]
 
 
-def _pairs_claim(
-    name: str, statement: str, judge: Callable[[list[Interval], Curves], Contrast], *, home: bool = False
-) -> Claim:
-    """A claim on what every pair costs, from the lowest up, where all of them were run."""
+def task_claim(name: str, missing: str, function: Callable[..., Any] | None = None) -> Callable[[Judge], Claim]:
+    """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
 
-    def of_task(results: Results, task: str) -> Contrast | None:
-        curves = _changes(results, task, home=home)
-        if curves is None or len(curves.steps) < len(PAIRS):
-            return None
-        return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
+    def made(judge: Judge) -> Claim:
+        def contrasts(results: Results) -> Iterator[Contrast]:
+            for task in _tasks(results):
+                if (judged := judge(results, task)) is not None:
+                    yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
 
-    return _each_task(name, statement, "not all pairs and the reference were run", of_task)
+        return claim(name, missing=missing, function=function or judge)(contrasts)
+
+    return made
 
 
-def _above_chance(results: Results, task: str) -> Contrast | None:
+def pairs_claim(name: str, *, home: bool = False) -> Callable[[PairsJudge], Claim]:
+    """Make a function that judges what every pair costs, from the lowest up, into a claim, where all were run."""
+
+    def made(judge: PairsJudge) -> Claim:
+        def of_task(results: Results, task: str) -> Contrast | None:
+            curves = _changes(results, task, home=home)
+            if curves is None or len(curves.steps) < len(PAIRS):
+                return None
+            return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
+
+        return task_claim(name, "not all pairs and the reference were run", judge)(of_task)
+
+    return made
+
+
+@task_claim("above chance", "what chance gives is not in the rows")
+def above_chance(results: Results, task: str) -> Contrast | None:
+    """The task is carried across: the reference is above chance in every other language that the model knows."""
     languages, margins = KNOWN.get(_model(results)), {}
     for source in _sources(results, task):
         for test in _mains(results, task, source):
@@ -505,7 +478,9 @@ def _above_chance(results: Results, task: str) -> Contrast | None:
     return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].n)
 
 
-def _first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
+@pairs_claim("first pair")
+def first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
+    """On other languages, the loss is largest when layers 1 and 2 begin anew."""
     second = 1 + min(range(len(PAIRS) - 1), key=lambda number: losses[1 + number].value)
     apart = over_seeds(curves.values[:, 0] - curves.values[:, second])
     words = (
@@ -514,25 +489,33 @@ def _first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
     return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart))
 
 
-def _depth(losses: Sequence[Interval], curves: Curves) -> Contrast:
+@pairs_claim("depth")
+def depth(losses: Sequence[Interval], curves: Curves) -> Contrast:
+    """It falls with depth."""
     slope = over_seeds(np.polyfit(range(len(PAIRS)), curves.values.T, 1)[0])
     course = ", ".join(signed(loss.value) for loss in losses)
     return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope))
 
 
-def _small_at_home(losses: Sequence[Interval], _: Curves) -> Contrast:
+@pairs_claim("source", home=True)
+def small_at_home(losses: Sequence[Interval], _: Curves) -> Contrast:
+    """In the source language the loss is small, whichever pair begins anew."""
     worst = min(range(len(PAIRS)), key=lambda number: losses[number].value)
     words = f"at worst {losses[worst].say(signed)} points, with {PLANS[PAIRS[worst]]} (small: down to {signed(-SMALL)})"
     return Contrast(words, all_of(above(loss, -SMALL) for loss in losses))
 
 
-def _upper_layers(losses: Sequence[Interval], _: Curves) -> Contrast:
+@pairs_claim("upper layers")
+def upper_layers(losses: Sequence[Interval], _: Curves) -> Contrast:
+    """Layers 9 to 12 can begin anew and other languages lose nothing beyond noise."""
     upper = dict(zip(PAIRS[-2:], losses[-2:], strict=True))
     words = ", ".join(f"{loss.say(signed)} points with {PLANS[plan]}" for plan, loss in upper.items())
     return Contrast(f"{words} (free: above {signed(-FREE)})", all_of(above(loss, -FREE) for loss in upper.values()))
 
 
-def _unchanged(results: Results, task: str) -> Contrast | None:
+@task_claim("lower part", "no model was compared with its start")
+def unchanged(results: Results, task: str) -> Contrast | None:
+    """Training leaves the lower part of the model as it is, and changes the upper part."""
     curves = _similarity(results, task, REFERENCE, other_model=START)
     low, high = ({}, {}) if curves is None else (curves.at(*LOWER), curves.at(*UPPER))
     if not low or not high:
@@ -542,7 +525,9 @@ def _unchanged(results: Results, task: str) -> Contrast | None:
     return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.n)
 
 
-def _middle(results: Results, task: str) -> Contrast | None:
+@task_claim("middle", "languages were not compared with the source")
+def middle(results: Results, task: str) -> Contrast | None:
+    """Languages are most alike in the middle of the model, near layer 5."""
     curves, before = (_similarity(results, task, plan) for plan in (REFERENCE, UNTUNED))
     parts = [{} if curves is None else curves.at(*layers) for layers in (MIDDLE, BOTTOM, TOP)]
     if curves is None or not all(parts):
@@ -561,7 +546,9 @@ def _relation(results: Results, task: str, plan: str) -> Interval | None:
     return results.interval(measure=RELATION, task=task, plan=plan, layer=None)
 
 
-def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
+@task_claim("gap and similarity", "too few targets were compared")
+def gap_and_similarity(results: Results, task: str) -> Contrast | None:
+    """Languages that are more like the source lose less: the gap falls with similarity."""
     after, before = (_relation(results, task, plan) for plan in (REFERENCE, UNTUNED))
     if after is None:
         return None
@@ -572,38 +559,8 @@ def _gap_and_similarity(results: Results, task: str) -> Contrast | None:
 
 
 CLAIMS = (
-    _each_task(
-        "above chance",
-        "The task is carried across: the reference is above chance in every other language that the model knows.",
-        "what chance gives is not in the rows",
-        _above_chance,
-    ),
-    _pairs_claim("first pair", "On other languages, the loss is largest when layers 1 and 2 begin anew.", _first_pair),
-    _pairs_claim("depth", "It falls with depth.", _depth),
-    _pairs_claim(
-        "source", "In the source language the loss is small, whichever pair begins anew.", _small_at_home, home=True
-    ),
-    _pairs_claim(
-        "upper layers", "Layers 9 to 12 can begin anew and other languages lose nothing beyond noise.", _upper_layers
-    ),
-    _each_task(
-        "lower part",
-        "Training leaves the lower part of the model as it is, and changes the upper part.",
-        "no model was compared with its start",
-        _unchanged,
-    ),
-    _each_task(
-        "middle",
-        "Languages are most alike in the middle of the model, near layer 5.",
-        "languages were not compared with the source",
-        _middle,
-    ),
-    _each_task(
-        "gap and similarity",
-        "Languages that are more like the source lose less: the gap falls with similarity.",
-        "too few targets were compared",
-        _gap_and_similarity,
-    ),
+    *(above_chance, first_pair, depth, small_at_home, upper_layers),
+    *(unchanged, middle, gap_and_similarity),
 )
 
 

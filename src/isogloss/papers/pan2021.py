@@ -29,7 +29,8 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.papers import jexus2020, paper
-from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, as_lines, bitext_table, pair_table
+from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
+from isogloss.papers.paper import as_lines
 from isogloss.papers.results import (
     OTHERS,
     Claim,
@@ -45,7 +46,6 @@ from isogloss.papers.results import (
     cell,
     changes,
     contrast,
-    divided,
     less,
     mean_by_seed,
     mean_over,
@@ -385,7 +385,7 @@ def texts_in(
             notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
         return files | _question_files(folder, scale)
 
-    return paper.Texts(folder, contents, asked=asked, read_notes=lambda _: notes, must_exist=prepared)
+    return paper.Texts(folder, contents, asked=asked, notes=notes, must_exist=prepared)
 
 
 def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
@@ -694,7 +694,7 @@ def _factor(results: Results, alignment: str, target: str | None = None) -> Seed
     logs = []
     for code in [target] if target else results.distinct("target", **at):
         after, before = (results.values(**at, plan=name, target=code) for name in (alignment, BEFORE))
-        logs.append({seed: float(np.log(factor)) for seed, factor in divided(after, before).items()})
+        logs.append({seed: float(np.log(factor)) for seed, factor in less(after, before, log=True).items()})
     return {seed: float(np.exp(value)) for seed, value in mean_by_seed(logs).items()}
 
 

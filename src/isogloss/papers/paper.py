@@ -15,10 +15,11 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -162,19 +163,30 @@ def by_scale(text: str, least: int = 1) -> Option:
     return Option(f"{text}; default: by --scale", least=least)
 
 
+def scale_table(**settings: tuple[Any, Any, Any]) -> dict[str, SimpleNamespace]:
+    """The settings of each scale, from the values that every setting has at smoke, mini and paper.
+
+    >>> scale_table(train=(60, 20_000, 392_702), batch=(8, 32, 32))["mini"]
+    namespace(train=20000, batch=32)
+    """
+    columns = enumerate(SCALES)
+    return {scale: SimpleNamespace(**{name: row[at] for name, row in settings.items()}) for at, scale in columns}
+
+
 def scale_of(scales: Mapping[str, S], request: Request, own_data: Sequence[Any] = (), **given: Any) -> S:
-    """The settings of the scale that was asked for, with the options that the user gave in place of its fields.
+    """The settings of the scale that was asked for, with the options that the user gave in their place.
 
     Args:
-        scales: a record of settings for each of smoke, mini and paper.
+        scales: the settings of smoke, mini and paper, as `scale_table` or a record has them.
         request: which names the scale.
         own_data: options that name data or models, which smoke makes itself and refuses.
-        given: options by the name of the record's field; None where they were not given.
+        given: options by the name of the setting; None where they were not given.
 
     """
     if request.scale == "smoke" and any((request.model, *own_data)):
         raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
-    return replace(scales[request.scale], **{name: value for name, value in given.items() if value is not None})
+    scale = scales[request.scale]
+    return type(scale)(**{**vars(scale), **{name: value for name, value in given.items() if value is not None}})
 
 
 def config_of(model: str, purpose: str) -> Any:
@@ -198,7 +210,8 @@ class Texts:
         folder: where they are.
         make: gives the content of every file by its name; a name that ends in `.gz` is written compressed.
         asked: what must be the same for prepared files to be taken.
-        read_notes: what a reader must know, from the contents.
+        wanted: how many lines a scale takes of a file; a file that has fewer is noted.
+        notes: what else a reader must know; `make` may add to it.
         must_exist: whether the files must have been prepared.
         removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
 
@@ -207,7 +220,8 @@ class Texts:
     folder: Path
     make: Callable[[], Mapping[str, str]]
     asked: Mapping[str, Any] | None = None
-    read_notes: Callable[[Mapping[str, str]], Sequence[str]] = field(default=lambda contents: ())
+    wanted: Mapping[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     must_exist: bool = False
     removable: str | None = None
 
@@ -226,7 +240,13 @@ class Texts:
         if self.asked is not None and (self.must_exist or (self.folder / PREPARED).is_file()):
             return self._prepared(self.asked)
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
-        return {"asked": self.asked, "notes": list(self.read_notes(self.contents)), "hashes": hashes}
+        counts = {name: (self.contents[name].count("\n"), most) for name, most in self.wanted.items()}
+        fewer = [
+            f"{name} has {count:,} lines, where this scale takes {most:,}"
+            for name, (count, most) in counts.items()
+            if count < most
+        ]
+        return {"asked": self.asked, "notes": [*self.notes, *fewer], "hashes": hashes}
 
     def write(self, progress: Progress) -> None:
         """Write every file; prepared ones are left as they are."""

@@ -36,13 +36,7 @@ T = TypeVar("T")
 Seeds = dict[int, float]  # a value for each seed
 
 
-def decimals(value: float) -> str:
-    """A number with three decimals.
-
-    >>> decimals(0.5)
-    '0.500'
-    """
-    return f"{value:.3f}"
+decimals = "{:.3f}".format
 
 
 def over_seeds(values: Mapping[int, float] | Sequence[float] | Floats, *, log: bool = False) -> Interval:
@@ -211,7 +205,7 @@ class Curves:
         return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
 
 
-def curves_of(points: Mapping[float, Seeds]) -> Curves | None:
+def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
     """Curves from the values of each seed at each step, at the steps that all seeds have; None without any.
 
     >>> curves_of({0: {0: 1.0, 1: 2.0}, 8: {0: 3.0, 1: 4.0}, 12: {0: 5.0}}).values.tolist()
@@ -306,7 +300,7 @@ class Results:
 
     def curves(self, over: str = "step", *, column: str = "value", **coordinates: Any) -> Curves | None:
         """Values over steps (or over layers) for each seed, at the steps that all seeds have; None without any."""
-        groups: dict[float, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for at in self._positions(coordinates):
             if (step := self.cells(over)[at]) is not None:
                 groups.setdefault(step, []).append(at)
@@ -375,11 +369,6 @@ def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
     """
     known = dict.fromkeys(first, second[ALONE]) if set(second) == {ALONE} else second
     return paired_differences(first, known, scale="log" if log else "linear")
-
-
-def divided(first: Seeds, second: Seeds) -> Seeds:
-    """Ratios by seed, for the seeds that both have; a second side without seeds is the same for all."""
-    return less(first, second, log=True)
 
 
 def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
@@ -558,34 +547,43 @@ class Claim:
     missing: str = "nothing was measured"
 
 
+def claim(
+    name: str,
+    statement: str | Callable[[Results], str] | None = None,
+    *,
+    missing: str = "nothing was measured",
+    function: Callable[..., Any] | None = None,
+) -> Callable[[Callable[[Results], Iterable[Contrast]]], Claim]:
+    """Make a function that gives contrasts into the claim that they judge: `Claim` as a decorator.
+
+    Args:
+        name: of the claim.
+        statement: the sentence of the paper; by default the docstring of the function.
+        missing: why there are no contrasts.
+        function: whose docstring is the statement, where it is another.
+
+    """
+
+    def made(contrasts: Callable[[Results], Iterable[Contrast]]) -> Claim:
+        said = " ".join(((function or contrasts).__doc__ or "").split())
+        return Claim(name, said if statement is None else statement, contrasts, missing)
+
+    return made
+
+
 @dataclass(frozen=True)
 class Finding:
-    """A claim that was judged: its contrasts, and `why` something could not be judged."""
+    """A claim that was judged.
+
+    verdict: held, not held, not held but open, or not judged. measured: what was measured, in words, and why something
+    could not be judged.
+    """
 
     name: str
     claim: str
     contrasts: Sequence[Contrast]
-    why: str = ""
-
-    @property
-    def side(self) -> Side | None:
-        """All contrasts taken together; None where one cannot be judged and none is refuted."""
-        return all_of(each.judged for each in self.contrasts)
-
-    @property
-    def held(self) -> bool | None:
-        """Whether every contrast holds."""
-        return None if self.side is None else bool(self.side)
-
-    @property
-    def verdict(self) -> str:
-        """Held, not held, not held but open, or not judged."""
-        return "not judged" if self.side is None else self.side.value
-
-    @property
-    def measured(self) -> str:
-        """What was measured, in words."""
-        return "; ".join([each.words for each in self.contrasts] + ([self.why] if self.why else []))
+    verdict: str
+    measured: str
 
     @property
     def sentence(self) -> str:
@@ -594,15 +592,20 @@ class Finding:
 
 
 def judge(claim: Claim, results: Results) -> Finding:
-    """Judge a claim on the rows of a reproduction."""
+    """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted."""
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
     try:
         functions = claim.contrasts if isinstance(claim.contrasts, Sequence) else [claim.contrasts]
         contrasts = [contrast for function in functions for contrast in function(results)]
+        why = claim.missing
     except NotMeasured as reason:
-        return Finding(claim.name, statement, [], str(reason))
-    fewest = min((each.seeds for each in contrasts if each.seeds is not None), default=0)
-    return Finding(claim.name, statement, contrasts, no_interval(fewest) if contrasts else claim.missing)
+        contrasts, why = [], str(reason)
+    if contrasts:
+        why = no_interval(min((each.seeds for each in contrasts if each.seeds is not None), default=0))
+    side = all_of(each.judged for each in contrasts)
+    verdict = "not judged" if side is None else side.value
+    measured = "; ".join([*(each.words for each in contrasts), *([why] if why else [])])
+    return Finding(claim.name, statement, contrasts, verdict, measured)
 
 
 # ------------------------------------------------------------------------------------------------ making rows

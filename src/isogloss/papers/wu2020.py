@@ -24,13 +24,14 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import treebanks as banks
-from isogloss.papers.jexus2020 import as_lines, pair_table
+from isogloss.papers.jexus2020 import pair_table
 from isogloss.papers.paper import (
     EPYC,
     Outline,
     Paper,
     Request,
     Texts,
+    as_lines,
     by_scale,
     data_file,
     invented_parts,
