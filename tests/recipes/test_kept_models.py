@@ -12,8 +12,8 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.recipes.drift import Watch, drift, evaluate, read_corpora, tokenise_corpora
-from isogloss.recipes.kept_models import kept_models, over_steps, with_kept
 from isogloss.recipes.recipe import model_name
+from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
@@ -220,9 +220,9 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"command": "drift"}')
     with pytest.raises(InputError, match="has kept no models; tune again with --save-every N"):
-        with_kept([str(tmp_path / "run")])
-    assert with_kept(["mini", str(tmp_path)]) == ["mini", str(tmp_path)]
-    assert len(with_kept([str(tuned), str(tuned)])) == 5
+        with_saved_models([str(tmp_path / "run")])
+    assert with_saved_models(["mini", str(tmp_path)]) == ["mini", str(tmp_path)]
+    assert len(with_saved_models([str(tuned), str(tuned)])) == 5
     with pytest.raises(InputError, match="is no model, but the folders checkpoints/.* and 5 more in it are"):
         ig.load(tuned)
     shutil.copytree(tuned / "models" / TRAININGS[0] / "step-4", tmp_path / "run" / "model")
@@ -234,8 +234,8 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
 def test_rows_of_other_models_stay_and_equal_plans_of_two_runs_are_told_apart(tuned, tmp_path):
     other = tmp_path / "second"
     shutil.copytree(tuned / "models" / TRAININGS[0], other / "models" / TRAININGS[0])
-    kept = [str(one.path) for one in (*kept_models(tuned)[:1], *kept_models(other))]
-    begun = kept_models(tuned)[0].model
+    kept = [str(one.path) for one in (*saved_models(tuned)[:1], *saved_models(other))]
+    begun = saved_models(tuned)[0].model
     named = [Path(begun).name, f"tuned/{TRAININGS[0]}/step-4"]
     rows = [row("p@1", value, model=name, layer=1) for value, name in zip((0.1, 0.2), named, strict=True)]
     rows.append(row("p@1", 0.3, model="else", layer=1))

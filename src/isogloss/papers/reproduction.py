@@ -12,7 +12,6 @@ import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +26,7 @@ from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import Job, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments
+from isogloss.runs.jobs import facts_of_jobs, job_lines
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 
@@ -98,7 +98,9 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
     if outline.arguments["scale"] == "smoke":
         run.note(TOY)
     paper.collect(run, done)
-    run.facts["jobs"] = _facts_of(done)
+    # Of the first job of each recipe, which the others agree with; by recipe where there are several.
+    hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}
+    run.facts["jobs"] = facts_of_jobs(done) | {"hashes": hashes if len(hashes) > 1 else next(iter(hashes.values()))}
     if len(done) < len(outline.jobs):
         run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
     write_text(run.folder / SUMMARY, "\n\n".join(summary(paper, frame(run.rows))) + "\n")
@@ -140,13 +142,9 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
     for job in outline.before:
         lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
     for part in dict.fromkeys(map(_part, jobs)):
-        same = [job for job in jobs if _part(job) == part]
-        shared = set.intersection(*(set(job.words) for job in outline.jobs if _part(job) == part))
-        lines += ["", f"then, {len(same)} job{'s' * (len(same) > 1)}:"]
-        lines.append(f"  {' '.join(word for word in same[0].words if word in shared)}")
-        own = [" ".join(word for word in job.words if word not in shared) for job in same]
-        lines += ["with"] * any(own)
-        lines += [f"  {words}{' (finished)' * job.done}" for words, job in zip(own, same, strict=True) if words]
+        same, among = ([job for job in some if _part(job) == part] for some in (jobs, outline.jobs))
+        first, *others = job_lines(same, among)
+        lines += ["", f"then, {len(same)} job{'s' * (len(same) > 1)}:", f"  {first}", *others]
     hours = sum(outline.seconds.get(part, 0.0) for part in parts) / 3600
     time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
     counts = ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts))
@@ -246,25 +244,3 @@ def _named(jobs: Sequence[Job], item: str, option: str) -> tuple[str, str]:
         listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
         raise InputError(f"{option} chooses no job of this paper; it has {listed}")
     return having[0], value if having == [name] else item
-
-
-# ------------------------------------------------------------------------------------------------ facts of jobs
-
-
-def _facts_of(done: Sequence[Job]) -> dict[str, Any]:
-    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
-    facts = {job.name: read_facts(job.folder) for job in done}
-    times = [
-        datetime.fromisoformat(each["finished"]) - datetime.fromisoformat(each["started"]) for each in facts.values()
-    ]
-    machines = {", ".join(str(part) for part in each["hardware"].values()) for each in facts.values()}
-    versions = {f"{name} {number}" for each in facts.values() for name, number in each["versions"].items()}
-    # Of the first job of each recipe, which the others agree with; by recipe where there are several.
-    hashes = {job.recipe: facts[job.name]["hashes"] for job in reversed(done)}
-    return {
-        "finished": list(facts),
-        "hours, all together": round(sum(time.total_seconds() for time in times) / 3600, 3),
-        "hardware": sorted(machines),
-        "versions": sorted(versions),
-        "hashes": hashes if len(hashes) > 1 else next(iter(hashes.values())),
-    }

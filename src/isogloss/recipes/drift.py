@@ -12,9 +12,9 @@ are of the same tokens.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -24,7 +24,6 @@ import torch
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_interval, crossing_interval
 from isogloss.progress import Progress, named, silent
-from isogloss.recipes.kept_models import FOLDER
 from isogloss.recipes.legacy import (
     DEFECTS,
     Protocol,
@@ -54,18 +53,15 @@ from isogloss.recipes.recipe import (
     WarmUp,
     WeightDecay,
     Work,
-    at_least,
     half_precision,
     interval_of,
     joined_corpus,
     language_files,
-    one_of,
     one_process,
     optimisation,
     parallel_texts,
     plan_list,
     recipe,
-    share_of,
 )
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
@@ -85,7 +81,7 @@ from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.processes import join
 from isogloss.training.resumable import Resumable, SavedModels
-from isogloss.training.stopping import Choice, Selection, Stopping, at_balance
+from isogloss.training.stopping import Balance, Choice, Selection, Stopping
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -137,77 +133,155 @@ def drift(
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
     one_process("drift")
-    hardware = choose_device(device)
-    chosen, sets = plan_list(plans), parse_legacy(legacy)
-    share = share_of("held_out", held_out, zero=False)
-    corpora = read_corpora(target, others or [], share=share, batch=at_least("batch", batch, 1))
-    if one_of("stop", stop, ("never", "early", "balance")) == "balance" and not corpora.others:
+    hardware, chosen, sets = choose_device(device), plan_list(plans), parse_legacy(legacy)
+    corpora = read_corpora(target, others or [], share=held_out, batch=batch)
+    train, validation, test, *watched = corpora
+    languages = [train.language, *(corpus.language for corpus in watched)]
+    if stop == "balance" and not watched:
         raise InputError("--stop balance weighs the target against other languages; give them with --others")
     source, stack = load_masked_lm(model, revision, device=hardware)
-    depth, epoch = stack.cuts[-1], math.ceil(len(corpora.train) / batch)
+    depth, epoch = stack.cuts[-1], math.ceil(len(train) / batch)
     for plan in chosen:
-        frozen_at(plan, 0, depth=depth, epoch=epoch)
-    steps, half = at_least("epochs", epochs, 1) * epoch, half_precision(dtype, hardware)
+        frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
+    steps, half = epochs * epoch, half_precision(dtype, hardware)
+    report, far = interval_of(probe, steps), interval_of(distance, steps)
     schedule = optimisation(steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
-    report = interval_of("probe", probe, steps)
-    validation = Selection("perplexity", {"target": corpora.language, "data": "validation", "unit": "token"})
-    stopping = Stopping(validation, patience=patience) if stop == "early" else None
+    selection: Choice = Selection("perplexity", {"target": languages[0], "data": "validation", "unit": "token"})
     if stop == "balance":
-        stopping = at_balance(validation.where, {"target": "others", "unit": "token"}, patience=patience)
-    tuning = Tuning(
-        model=model,
-        revision=revision,
-        device=hardware,
-        settings=Settings(steps, at_least("seed", seed, 0), schedule, report=report, half=half),
-        batch=batch,
-        epoch=epoch,
-        dropout=dropout,
-        checkpoint=at_least("checkpoint", checkpoint, 1),
-        selection=validation if stopping is None else stopping.selection,
-        stopping=stopping,
-        save_every=None if save_every is None else at_least("save_every", save_every, 1),
-    )
+        selection = Balance(selection, Selection("perplexity", {"target": "others", "unit": "token"}))
+    stopping = None if stop == "never" else Stopping(selection, patience=patience)
     name, native_name = _names(model, native)
-    parallel = parallel_texts(bitext, corpora.languages)
-    own = None if native is None else _load_native(native, native_name, stack, hardware)
-    start_watch = partial(
-        Watch,
-        corpora=corpora,
-        parallel=parallel,
-        native=own,
-        perplexity=report,
-        distance=interval_of("distance", distance, steps),
-        words=at_least("words", words, 4),
-        attention=attention,
-        seed=seed if sample_seed is None else at_least("sample_seed", sample_seed, 0),
-        dtype=torch.bfloat16 if half else None,
-        protocol=protocol_with(sets[0]),
-    )
-    seed_numbers = range(seed, seed + at_least("seeds", seeds, 1))
-    trainings = [(plan, defects, number) for plan in chosen for defects in sets for number in seed_numbers]
+    parallel = parallel_texts(bitext, languages)
+    drawn_from = seed if sample_seed is None else sample_seed
+    native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
+    if native_stack is not None and native_stack.cuts != stack.cuts:
+        raise InputError(
+            f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
+            "compared one by one, so choose one of the same depth"
+        )
+    native_words: dict[tuple[Any, ...], Sampled] = {}  # the native model's vectors of a sample, read once
+
+    def perplexities(
+        model: Any, stack: Stack, texts: Sequence[Sentences], protocol: Protocol, *, every: int = 1, **how: Any
+    ) -> Probe:
+        """Perplexity on texts, under masks that are the same in every training."""
+        return sentence_perplexity_probe(
+            model,
+            texts,
+            every=every,
+            target=languages[0],
+            seed=drawn_from,
+            device=hardware,
+            dtype=torch.bfloat16 if half else None,
+            attend_padding=protocol.attend_padding,
+            **masking_of(stack.tokenizer),
+            **how,
+        )
+
+    def distances(stack: Stack, protocol: Protocol) -> Iterator[Probe]:
+        """Distances to the stack as it is now and to the native model, on two samples of words.
+
+        Words of the validation text are compared by every measure, and its first sentences as in the paper.
+        """
+        first = validation.sentences[:FIRST_BATCH]
+        batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
+        parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
+        for corpus, count, measures in ((validation, words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
+            for part in parts:
+                sampling: dict[str, Any] = {"words": count, "part": part, "seed": drawn_from}
+                sampling["by_position"] = protocol.by_position
+                sampling["attend_padding"] = protocol.by_position and protocol.attend_padding
+                references = {START: own_start(stack, corpus, **sampling)}
+                if native_stack is not None:
+                    key = (corpus.name, *sampling.values())
+                    if key not in native_words:
+                        native_words[key] = own_start(native_stack, corpus, **sampling)
+                    references[native_name] = native_words[key]
+                for other, vectors in references.items():
+                    how = {"other": other, "measures": measures, **sampling}
+                    yield distance_probe(stack, vectors, corpus, every=far, **how)
+
+    def tune(
+        run: Run, texts: Sequence[Sentences], plan: Plan, protocol: Protocol, *, coordinates: Row, progress: Progress
+    ) -> Iterator[list[Row]]:
+        """The rows of one training; none where it was finished earlier."""
+        number, folder = coordinates["seed"], training_folder(coordinates)
+        cycle = Resumable(run.folder / "checkpoints" / folder, every=checkpoint)
+        if cycle.finished():
+            return
+        tuned, stack = load_masked_lm(model, revision, device=hardware)
+        if not (dropout and protocol.dropout):
+            without_dropout(tuned)
+        graphs, packed = None, replace(stack, pack=True)
+        if hardware.type == "cuda" and half and packed.packs and not protocol.attend_padding:
+            longest = int(texts[0].lengths.max())
+            graphs = None if drops_attention(stack) else Captured(packed, rows=batch, longest=longest)
+        objective = masked_sentences(
+            tuned,
+            texts[0],
+            batch=batch,
+            seed=number,
+            device=hardware,
+            attend_padding=protocol.attend_padding,
+            graphs=graphs,
+            **masking_of(stack.tokenizer),
+        )
+        training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
+        planned = apply_plan(stack, plan, epoch=epoch, seed=number)
+        redraw = (lambda: seed_of(number, "redrawn", training.step)) if protocol.redraw_masks else False
+        read = {"every": report, "limit": protocol.limit, "redraw": redraw}
+        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], protocol, **read), *distances(stack, protocol)]
+        if parallel:
+            probes.append(retrieval_probe(lambda _: stack, parallel, every=far, seed=drawn_from))
+        for sentence in dict.fromkeys(note for each in probes for note in each.notes):
+            run.note(sentence)
+        record = {"model": str(model), "plan": training_name(coordinates), "seed": number}
+        readings_of_steps = cycle.train(
+            training,
+            export=lambda path: save_masked_lm(tuned, stack.tokenizer, path),
+            probes=probes,
+            plan=planned,
+            selection=cast(Choice, Worst(selection)) if protocol.keep_worst else selection,
+            stop=stopping,
+            saved=None if save_every is None else SavedModels(run.folder / "models" / folder, save_every, record),
+            progress=progress,
+        )
+        for readings in readings_of_steps:
+            yield [_tuning_row(reading, coordinates) for reading in readings]
+        if training.stopped:
+            run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
+        best, stack = load_masked_lm(cycle.folder / "best", device=hardware)
+        tested = perplexities(best, stack, [texts[2]], protocol).take()
+        yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
+        cycle.finish()
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        watch = start_watch(text=tokenise_corpora(stack, corpora, progress=progress))
-        unknown = unknown_notes(stack.tokenizer, (corpora.train, *corpora.others))
-        for sentence in (*watch.text.notes, *unknown, *overlap_notes(corpora, parallel)):
+        texts, protocol = tokenise_corpora(stack, corpora, progress=progress), protocol_with(sets[0])
+        unknown = unknown_notes(stack.tokenizer, (train, *watched))
+        for sentence in (*shortened_notes(texts), *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
-        before = {"model": name, "plan": UNTUNED, "seed": seed}
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        untuned = [row(**{**before, **reading}) for reading in evaluate_untuned(watch, source, stack)]
+        readings = list(perplexities(source, stack, [texts[2]], protocol).take())
+        if native_stack is not None:
+            own = tokenise_corpora(native_stack, [validation, test])
+            tested = perplexities(native_model, native_stack, own, protocol).take()
+            readings += [{**reading, "model": native_name} for reading in tested]
+        untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
+        trainings = list(product(chosen, sets, range(seed, seed + seeds)))
         for position, (plan, defects, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": legacy_condition(defects), "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            watch = replace(watch, protocol=protocol_with(defects))
-            yield from tune(run, tuning, watch, plan=plan, coordinates=coordinates, progress=named(progress, stage))
+            told = named(progress, stage)
+            yield from tune(run, texts, plan, protocol_with(defects), coordinates=coordinates, progress=told)
         yield untuned
-        yield from curve_rows(run, corpora.language, model=name)
+        yield from curve_rows(run, languages[0], model=name)
         yield from effect_rows(run.rows)
 
-    texts = (corpora.train, corpora.validation, corpora.test, *corpora.others)
-    named_texts = zip(("train", "validation", "test", *corpora.languages[1:]), texts, strict=True)
     hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
-    hashes["data"] = {part: text.fingerprint for part, text in named_texts}
-    hashes |= {} if own is None else {"native": fingerprint(own.model, own.stack)}
+    parts = ("train", "validation", "test", *languages[1:])
+    hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
+    hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return Work(name, rows, hashes, legacy_notes(sets), depth)
 
@@ -222,33 +296,18 @@ def _names(model: str | Path, native: str | None) -> tuple[str, str]:
     return names[0], names[1]
 
 
+def _tuning_row(reading: Reading, coordinates: Row) -> Row:
+    data = {"data": "train"} if reading["measure"] == "loss" else {}
+    return row(**{**reading, **coordinates, **data})
+
+
 # --- text ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Corpora:
-    """Training, validation and test sentences of the target language, and a corpus of each other language."""
-
-    train: Corpus
-    validation: Corpus
-    test: Corpus
-    others: tuple[Corpus, ...] = ()
-
-    @property
-    def language(self) -> str:
-        """The language that is tuned on."""
-        return self.train.language
-
-    @property
-    def languages(self) -> list[str]:
-        """That language first, then the others in the order given."""
-        return [self.language, *(corpus.language for corpus in self.others)]
 
 
 def read_corpora(
     target: str | Mapping[str, Any], others: Sequence[str] | Mapping[str, Any], *, share: float, batch: int
-) -> Corpora:
-    """Read the text of a drift run.
+) -> list[Corpus]:
+    """Training, validation and test sentences of the target language, then a corpus of each other language.
 
     Args:
         target: `LANG=FILE[,FILE]`, or the files by their language.
@@ -271,7 +330,7 @@ def read_corpora(
             f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of "
             f"{batch}; give more sentences, or a smaller --batch or --held-out"
         )
-    return Corpora(train, validation, test, tuple(joined_corpus(code, paths) for code, paths in watched.items()))
+    return [train, validation, test, *(joined_corpus(code, paths) for code, paths in watched.items())]
 
 
 def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
@@ -311,269 +370,39 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     return test, validation, train
 
 
-def overlap_notes(corpora: Corpora, parallel: Sequence[Bitext]) -> list[str]:
+def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     """Which parallel texts have sentences that are tuned on: their retrieval is not of new text."""
-    tuned, notes = set(corpora.train.sentences), []
+    tuned, notes = set(train.sentences), []
     for text in parallel:
-        side = text[corpora.language].sentences if corpora.language in text.languages else []
+        side = text[train.language].sentences if train.language in text.languages else []
         if same := sum(sentence in tuned for sentence in side):
             notes.append(
-                f"{same:,} of {len(side):,} sentences of {text.name} ({corpora.language}) are tuned on, too: "
+                f"{same:,} of {len(side):,} sentences of {text.name} ({train.language}) are tuned on, too: "
                 "retrieval there is not of new text"
             )
     return notes
 
 
-@dataclass(frozen=True)
-class Tokenised:
-    """The same sentences as ids of one tokenizer, and what masking them needs: mask_id, marks, pool."""
-
-    train: Sentences | None
-    validation: Sentences
-    test: Sentences
-    others: tuple[Sentences, ...]
-    masking: Mapping[str, Any]
-
-    @property
-    def all(self) -> list[Sentences]:
-        """Every text that was tokenised."""
-        return [text for text in (self.train, self.validation, self.test, *self.others) if text is not None]
-
-    @property
-    def notes(self) -> list[str]:
-        """Which texts have sentences that were cut to the model's length."""
-        return [
-            f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's "
-            "length"
-            for text in self.all
-            if text.shortened
-        ]
-
-
-def tokenise_corpora(stack: Stack, corpora: Corpora, *, native: bool = False, progress: Progress = silent) -> Tokenised:
-    """Every corpus as ids of the stack's tokenizer; native: only what a native model is evaluated on."""
-
-    def ids(corpus: Corpus) -> Sentences:
-        return tokenise(stack.tokenizer, corpus, max_length=stack.max_length, progress=progress)
-
-    text = Tokenised(
-        None if native else ids(corpora.train),
-        ids(corpora.validation),
-        ids(corpora.test),
-        () if native else tuple(ids(corpus) for corpus in corpora.others),
-        masking_of(stack.tokenizer),
-    )
-    for sentences in text.all:
-        if np.isin(sentences.ids, text.masking["marks"]).all():
+def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus], *, progress: Progress = silent) -> list[Sentences]:
+    """Every corpus as ids of the stack's tokenizer; one in which nothing can be masked is refused."""
+    options: dict[str, Any] = {"max_length": stack.max_length, "progress": progress}
+    texts = [tokenise(stack.tokenizer, corpus, **options) for corpus in corpora]
+    for text in texts:
+        if np.isin(text.ids, masking_of(stack.tokenizer)["marks"]).all():
             raise InputError(
-                f"the corpus {sentences.name} ({sentences.language}) has no token that could be masked; {stack.name} "
-                "knows none of its words: give other text"
+                f"the corpus {text.name} ({text.language}) has no token that could be masked; {stack.name} knows none "
+                "of its words: give other text"
             )
-    return text
+    return texts
 
 
-# --- what is measured ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Native:
-    """A model of the target language: with its head, as a stack, and its name in the rows."""
-
-    model: Any
-    stack: Stack
-    name: str
-    _sampled: dict[tuple[Any, ...], Sampled] = field(default_factory=dict)
-
-    def vectors(self, corpus: Corpus, **sampling: Any) -> Sampled:
-        """Its vectors of a sample, read once."""
-        key = (corpus.name, *sampling.values())
-        if key not in self._sampled:
-            self._sampled[key] = own_start(self.stack, corpus, **sampling)
-        return self._sampled[key]
-
-
-def _load_native(path: str, name: str, stack: Stack, device: torch.device) -> Native:
-    model, native = load_masked_lm(path, device=device)
-    if native.cuts != stack.cuts:
-        raise InputError(
-            f"the native model {path} has {native.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
-            "compared one by one, so choose one of the same depth"
-        )
-    return Native(model, native, name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """All that is read of a model in training, and how."""
-
-    corpora: Corpora
-    text: Tokenised  # the same as ids of the model's tokenizer
-    perplexity: int  # updates between readings of perplexity
-    distance: int  # updates between readings of distances and retrieval
-    words: int  # of the larger sample that distances are measured on
-    parallel: Sequence[Bitext] = ()  # text that retrieval is measured on
-    native: Native | None = None  # the model that distances are measured to, besides the start
-    attention: bool = False  # distances of what attention adds in each layer, too
-    seed: int = 0  # of masks and samples
-    dtype: torch.dtype | None = None  # in which perplexity is computed; None for float32
-    protocol: Protocol = field(default_factory=Protocol)  # the paper's, or one with defects of the original code
-
-
-def make_probes(watch: Watch, model: Any, stack: Stack, *, seed: int, step: Callable[[], int]) -> list[Probe]:
-    """The probes of one training, of a model as it begins: made before a checkpoint is restored.
-
-    seed: of the training, by which redrawn masks differ from those of other seeds; step: the update it is at.
-    """
-    protocol = watch.protocol
-    perplexity = sentence_perplexity_probe(
-        model,
-        [watch.text.validation, *watch.text.others],
-        every=watch.perplexity,
-        limit=protocol.limit,
-        redraw=(lambda: seed_of(seed, "redrawn", step())) if protocol.redraw_masks else False,
-        **_evaluation(watch, stack, watch.text),
-    )
-    probes = [perplexity]
-    # Distances to the stack as it is now, and to the native model, on two samples of words: `words` words of the
-    # validation text, by every measure, and its first sentences as in the paper.
-    validation, every = watch.corpora.validation, watch.distance
-    first = validation.sentences[:FIRST_BATCH]
-    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
-    drawn = {
-        "seed": watch.seed,
-        "by_position": protocol.by_position,
-        "attend_padding": protocol.by_position and protocol.attend_padding,
-    }
-    parts: tuple[Part, ...] = ("states", "attention") if watch.attention else ("states",)
-    for corpus, words, measures in ((validation, watch.words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
-        for part in parts:
-            sampling: dict[str, Any] = {"words": words, "part": part, **drawn}
-            references = {START: own_start(stack, corpus, **sampling)}
-            if watch.native is not None:
-                references[watch.native.name] = watch.native.vectors(corpus, **sampling)
-            for other, vectors in references.items():
-                how = {"other": other, "measures": measures, **sampling}
-                probes.append(distance_probe(stack, vectors, corpus, every=every, **how))
-    if watch.parallel:
-        probes.append(retrieval_probe(lambda _: stack, watch.parallel, every=every, seed=watch.seed))
-    return probes
-
-
-def _evaluation(watch: Watch, stack: Stack, text: Tokenised) -> dict[str, Any]:
-    return {
-        "target": watch.corpora.language,
-        "seed": watch.seed,
-        "device": stack.device,
-        "dtype": watch.dtype,
-        "attend_padding": watch.protocol.attend_padding,
-        **text.masking,
-    }
-
-
-def evaluate(watch: Watch, model: Any, stack: Stack, *, text: Tokenised, parts: Sequence[str]) -> list[Reading]:
-    """Perplexity on the whole of some parts of the target's text ("validation", "test"), under fixed masks."""
-    texts = [getattr(text, part) for part in parts]
-    return list(sentence_perplexity_probe(model, texts, every=1, **_evaluation(watch, stack, text)).take())
-
-
-def evaluate_untuned(watch: Watch, model: Any, stack: Stack) -> Iterator[dict[str, Any]]:
-    """Test perplexity of the model before it is tuned, and the native model's on validation and test."""
-    yield from evaluate(watch, model, stack, text=watch.text, parts=["test"])
-    if (native := watch.native) is not None:
-        text = tokenise_corpora(native.stack, watch.corpora, native=True)
-        for reading in evaluate(watch, native.model, native.stack, text=text, parts=["validation", "test"]):
-            yield {**reading, "model": native.name}
-
-
-# --- one training ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tuning:
-    """How every training of the run goes: the model to begin with, batches, and what ends it or is kept."""
-
-    model: str | Path  # to begin with
-    revision: str | None  # of the model on the hub
-    device: torch.device
-    settings: Settings  # those of the first seed
-    batch: int  # sentences in a batch
-    epoch: int  # updates in an epoch
-    dropout: bool  # whether the model's own dropout is on
-    checkpoint: int  # updates between checkpoints
-    selection: Choice  # the reading by which the best model is kept
-    stopping: Stopping | None  # the rule that may end the training early
-    save_every: int | None  # updates between models that are kept for good
-
-
-def tune(
-    run: Run, tuning: Tuning, watch: Watch, *, plan: Plan, coordinates: Mapping[str, Any], progress: Progress
-) -> Iterator[list[Row]]:
-    """The rows of one training, by the protocol of `watch`; none where it was finished earlier.
-
-    coordinates: its model, plan, condition and seed in the rows, by which its folder below `checkpoints` is called.
-    """
-    name, seed = training_name(coordinates), coordinates["seed"]
-    folder = training_folder(coordinates)
-    cycle = Resumable(run.folder / "checkpoints" / folder, every=tuning.checkpoint)
-    if cycle.finished():
-        return
-    protocol, selection = watch.protocol, tuning.selection
-    model, stack = load_masked_lm(tuning.model, tuning.revision, device=tuning.device)
-    if not (tuning.dropout and protocol.dropout):
-        without_dropout(model)
-    text = watch.text.train
-    assert text is not None
-    objective = masked_sentences(
-        model,
-        text,
-        batch=tuning.batch,
-        seed=seed,
-        device=tuning.device,
-        attend_padding=protocol.attend_padding,
-        graphs=None if protocol.attend_padding else _graphs(stack, tuning, longest=int(text.lengths.max())),
-        **watch.text.masking,
-    )
-    training = Training(model, objective, replace(tuning.settings, seed=seed), join(tuning.device))
-    planned = apply_plan(stack, plan, epoch=tuning.epoch, seed=seed)
-    # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-    probes = make_probes(watch, model, stack, seed=seed, step=lambda: training.step)
-    for sentence in dict.fromkeys(note for probe in probes for note in probe.notes):
-        run.note(sentence)
-    saved = None
-    if tuning.save_every is not None:
-        record = {"model": str(tuning.model), "plan": name, "seed": seed}
-        saved = SavedModels(run.folder / FOLDER / folder, tuning.save_every, record)
-    training_steps = cycle.train(
-        training,
-        export=lambda path: save_masked_lm(model, stack.tokenizer, path),
-        probes=probes,
-        plan=planned,
-        selection=cast(Choice, Worst(selection)) if protocol.keep_worst else selection,
-        stop=tuning.stopping,
-        saved=saved,
-        progress=progress,
-    )
-    for readings in training_steps:
-        yield [_tuning_row(reading, coordinates) for reading in readings]
-    if training.stopped:
-        run.note(f"{name}, seed {seed}: stopped at step {training.step}, {training.stopped}")
-    best, best_stack = load_masked_lm(cycle.folder / "best", device=tuning.device)
-    tested = evaluate(watch, best, best_stack, text=watch.text, parts=["test"])
-    yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
-    cycle.finish()
-
-
-def _graphs(stack: Stack, tuning: Tuning, *, longest: int) -> Captured | None:
-    """The blocks as CUDA graphs, where there can be any."""
-    packed = replace(stack, pack=True)
-    if tuning.device.type != "cuda" or not tuning.settings.half or not packed.packs or drops_attention(stack):
-        return None
-    return Captured(packed, rows=tuning.batch, longest=longest)
-
-
-def _tuning_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
-    data = {"data": "train"} if reading["measure"] == "loss" else {}
-    return row(**{**reading, **coordinates, **data})
+def shortened_notes(texts: Sequence[Sentences]) -> list[str]:
+    """Which texts have sentences that were cut to the model's length."""
+    return [
+        f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's length"
+        for text in texts
+        if text.shortened
+    ]
 
 
 # --- what the curves say at the end ----------------------------------------------------------------------------------

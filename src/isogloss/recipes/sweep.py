@@ -4,15 +4,19 @@ Every combination of the grid's values is a job with a run folder of its own in 
 other, several at a time spread over this machine's GPUs, or on the machines of a Ray cluster; one that fails stops none
 of the others. The rows of all finished jobs are in one table, in which each can be told from the others: an argument
 whose value the rows do not carry in a column of their own stands in `settings`.
+
+`isogloss drift --save-every N` writes the model as it is after N, 2N, ... updates to `RUN/models/PLAN-seed-S/step-N`. A
+sweep that is given such a run as a model runs its recipe on each of them and on the one they came from, and puts the
+step of the tuning into the rows: what is measured of them are curves over the steps of that tuning.
 """
 
 import difflib
 import inspect
+import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -23,10 +27,9 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.kept_models import over_steps, same_names, with_kept
 from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, find_recipe, model_name, read_options
 from isogloss.runs.cluster import Share, on_cluster
-from isogloss.runs.jobs import Executor, Job
+from isogloss.runs.jobs import Executor, Job, facts_of_jobs
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
 from isogloss.runs.table import (
     Row,
@@ -39,6 +42,7 @@ from isogloss.runs.table import (
     settings_of,
     settings_text,
 )
+from isogloss.training.resumable import RECORD
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -50,6 +54,8 @@ NOT_OF_FROZEN_LAYERS = (
     *("save_models", "checkpoint", "switch", "switch_to", "switch_words"),
 )
 """Arguments that change nothing in the hidden states of frozen layers."""
+
+DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe one job, and are no curve
 
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
@@ -102,7 +108,7 @@ def sweep(
     models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
     facts = {
         "command": "sweep",
-        "arguments": _plain({"recipe": chosen.name, "grid": values, "options": options}),
+        "arguments": {"recipe": chosen.name, "grid": values, "options": options},
         "seed": options.get("seed", 0),
         "model": ", ".join(models),
         "hashes": {},
@@ -145,7 +151,13 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
     {'seed': [0, 1, 2], 'plans': ['freeze:-1', 'freeze:0', 'reinit:1-2,last:1']}
     """
     grid: dict[str, list[Any]] = {}
-    for written, text in _entries(given):
+    entries = list(given.items()) if isinstance(given, Mapping) else []
+    for text in () if entries else [given] if isinstance(given, str) else given:
+        written, equals, values = str(text).partition("=")
+        if not equals or not written.strip():
+            raise InputError(f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
+        entries.append((written.strip(), values))
+    for written, text in entries:
         name = argument_name(written, recipe, "--grid")
         if name in grid:
             raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
@@ -155,8 +167,9 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         if repeated := [value for number, value in enumerate(values) if value in values[:number]]:
             raise InputError(f"--grid {written} has {repeated[0]} twice; the same job would run twice")
         if name == "model":
-            values = with_kept(values)
-            if alike := same_names(values):
+            values = with_saved_models(values)
+            names = [model_name(path) for path in values if (Path(path) / RECORD).is_file()]
+            if alike := [path for path in values if names.count(model_name(path)) > 1]:
                 raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
         grid[name] = values
     if not grid:
@@ -173,18 +186,6 @@ def argument_name(written: str, recipe: Recipe, where: str) -> str:
         hint = f"do you mean {_dashed(close[0])}" if close else f"it has {', '.join(map(_dashed, known))}"
         raise InputError(f"{where} {written}: {recipe.name} has no such argument; {hint}")
     return name
-
-
-def _entries(given: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any]]:
-    if isinstance(given, Mapping):
-        return list(given.items())
-    entries = []
-    for text in [given] if isinstance(given, str) else given:
-        name, equals, values = text.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
-        entries.append((name.strip(), values))
-    return entries
 
 
 def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
@@ -328,15 +329,6 @@ def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _plain(value: Any) -> Any:
-    """A value as run.json keeps it: a path is a text, a range a list."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple | range):
-        return [_plain(part) for part in value]
-    return value if isinstance(value, int | float | bool) or value is None else str(value)
-
-
 # --- where jobs run --------------------------------------------------------------------------------------------------
 
 
@@ -405,14 +397,8 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
         seeded = {key({**entry, "seed": None}) for entry in rows if is_given(entry.get("seed"))}
         rows = [entry for entry in rows if is_given(entry.get("seed")) or key(entry) not in seeded]
         rows += mean_rows(rows)
-    run.append(over_steps(rows, [str(model) for model in grid.get("model", ())]))
-    times = [[datetime.fromisoformat(own[end]) for end in ("started", "finished")] for own in facts.values()]
-    run.facts["jobs"] = {  # by name: they may have run on another machine than this
-        "finished": list(facts),
-        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
-        "hardware": sorted({", ".join(str(part) for part in own["hardware"].values()) for own in facts.values()}),
-        "hashes": {name: own["hashes"] for name, own in facts.items()},
-    }
+    run.append(over_steps(rows, grid.get("model", ())))
+    run.facts["jobs"] = facts_of_jobs(finished) | {"hashes": {name: own["hashes"] for name, own in facts.items()}}
     if left := [job.name for job in jobs if job not in finished]:
         run.note(f"{len(left)} of {len(jobs)} jobs are not finished and are missing here: {', '.join(left)}")
 
@@ -449,3 +435,91 @@ def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> di
         for name in names
     }
     return {**entry, "settings": settings_text({**settings_of(entry), **own})}
+
+
+# --- models that were saved while one was tuned ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model that a tuning saved: its folder, the model that was tuned, by which plan and seed, after which step."""
+
+    path: Path
+    model: str
+    plan: str
+    seed: int
+    step: int
+
+    @property
+    def run(self) -> Path:
+        """The folder of the run that saved it."""
+        return self.path.parent.parent.parent
+
+
+def saved_models(run: Path) -> list[SavedModel]:
+    """The models a run of drift has saved, by training and step; of a sweep of such runs, those of all its jobs."""
+    models = [_read_saved(path.parent) for path in (run / "models").glob(f"*/*/{RECORD}")]
+    for job in run.glob("jobs/*/run.json"):
+        models += saved_models(job.parent)
+    return sorted(models, key=lambda saved: (str(saved.run), saved.plan, saved.seed, saved.step))
+
+
+def _read_saved(path: Path) -> SavedModel:
+    record = json.loads((path / RECORD).read_text(encoding="utf-8"))
+    return SavedModel(path, *(record[name] for name in ("model", "plan", "seed", "step")))
+
+
+def with_saved_models(models: Sequence[Any]) -> list[str]:
+    """The models of a grid, where the folder of a run of drift stands for the model it began with and all it has saved.
+
+    >>> with_saved_models(["mini"])
+    ['mini']
+    """
+    names: list[str] = []
+    for model in map(str, models):
+        run = Path(model)
+        is_run = (run / "run.json").is_file()
+        if not is_run or not (read_facts(run).get("command") == "drift" or (run / "jobs").is_dir()):
+            names.append(model)
+            continue
+        saved = saved_models(run)
+        if not saved:
+            raise InputError(
+                f"{run} has kept no models; tune again with --save-every N, which keeps one every N updates"
+            )
+        names += [*(each.model for each in saved), *(str(each.path) for each in saved)]
+    return list(dict.fromkeys(names))
+
+
+def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any]]:
+    """Rows of a sweep over models, with those of saved models as curves over the steps of the tuning they come from.
+
+    A row of a saved model gets the name of the model that was tuned, the tuning's step and seed, and its plan (as the
+    condition where a task was trained on top), with the name of its run before that where another run has trained the
+    same plan with the same seed. The model that was tuned is step 0 of every such curve. Of several seeds of one job
+    their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
+    """
+    saved = [_read_saved(path) for path in map(Path, map(str, models)) if (path / RECORD).is_file()]
+    if not saved:
+        return [dict(entry) for entry in rows]
+    tunings: dict[str, list[dict[str, Any]]] = {}  # by the name of a model, the coordinates that its rows get
+    for model in saved:
+        runs = {each.run for each in saved if (each.plan, each.seed) == (model.plan, model.seed)}
+        plan = model.plan if len(runs) == 1 else f"{model.run.name} {model.plan}"
+        after = {"model": model_name(model.model), "plan": plan, "seed": model.seed, "step": model.step}
+        tunings[model_name(model.path)] = [after]
+        before, known = {**after, "step": 0}, tunings.setdefault(after["model"], [])
+        known += [before] if before not in known else []
+    measured = [entry for entry in rows if "step" not in entry and entry["measure"] not in DESCRIBE_JOBS]
+    means = {key(entry) for entry in measured if "seed" not in entry}  # over the seeds of a job, where it has several
+    curves: list[dict[str, Any]] = []
+    for entry in measured:
+        if "seed" in entry and key({**entry, "seed": None}) in means:
+            continue
+        for tuning in tunings.get(entry.get("model", ""), []):
+            own = {**entry, **tuning}
+            if entry.get("plan"):  # of a training on top of the model that was saved
+                condition = " ".join(filter(None, (tuning["plan"], entry.get("condition"))))
+                own |= {"plan": entry["plan"], "condition": condition}
+            curves.append(own)
+    return [*curves, *(dict(entry) for entry in rows if entry.get("model") not in tunings)]

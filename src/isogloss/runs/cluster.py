@@ -32,7 +32,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
-from isogloss.runs.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_by
+from isogloss.runs.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order
 
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
 RETRIES = 3  # of a job whose machine or process was lost
@@ -80,10 +80,9 @@ def on_cluster(
     reach(address)
 
     def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
-        before = ended_by(signal.SIGTERM)
         try:
-            with connected(address) as ray:
-                ended_by(signal.SIGTERM)  # Ray has its own idea of what this signal does
+            # Twice, since Ray has its own idea of what this signal does.
+            with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
                 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
                 asked = _resolve(share or Share(), ray.nodes(), address)
                 nodes = [node for node in ray.nodes() if asked.fits(node)]
@@ -91,9 +90,6 @@ def on_cluster(
                 return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease, progress=progress)
         except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
             raise SystemExit(128 + signal.SIGTERM) from stop
-        finally:
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
 
     return execute
 
@@ -190,19 +186,18 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
         looks = [look.options(scheduling_strategy=affinity(node["NodeID"], soft=False)) for node in nodes]
         refs = [each.remote(path, str(Path.cwd()), version) for each in looks]
         asked = dict(zip(refs, (node["NodeManagerAddress"] for node in nodes), strict=True))
-        late, deadline = list(asked), time.monotonic() + LOOK
-        while late and time.monotonic() < deadline:
-            ready, late = ray.wait(late, num_returns=len(late), timeout=PAUSE)
-            progress("checking the cluster", len(asked) - len(late), len(asked))
-            for ref in ready:
-                try:
-                    fault = str(ray.get(ref))
-                except ray.exceptions.RayTaskError as error:
-                    fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
-                except ray.exceptions.RayError:
-                    continue  # a machine that is gone takes no jobs
-                if fault:
-                    raise InputError(f"--cluster: {asked[ref]} {fault}; no job was started")
+        progress("checking the cluster", 0, len(asked))
+        ready, late = ray.wait(refs, num_returns=len(refs), timeout=LOOK)
+        progress("checking the cluster", len(ready), len(asked))
+        for ref in ready:
+            try:
+                fault = str(ray.get(ref))
+            except ray.exceptions.RayTaskError as error:
+                fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
+            except ray.exceptions.RayError:
+                continue  # a machine that is gone takes no jobs
+            if fault:
+                raise InputError(f"--cluster: {asked[ref]} {fault}; no job was started")
         if late:
             names = ", ".join(asked[ref] for ref in late)
             raise InputError(f"--cluster: {names} did not answer for {LOOK:.0f} seconds; no job was started")

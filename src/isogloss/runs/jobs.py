@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -169,55 +170,72 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
     def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
         running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
-        before = ended_by(signal.SIGTERM)
-        try:
-            while waiting or running:
-                while waiting and len(running) < parallel:
-                    job, taken = waiting.pop(0), [device for _, device, _ in running]
-                    device = min(devices, key=taken.count) if devices else None
-                    running.append((job, device, _start(job, parallel, device)))
-                time.sleep(PAUSE)
-                ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
-                failed += [Failure(job, _last_line(job.log)) for job, code in ended if code]
-                running = [started for started in running if started[2].returncode is None]
-                progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
-        finally:
-            for _, _, process in running:
-                process.terminate()
-            for _, _, process in running:
-                process.wait()
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
+        with ended_in_order(signal.SIGTERM):
+            try:
+                while waiting or running:
+                    while waiting and len(running) < parallel:
+                        job, taken = waiting.pop(0), [device for _, device, _ in running]
+                        device = min(devices, key=taken.count) if devices else None
+                        running.append((job, device, _start(job, parallel, device)))
+                    time.sleep(PAUSE)
+                    ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
+                    failed += [Failure(job, _last_line(job.log)) for job, code in ended if code]
+                    running = [started for started in running if started[2].returncode is None]
+                    progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
+            finally:
+                for _, _, process in running:
+                    process.terminate()
+                for _, _, process in running:
+                    process.wait()
         return failed
 
     return execute
 
 
-def job_lines(jobs: Sequence[Job]) -> list[str]:
-    """Jobs of one recipe as text: what their commands share, then a line for what each has of its own."""
-    if len(jobs) == 1:
-        return [" ".join(jobs[0].words) + " (finished)" * jobs[0].done]
-    shared = set.intersection(*(set(job.words) for job in jobs))
-    lines = [" ".join(word for word in jobs[0].words if word in shared), "with"]
-    for job in jobs:
-        own = " ".join(word for word in job.words if word not in shared)
-        lines.append(f"  {own}{' (finished)' * job.done}")
-    return lines
+def job_lines(jobs: Sequence[Job], among: Sequence[Job] = ()) -> list[str]:
+    """Jobs of one recipe as text: what their commands share, then a line for what each has of its own.
+
+    among: all the jobs that words are shared with, where these are only some of them.
+    """
+    shared = set.intersection(*(set(job.words) for job in among or jobs))
+    own = {" ".join(word for word in job.words if word not in shared): job.done for job in jobs}
+    first = " ".join(word for word in jobs[0].words if word in shared)
+    if list(own) == [""]:
+        return [first + " (finished)" * jobs[0].done]
+    return [first, "with", *(f"  {words}{' (finished)' * done}" for words, done in own.items())]
+
+
+def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
+    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
+    facts = [read_facts(job.folder) for job in jobs]
+    times = [[datetime.fromisoformat(each[end]) for end in ("started", "finished")] for each in facts]
+    return {
+        "finished": [job.name for job in jobs],
+        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
+        "hardware": sorted({", ".join(map(str, each["hardware"].values())) for each in facts}),
+        "versions": sorted({f"{name} {number}" for each in facts for name, number in each["versions"].items()}),
+    }
 
 
 def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
-def ended_by(number: int) -> Any:
-    """Let a signal end this process in order, and its own with it; what it did before, None where it is left."""
-    if threading.current_thread() is not threading.main_thread():
-        return None  # only the main thread may say what signals do
+@contextmanager
+def ended_in_order(number: int) -> Iterator[None]:
+    """Inside the block a signal ends this process in order, and the processes that it started with it."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may say what signals do
+        yield
+        return
 
     def leave(*_: Any) -> None:
         raise SystemExit(128 + number)
 
-    return signal.signal(number, leave)
+    before = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[bytes]:
