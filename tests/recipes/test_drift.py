@@ -15,7 +15,7 @@ from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
-from isogloss.training.masked_lm import sentence_perplexity_probe
+from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe
 from isogloss.training.stopping import Selection
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config
@@ -40,13 +40,13 @@ def whole(tuning, tmp_path_factory):
 
 def test_sentences_that_are_tuned_on_and_searched_are_told(tuning, tmp_path):
     model, _, files = tuning
-    own = read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8).train.sentences[:3]
+    train = read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8)[0]
+    own = train.sentences[:3]
     fresh = invented(("qaa", "qab"), sentences=6, seed=3)
     sides = ([*own, *fresh["qaa"].sentences[:3]], fresh["qab"].sentences)
     text = Bitext(tuple(Corpus(one.language, side) for one, side in zip(fresh, sides, strict=True)), name="talk")
-    corpora = read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8)
     told = ["3 of 6 sentences of talk (qaa) are tuned on, too: retrieval there is not of new text"]
-    assert overlap_notes(corpora, [text]) == told and overlap_notes(corpora, [fresh]) == []
+    assert overlap_notes(train, [text]) == told and overlap_notes(train, [fresh]) == []
     drift(model, text, out=tmp_path / "run", **given(files, epochs=1))
     assert told[0] in read_facts(tmp_path / "run")["notes"]
 
@@ -143,8 +143,8 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     assert list(test.step) == [curve.step.iloc[int(np.argmin(curve.value))]]
     model, stack = load_masked_lm(folder / "best", device="cpu")
     corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
-    text = tokenise_corpora(stack, corpora)
-    probe = sentence_perplexity_probe(model, [text.test], target="qaa", every=1, seed=0, device="cpu", **text.masking)
+    texts, masking = tokenise_corpora(stack, corpora[2:]), masking_of(stack.tokenizer)
+    probe = sentence_perplexity_probe(model, texts, target="qaa", every=1, seed=0, device="cpu", **masking)
     assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
 
 

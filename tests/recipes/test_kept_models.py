@@ -11,13 +11,14 @@ import torch
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.recipes.drift import Watch, drift, evaluate, read_corpora, tokenise_corpora
+from isogloss.recipes.drift import drift, read_corpora, tokenise_corpora
 from isogloss.recipes.recipe import model_name
 from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
 from isogloss.training import resumable
+from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
 from tiny_tasks import SMALL, write_sets
@@ -66,9 +67,8 @@ def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tu
     corpora = read_corpora({"qaa": files["qaa"]}, {}, share=0.1, batch=8)
     for training, plan in (("freeze-0-seed-1", "freeze:0"), ("last-1-seed-1", "last:1")):
         model, stack = load_masked_lm(tuned / "models" / training / "step-4", device="cpu")
-        text = tokenise_corpora(stack, corpora)
-        watch = Watch(corpora=corpora, text=text, perplexity=2, distance=4, words=60)
-        again = evaluate(watch, model, stack, text=watch.text, parts=["validation"])
+        how = {"every": 1, "target": "qaa", "seed": 0, "device": stack.device, **masking_of(stack.tokenizer)}
+        again = list(sentence_perplexity_probe(model, tokenise_corpora(stack, corpora[1:2]), **how).take())
         there = rows[(rows.plan == plan) & (rows.seed == 1) & (rows.step == 4) & (rows.measure == "perplexity")]
         there = there[(there.target == "qaa") & (there.data == "validation")]
         for unit in ("token", "word", "character"):

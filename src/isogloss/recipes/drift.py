@@ -43,6 +43,7 @@ from isogloss.recipes.recipe import (
     Epochs,
     LanguageFile,
     LanguageFiles,
+    Option,
     Out,
     Rate,
     Resume,
@@ -54,7 +55,6 @@ from isogloss.recipes.recipe import (
     WeightDecay,
     Work,
     half_precision,
-    interval_of,
     joined_corpus,
     language_files,
     one_process,
@@ -99,7 +99,9 @@ def drift(
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
     seeds: Seeds = 1,
-    held_out: Annotated[float, "share of the target's sentences for the test, and as many for validation"] = 0.1,
+    held_out: Annotated[
+        float, Option("share of the target's sentences for the test, and as many for validation", above=0, below=1)
+    ] = 0.1,
     epochs: Epochs = 3,
     batch: Batch = 8,
     rate: Rate = 5e-5,
@@ -108,20 +110,32 @@ def drift(
     weight_decay: WeightDecay = 0.0,
     clip: Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
-    probe: Annotated[int | None, "updates between readings of loss and perplexity"] = 50,
-    distance: Annotated[int | None, "updates between readings of distances and retrieval"] = 250,
-    words: Annotated[int, "words that distances are measured on; the paper's 16 sentences are read besides"] = 2000,
+    probe: Annotated[int | None, Option("updates between readings of loss and perplexity", least=1)] = 50,
+    distance: Annotated[int | None, Option("updates between readings of distances and retrieval", least=1)] = 250,
+    words: Annotated[
+        int, Option("words that distances are measured on; the paper's 16 sentences are read besides", least=4)
+    ] = 2000,
     attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
-    stop: Annotated[str, "never; early: perplexity no longer falls; balance: gain no longer outweighs loss"] = "never",
+    stop: Annotated[
+        str,
+        Option(
+            "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
+            choices=("never", "early", "balance"),
+        ),
+    ] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
     legacy: Annotated[
         str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
     checkpoint: CheckpointEvery = 500,
-    save_every: Annotated[int | None, "updates between models that are kept, in RUN/models; default none"] = None,
+    save_every: Annotated[
+        int | None, Option("updates between models that are kept, in RUN/models; default none", least=1)
+    ] = None,
     revision: Revision = None,
     seed: Seed = 0,
-    sample_seed: Annotated[int | None, "seed of the masks and words that are measured on; default --seed"] = None,
+    sample_seed: Annotated[
+        int | None, Option("seed of the masks and words that are measured on; default --seed", least=0)
+    ] = None,
     device: Device = "auto",
     dtype: TrainDtype = None,
     out: Out = None,
@@ -144,11 +158,11 @@ def drift(
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
     steps, half = epochs * epoch, half_precision(dtype, hardware)
-    report, far = interval_of(probe, steps), interval_of(distance, steps)
+    report, far = probe or steps, distance or steps
     schedule = optimisation(steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
-    selection: Choice = Selection("perplexity", {"target": languages[0], "data": "validation", "unit": "token"})
-    if stop == "balance":
-        selection = Balance(selection, Selection("perplexity", {"target": "others", "unit": "token"}))
+    own = Selection("perplexity", {"target": languages[0], "data": "validation", "unit": "token"})
+    both = Balance(own, Selection("perplexity", {"target": "others", "unit": "token"}))
+    selection: Choice = both if stop == "balance" else own
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
     name, native_name = _names(model, native)
     parallel = parallel_texts(bitext, languages)
@@ -229,7 +243,7 @@ def drift(
         training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
         redraw = (lambda: seed_of(number, "redrawn", training.step)) if protocol.redraw_masks else False
-        read = {"every": report, "limit": protocol.limit, "redraw": redraw}
+        read: dict[str, Any] = {"every": report, "limit": protocol.limit, "redraw": redraw}
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
         probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], protocol, **read), *distances(stack, protocol)]
         if parallel:

@@ -153,10 +153,10 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
     grid: dict[str, list[Any]] = {}
     entries = list(given.items()) if isinstance(given, Mapping) else []
     for text in () if entries else [given] if isinstance(given, str) else given:
-        written, equals, values = str(text).partition("=")
+        written, equals, listed = str(text).partition("=")
         if not equals or not written.strip():
             raise InputError(f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
-        entries.append((written.strip(), values))
+        entries.append((written.strip(), listed))
     for written, text in entries:
         name = argument_name(written, recipe, "--grid")
         if name in grid:
@@ -506,7 +506,7 @@ def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any
     for model in saved:
         runs = {each.run for each in saved if (each.plan, each.seed) == (model.plan, model.seed)}
         plan = model.plan if len(runs) == 1 else f"{model.run.name} {model.plan}"
-        after = {"model": model_name(model.model), "plan": plan, "seed": model.seed, "step": model.step}
+        after: dict[str, Any] = {"model": model_name(model.model), "plan": plan, "seed": model.seed, "step": model.step}
         tunings[model_name(model.path)] = [after]
         before, known = {**after, "step": 0}, tunings.setdefault(after["model"], [])
         known += [before] if before not in known else []
