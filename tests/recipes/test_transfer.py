@@ -151,7 +151,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_p
 
 def test_code_of_options_that_are_not_given_is_not_visited(tiny, sets, monkeypatch):
     unvisited = ("add_translations", "join_training_items", "read_switching", "dictionary_note", "switched_items")
-    for name in (*unvisited, "_read_target_models", "compare_languages", "read_sentences"):
+    for name in (*unvisited, "_read_target_models", "compare_languages", "stream"):
         assert callable(getattr(transfer_module, name))
         monkeypatch.setattr(transfer_module, name, None)
     assert len(ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1}, plans="freeze:1"))

@@ -27,38 +27,9 @@ import torch
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import Progress, silent
+from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
-from isogloss.recipes.recipe import (
-    OPTIMISER,
-    PRETRAINING_ADAM,
-    RARE,
-    CheckpointEvery,
-    Compiled,
-    Device,
-    LanguageFiles,
-    MicroBatch,
-    Option,
-    Out,
-    Resume,
-    Revision,
-    Seed,
-    TrainDtype,
-    Work,
-    at_least,
-    compiles,
-    describe_files,
-    half_precision,
-    interval_of,
-    joined_corpus,
-    language_files,
-    model_name,
-    one_of,
-    one_process,
-    optimisation,
-    parallel_texts,
-    recipe,
-    share_of,
-)
+from isogloss.recipes.recipe import RARE, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.edit import without_dropout
@@ -70,15 +41,7 @@ from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
-from isogloss.training.alignment import (
-    NEGATIVES,
-    POOLS,
-    PROJECTIONS,
-    Aligner,
-    Alignment,
-    align_pairs,
-    loss_probe,
-)
+from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs, loss_probe
 from isogloss.training.heads import fingerprint, head_of
 from isogloss.training.loop import Settings, Training
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
@@ -92,7 +55,7 @@ MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
 LEAST_HELD_OUT = 8  # pairs that retrieval is worth measuring on
 
 
-@recipe
+@recipe.recipe
 def align(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
@@ -103,112 +66,134 @@ def align(
     evaluate: Annotated[
         LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: what is held out"
     ] = None,
-    held_out: Annotated[float, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
-    tlm: Annotated[float, "weight of TLM; 0 for none (the paper gives no weights; default: equal ones)"] = 1.0,
+    held_out: Annotated[
+        float, Option("share of the pairs, at most 1,000 of two languages, to measure on", least=0, below=1)
+    ] = 0.02,
+    tlm: Annotated[
+        float, Option("weight of TLM; 0 for none (the paper gives no weights; default: equal ones)", least=0)
+    ] = 1.0,
     contrastive: Annotated[
-        float, "weight of contrast; 0 for none (the paper gives no weights; default: equal ones)"
+        float, Option("weight of contrast; 0 for none (the paper gives no weights; default: equal ones)", least=0)
     ] = 1.0,
     negatives: Annotated[
-        str, "queue: momentum contrast, as in the paper; batch: the other pairs of the batch"
+        str,
+        Option("queue: momentum contrast, as in the paper; batch: the other pairs of the batch", choices=NEGATIVES),
     ] = "queue",
-    queue: Annotated[int, "translations in the queue, a multiple of --batch (default: MoCo's)"] = 65_536,
-    momentum: Annotated[float, "of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
-    temperature: Annotated[float, "of the contrastive loss (default: MoCo's; Wu & Dredze 0.1)"] = 0.07,
-    projection: Annotated[str, "between sentence and loss: none, linear or mlp (default: MoCo v2's)"] = "mlp",
-    projection_width: Annotated[int, "width of the projection (default: MoCo's)"] = 128,
-    pooling: Annotated[str, "a sentence is its first token, as in the paper, or the mean of its content"] = "first",
+    queue: Annotated[
+        int, Option("translations in the queue, a multiple of --batch (default: MoCo's)", least=1)
+    ] = 65_536,
+    momentum: Annotated[
+        float, Option("of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)", least=0, below=1)
+    ] = 0.999,
+    temperature: Annotated[
+        float, Option("of the contrastive loss (default: MoCo's; Wu & Dredze 0.1)", least=1e-4)
+    ] = 0.07,
+    projection: Annotated[
+        str, Option("between sentence and loss: none, linear or mlp (default: MoCo v2's)", choices=PROJECTIONS)
+    ] = "mlp",
+    projection_width: Annotated[int, Option("width of the projection (default: MoCo's)", least=1)] = 128,
+    pooling: Annotated[
+        str, Option("a sentence is its first token, as in the paper, or the mean of its content", choices=POOLS)
+    ] = "first",
     layer: Annotated[int | None, "layer sentences are compared at; default the last, as in the paper"] = None,
     shuffle: Annotated[bool, "a coin decides which side comes first and is the query, as in the paper"] = True,
     reset_positions: Annotated[bool, "positions of the second sentence begin anew, as in XLM"] = False,
-    mask_share: Annotated[float, "share of the tokens that TLM predicts (default: the paper's)"] = 0.15,
-    pull: Annotated[float, "weight of the distance to the original weights (Wu & Dredze 1.0)"] = 0.0,
-    exponent: Annotated[float, "pairs of languages by their size to this power (default: XLM's)"] = 0.7,
+    mask_share: Annotated[
+        float, Option("share of the tokens that TLM predicts (default: the paper's)", above=0, below=1)
+    ] = 0.15,
+    pull: Annotated[float, Option("weight of the distance to the original weights (Wu & Dredze 1.0)", least=0)] = 0.0,
+    exponent: Annotated[
+        float, Option("pairs of languages by their size to this power (default: XLM's)", least=0)
+    ] = 0.7,
     length: Annotated[int | None, "most tokens of a pair; default what the model reads (Wu & Dredze 96)"] = None,
-    batch: Annotated[int, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
-    steps: Annotated[int, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
-    rate: Annotated[float, "highest learning rate (default: BERT's for tuning; InfoXLM 2e-4)"] = 5e-5,
-    warm_up: Annotated[
-        float, Option("share of the updates until the rate is highest (default: our choice; InfoXLM 0.05)", OPTIMISER)
-    ] = 0.1,
-    decay: Annotated[str, "linear, cosine, trapezoid, inverse-sqrt or constant (default: BERT's)"] = "linear",
-    weight_decay: Annotated[float, "AdamW's weight decay of matrices (default: InfoXLM's)"] = 0.01,
-    clip: Annotated[float, "largest norm of the gradient; 0 for any (default: InfoXLM's)"] = 1.0,
+    batch: Annotated[int, Option("pairs in a batch (default: our choice; InfoXLM 2048)", least=1)] = 128,
+    steps: Annotated[int, Option("updates (default: our choice; InfoXLM 200,000)", least=0)] = 2_000,
+    rate: recipe.Rate = 5e-5,
+    warm_up: recipe.WarmUp = 0.1,
+    decay: recipe.DecayName = "linear",
+    weight_decay: recipe.WeightDecay = 0.01,
+    clip: recipe.Clip = 1.0,
     dropout: Annotated[
         bool, "the model's own dropout while it trains, in both encoders (the paper does not say)"
     ] = True,
-    micro_batch: MicroBatch = None,
-    compiled: Compiled = "no",
-    report: Annotated[int, "updates between readings of the losses"] = 50,
-    probe: Annotated[int | None, "updates between readings of retrieval and perplexity"] = 500,
+    micro_batch: recipe.MicroBatch = None,
+    compiled: recipe.Compiled = "no",
+    report: Annotated[int, Option("updates between readings of the losses", least=1)] = 50,
+    probe: Annotated[int | None, Option("updates between readings of retrieval and perplexity", least=1)] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
     packed: Annotated[
         str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
     ] = None,
-    checkpoint: CheckpointEvery = 500,
-    revision: Revision = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: TrainDtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    checkpoint: recipe.CheckpointEvery = 500,
+    revision: recipe.Revision = None,
+    seed: recipe.Seed = 0,
+    device: recipe.Device = "auto",
+    dtype: recipe.TrainDtype = None,
+    out: recipe.Out = None,
+    resume: recipe.Resume = False,
     progress: Progress = silent,
-) -> Work:
+) -> recipe.Work:
     """Train a model further on parallel text, so that sentences and words meet their translations.
+
+    The learning rate and its decay are BERT's for tuning (InfoXLM takes 2e-4 and a warm-up of 0.05), weight decay and
+    clipping are InfoXLM's.
 
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
-    one_process("align")
+    recipe.one_process("align")
     hardware = choose_device(device)
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
-    texts = [joined_corpus(code, files) for code, files in language_files(evaluate or [], option="evaluate").items()]
+    evaluated = recipe.language_files(evaluate or [], option="evaluate")
+    texts = [recipe.joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_masked_lm(model, revision, device=hardware)
     head_of(source.config)
     how = Alignment(
         layer=stack.cuts[-1] if layer is None else layer,
-        tlm=at_least("tlm", tlm, 0),
-        contrastive=at_least("contrastive", contrastive, 0),
-        pull=at_least("pull", pull, 0),
-        negatives=cast(Any, one_of("negatives", negatives, NEGATIVES)),
-        size=at_least("queue", queue, 1),
-        momentum=share_of("momentum", momentum),
-        temperature=at_least("temperature", temperature, 1e-4),
-        projection=cast(Any, one_of("projection", projection, PROJECTIONS)),
-        width=at_least("projection_width", projection_width, 1),
-        pool=cast(Any, one_of("pooling", pooling, POOLS)),
+        tlm=tlm,
+        contrastive=contrastive,
+        pull=pull,
+        negatives=cast(Any, negatives),
+        size=queue,
+        momentum=momentum,
+        temperature=temperature,
+        projection=cast(Any, projection),
+        width=projection_width,
+        pool=cast(Any, pooling),
         shuffle=shuffle,
         reset=reset_positions,
-        share=share_of("mask_share", mask_share, zero=False),
+        share=mask_share,
     )
     longest = stack.max_length if length is None else length
-    _refuse_unfit(how, stack, at_least("batch", batch, 1), micro_batch, longest)
-    at_least("steps", steps, 0), at_least("seed", seed, 0)
-    schedule = optimisation(
-        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
+    _refuse_unfit(how, stack, batch, micro_batch, longest)
+    schedule = recipe.optimisation(
+        steps=steps,
+        rate=rate,
+        warm_up=warm_up,
+        decay=decay,
+        weight_decay=weight_decay,
+        clip=clip,
+        **recipe.PRETRAINING_ADAM,
     )
-    settings = Settings(
-        steps,
-        seed,
-        schedule,
-        report=at_least("report", report, 1),
-        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
-        half=half_precision(dtype, hardware),
-    )
+    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     if packed is not None and Path(packed).is_file():
         raise InputError(f"--packed {packed} is a file; give a folder")
-    share, every = share_of("held_out", held_out), interval_of("probe", probe, steps)
-    at_least("checkpoint", checkpoint, 1), at_least("exponent", exponent, 0)
+    every = probe or max(1, steps)
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
-    given = parallel_texts(bitext, languages) if bitext else []
+    given = recipe.parallel_texts(bitext, languages) if bitext else []
     measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
-    name = model_name(model)
+    name = recipe.model_name(model)
     coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        packing: dict[str, Any] = {"stack": stack, "longest": longest, "share": share, "measured": measured}
-        if packed is None:
-            pairs = pack_text(sources, run.scratch / "pairs", progress=progress, **packing)
-        else:
-            pairs = pack_shared(sources, Path(packed), progress=progress, **packing)
+        folder = run.scratch / "pairs"
+        if packed is not None:  # the folder that runs share has one for all that decides the packed pairs
+            facts: dict[str, Any] = {"pairs": pair_facts(sources, progress), "longest": longest, "share": held_out}
+            facts["tokenizer"] = stack.tokenizer.backend_tokenizer.to_str()
+            facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
+            folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+        with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
+            packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
+            pairs = pack_text(sources, folder, stack=stack, progress=progress, **packing)
         for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, _first_sentences(sources))):
             run.note(sentence)
         if not dropout:
@@ -221,7 +206,7 @@ def align(
             batch=batch,
             longest=longest,
             exponent=exponent,
-            compiled=compiles(compiled, hardware, auto=False),
+            compiled=recipe.compiles(compiled, hardware, auto=False),
             seed=seed,
             device=hardware,
             half=settings.half,
@@ -272,34 +257,36 @@ def align(
         compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
         return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
 
-    return Work(name, rows, hashes, depth=stack.cuts[-1])
+    return recipe.Work(name, rows, hashes, depth=stack.cuts[-1])
 
 
 def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | None, length: int) -> None:
     """Refuse options that do not go together or with the model, before any text is read."""
-    if how.layer not in stack.cuts:
-        raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}")
-    if not min(SHORTEST, stack.max_length) <= length <= stack.max_length:
-        raise InputError(f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {length}")
-    if not how.tlm and not how.contrastive:
-        raise InputError("--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight")
-    if how.queued and how.size < batch:
-        raise InputError(f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch")
-    if how.queued and how.size % batch:
-        low = how.size // batch * batch
-        raise InputError(
-            f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
-            f"--queue {low} or {low + batch}"
-        )
-    in_batch = how.contrastive and how.negatives == "batch"
-    if in_batch and batch < 2:
-        raise InputError("--negatives batch takes them from the batch, so --batch must be at least 2")
-    if in_batch and micro_batch is not None:
-        raise InputError(
-            "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"
-        )
-    if how.reset and not stack.family.packs:
-        raise InputError(f"--reset-positions: {stack.name} works positions out by itself; leave it out")
+    in_batch, whole = how.contrastive and how.negatives == "batch", how.size // batch * batch
+    mistakes = {
+        f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}": how.layer not in stack.cuts,
+        f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {length}": not (
+            min(SHORTEST, stack.max_length) <= length <= stack.max_length
+        ),
+        "--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight": not (
+            how.tlm or how.contrastive
+        ),
+        f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch": (
+            how.queued and how.size < batch
+        ),
+        f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
+        f"--queue {whole} or {whole + batch}": how.queued and how.size > whole,
+        "--negatives batch takes them from the batch, so --batch must be at least 2": in_batch and batch < 2,
+        "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue": (
+            in_batch and micro_batch is not None
+        ),
+        f"--reset-positions: {stack.name} works positions out by itself; leave it out": (
+            how.reset and not stack.family.packs
+        ),
+    }
+    for sentence, is_made in mistakes.items():
+        if is_made:
+            raise InputError(sentence)
 
 
 def objective_name(how: Alignment) -> str:
@@ -439,30 +426,11 @@ def pack_text(
     )
 
 
-def pack_shared(
-    sources: Sequence[PairSource], folder: Path, *, stack: Stack, progress: Progress = silent, **packing: Any
-) -> PackedPairs:
-    """The same in a folder that runs share, in which everything that decides the packed pairs names their own folder.
-
-    Of several processes that need the same pairs at once, one packs while the others wait.
-    """
-    facts = {
-        "pairs": pair_facts(sources, progress),
-        "tokenizer": stack.tokenizer.backend_tokenizer.to_str(),
-        "longest": packing["longest"],
-        "share": packing["share"],
-        "known": sorted(hash_fraction(sentence) for sentence in packing["measured"]),
-    }
-    own = folder / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-    with one_at_a_time(own):
-        return pack_text(sources, own, stack=stack, progress=progress, **packing)
-
-
 def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
     files = {title: [path for source in own for path in source.files] for title, own in _by_title(sources).items()}
     in_memory = [(source.title, source.mark) for source in sources if source.mark]
-    return {**describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
+    return {**recipe.describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
 
 
 def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:

@@ -24,6 +24,7 @@ import torch
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_interval, crossing_interval
 from isogloss.progress import Progress, named, silent
+from isogloss.recipes import recipe
 from isogloss.recipes.legacy import (
     DEFECTS,
     Protocol,
@@ -34,35 +35,7 @@ from isogloss.recipes.legacy import (
     parse_legacy,
     protocol_with,
 )
-from isogloss.recipes.recipe import (
-    Batch,
-    CheckpointEvery,
-    Clip,
-    DecayName,
-    Device,
-    Epochs,
-    LanguageFile,
-    LanguageFiles,
-    Option,
-    Out,
-    Rate,
-    Resume,
-    Revision,
-    Seed,
-    Seeds,
-    TrainDtype,
-    WarmUp,
-    WeightDecay,
-    Work,
-    half_precision,
-    joined_corpus,
-    language_files,
-    one_process,
-    optimisation,
-    parallel_texts,
-    plan_list,
-    recipe,
-)
+from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
@@ -88,7 +61,7 @@ EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
 
 
-@recipe
+@recipe.recipe
 def drift(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
@@ -98,17 +71,17 @@ def drift(
     ] = None,
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
-    seeds: Seeds = 1,
+    seeds: recipe.Seeds = 1,
     held_out: Annotated[
         float, Option("share of the target's sentences for the test, and as many for validation", above=0, below=1)
     ] = 0.1,
-    epochs: Epochs = 3,
-    batch: Batch = 8,
-    rate: Rate = 5e-5,
-    warm_up: WarmUp = 0.0,
-    decay: DecayName = "linear",
-    weight_decay: WeightDecay = 0.0,
-    clip: Clip = 1.0,
+    epochs: recipe.Epochs = 3,
+    batch: recipe.Batch = 8,
+    rate: recipe.Rate = 5e-5,
+    warm_up: recipe.WarmUp = 0.0,
+    decay: recipe.DecayName = "linear",
+    weight_decay: recipe.WeightDecay = 0.0,
+    clip: recipe.Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
     probe: Annotated[int | None, Option("updates between readings of loss and perplexity", least=1)] = 50,
     distance: Annotated[int | None, Option("updates between readings of distances and retrieval", least=1)] = 250,
@@ -127,27 +100,27 @@ def drift(
     legacy: Annotated[
         str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
-    checkpoint: CheckpointEvery = 500,
+    checkpoint: recipe.CheckpointEvery = 500,
     save_every: Annotated[
         int | None, Option("updates between models that are kept, in RUN/models; default none", least=1)
     ] = None,
-    revision: Revision = None,
-    seed: Seed = 0,
+    revision: recipe.Revision = None,
+    seed: recipe.Seed = 0,
     sample_seed: Annotated[
         int | None, Option("seed of the masks and words that are measured on; default --seed", least=0)
     ] = None,
-    device: Device = "auto",
-    dtype: TrainDtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    device: recipe.Device = "auto",
+    dtype: recipe.TrainDtype = None,
+    out: recipe.Out = None,
+    resume: recipe.Resume = False,
     progress: Progress = silent,
-) -> Work:
+) -> recipe.Work:
     """Tune a model on one language and watch: perplexity there and elsewhere, and how far each layer moves.
 
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
-    one_process("drift")
-    hardware, chosen, sets = choose_device(device), plan_list(plans), parse_legacy(legacy)
+    recipe.one_process("drift")
+    hardware, chosen, sets = choose_device(device), recipe.plan_list(plans), parse_legacy(legacy)
     corpora = read_corpora(target, others or [], share=held_out, batch=batch)
     train, validation, test, *watched = corpora
     languages = [train.language, *(corpus.language for corpus in watched)]
@@ -157,15 +130,17 @@ def drift(
     depth, epoch = stack.cuts[-1], math.ceil(len(train) / batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
-    steps, half = epochs * epoch, half_precision(dtype, hardware)
+    steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
-    schedule = optimisation(steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip)
+    schedule = recipe.optimisation(
+        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip
+    )
     own = Selection("perplexity", {"target": languages[0], "data": "validation", "unit": "token"})
     both = Balance(own, Selection("perplexity", {"target": "others", "unit": "token"}))
     selection: Choice = both if stop == "balance" else own
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
     name, native_name = _names(model, native)
-    parallel = parallel_texts(bitext, languages)
+    parallel = recipe.parallel_texts(bitext, languages)
     drawn_from = seed if sample_seed is None else sample_seed
     native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
     if native_stack is not None and native_stack.cuts != stack.cuts:
@@ -297,7 +272,7 @@ def drift(
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    return Work(name, rows, hashes, legacy_notes(sets), depth)
+    return recipe.Work(name, rows, hashes, legacy_notes(sets), depth)
 
 
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:
@@ -330,21 +305,21 @@ def read_corpora(
         batch: the fewest sentences to train on.
 
     """
-    targets = language_files([target] if isinstance(target, str) else target, option="target")
+    targets = recipe.language_files([target] if isinstance(target, str) else target, option="target")
     if len(targets) != 1:
         raise InputError(f"--target is one language, LANG=FILE, not {len(targets)} ({', '.join(targets)})")
-    watched = language_files(others, option="others")
+    watched = recipe.language_files(others, option="others")
     ((language, files),) = targets.items()
     if language in watched:
         raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
-    whole = joined_corpus(language, files)
+    whole = recipe.joined_corpus(language, files)
     test, validation, train = split(whole, share)
     if len(train) < batch:
         raise InputError(
             f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of "
             f"{batch}; give more sentences, or a smaller --batch or --held-out"
         )
-    return [train, validation, test, *(joined_corpus(code, paths) for code, paths in watched.items())]
+    return [train, validation, test, *(recipe.joined_corpus(code, paths) for code, paths in watched.items())]
 
 
 def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:

@@ -19,7 +19,6 @@ from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import describe_files
-from isogloss.text.batches import marks
 from isogloss.text.sampling import held_out
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
 from isogloss.text.switching import Dictionary, add_anchors
@@ -237,20 +236,6 @@ def read_packed_facts(folder: Path) -> dict[str, Any]:
     if not {"text", "tokenizer"} <= set(facts):
         raise InputError(f"{path} does not say which text was packed; pack the text again")
     return facts
-
-
-def masking_ids(packed: PackedText) -> dict[str, Any]:
-    """The mask's id, the special ids, and the ids random words are drawn from; tokenizers of one run agree on marks."""
-    first = packed.tokenizers[packed.languages[0]]
-    if first.mask_token_id is None:
-        raise InputError("--tokenizer has no mask token, which masked-language modelling needs")
-    special = sorted({*marks(first), first.mask_token_id, first.unk_token_id} - {None})
-    pools = {}
-    for language, tokenizer in packed.tokenizers.items():
-        content = torch.ones(len(tokenizer), dtype=torch.bool)
-        content[special] = False
-        pools[language] = content.nonzero().squeeze(1)
-    return {"mask_id": first.mask_token_id, "marks": special, "pools": pools}
 
 
 def word_starts(tokenizer: Any) -> torch.Tensor:

@@ -13,45 +13,10 @@ import torch
 from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
 from isogloss.progress import Progress, silent
+from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
-from isogloss.recipes.packed_text import (
-    PackedText,
-    TextSource,
-    masking_ids,
-    repeat_files,
-    tokenizer_options,
-    word_starts,
-)
-from isogloss.recipes.recipe import (
-    PRETRAINING_ADAM,
-    SCHEDULE,
-    CheckpointEvery,
-    Clip,
-    Compiled,
-    DecayName,
-    Device,
-    LanguageFiles,
-    MicroBatch,
-    Option,
-    Out,
-    Rate,
-    Resume,
-    Seed,
-    TrainDtype,
-    WarmUp,
-    WeightDecay,
-    Work,
-    at_least,
-    compiles,
-    half_precision,
-    interval_of,
-    language_files,
-    one_of,
-    optimisation,
-    parallel_texts,
-    recipe,
-    share_of,
-)
+from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, tokenizer_options, word_starts
+from isogloss.recipes.recipe import SCHEDULE, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.families import configure
@@ -61,7 +26,7 @@ from isogloss.text.languages import name as language_name
 from isogloss.text.sampling import Sampler
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.loop import Settings, Training
-from isogloss.training.masked_lm import masked_lm
+from isogloss.training.masked_lm import masked_lm, masking_of
 from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
 from isogloss.training.processes import join, together
 from isogloss.training.resumable import Resumable
@@ -76,7 +41,7 @@ SPACES = {
 }
 
 
-@recipe
+@recipe.recipe
 def pretrain(
     text: Annotated[
         LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"
@@ -87,12 +52,22 @@ def pretrain(
     ] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
     evaluate: Annotated[LanguageFiles | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
-    held_out: Annotated[float, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
+    held_out: Annotated[
+        float, Option("share of the paragraphs, by their hash, kept for evaluation", least=0, below=1)
+    ] = 0.02,
     tokenizer: Annotated[str, "wordpiece, unigram, or the folder of a tokenizer"] = "wordpiece",
     vocabulary: Annotated[int, "pieces; of each language with --vocabularies separate"] = 32_000,
-    vocabularies: Annotated[str, "joint, or separate: one tokenizer a language, equal pieces shared"] = "joint",
+    vocabularies: Annotated[
+        str, Option("joint, or separate: one tokenizer a language, equal pieces shared", choices=("joint", "separate"))
+    ] = "joint",
     lowercase: Annotated[bool, "fold upper and lower case"] = False,
-    anchors: Annotated[str, "default; none: no piece is shared; extra: words replaced from --lexicon"] = "default",
+    anchors: Annotated[
+        str,
+        Option(
+            "default; none: no piece is shared; extra: words replaced from --lexicon",
+            choices=("default", "none", "extra"),
+        ),
+    ] = "default",
     lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
     architecture: Annotated[str, "family of the encoder: modernbert, bert, roberta, ..."] = "modernbert",
@@ -102,32 +77,34 @@ def pretrain(
     feedforward: Annotated[int | None, "width inside the layers; default 4 times the width, 8/3 where gated"] = None,
     dropout: Annotated[float, "dropout everywhere"] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
-    length: Annotated[int, "tokens in a stream"] = 128,
-    batch: Annotated[int, "streams in a batch, over all processes"] = 512,
-    steps: Annotated[int, "updates; 0 leaves a random encoder"] = 10_000,
-    exponent: Annotated[float, "a language is drawn in proportion to its size to this power"] = 0.7,
-    mask_share: Annotated[float, "share of the tokens to predict"] = 0.15,
+    length: Annotated[int, Option("tokens in a stream", least=8)] = 128,
+    batch: Annotated[int, Option("streams in a batch, over all processes", least=1)] = 512,
+    steps: Annotated[int, Option("updates; 0 leaves a random encoder", least=0)] = 10_000,
+    exponent: Annotated[float, Option("a language is drawn in proportion to its size to this power", least=0)] = 0.7,
+    mask_share: Annotated[float, Option("share of the tokens to predict", above=0, below=1)] = 0.15,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
-    rate: Rate = 1e-3,
-    warm_up: WarmUp = 0.05,
-    decay: DecayName = "linear",
-    weight_decay: WeightDecay = 0.01,
-    clip: Clip = 1.0,
-    micro_batch: MicroBatch = None,
-    report: Annotated[int, "updates between readings of the training loss"] = 50,
-    probe: Annotated[int | None, "updates between readings of perplexity and retrieval"] = 1000,
-    checkpoint: CheckpointEvery = 1000,
-    keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE)] = 1,
-    compiled: Compiled = "auto",
-    save_dtype: Annotated[str, "numbers the finished model is stored in: float32 or float16"] = "float32",
+    rate: recipe.Rate = 1e-3,
+    warm_up: recipe.WarmUp = 0.05,
+    decay: recipe.DecayName = "linear",
+    weight_decay: recipe.WeightDecay = 0.01,
+    clip: recipe.Clip = 1.0,
+    micro_batch: recipe.MicroBatch = None,
+    report: Annotated[int, Option("updates between readings of the training loss", least=1)] = 50,
+    probe: Annotated[int | None, Option("updates between readings of perplexity and retrieval", least=1)] = 1000,
+    checkpoint: recipe.CheckpointEvery = 1000,
+    keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE, least=1)] = 1,
+    compiled: recipe.Compiled = "auto",
+    save_dtype: Annotated[
+        str, Option("numbers the finished model is stored in: float32 or float16", choices=("float32", "float16"))
+    ] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: TrainDtype = None,
-    out: Out = None,
-    resume: Resume = False,
+    seed: recipe.Seed = 0,
+    device: recipe.Device = "auto",
+    dtype: recipe.TrainDtype = None,
+    out: recipe.Out = None,
+    resume: recipe.Resume = False,
     progress: Progress = silent,
-) -> Work:
+) -> recipe.Work:
     """Pretrain a masked language model on plain text of one or many languages.
 
     Perplexity on held-out text and retrieval on parallel sentences are measured while it trains.
@@ -140,10 +117,10 @@ def pretrain(
     if lexicon and anchors != "extra":
         raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     source = TextSource(
-        texts=repeat_files(language_files(text) if text else {}, _entries(repeat)),
-        evaluate=language_files(evaluate, option="evaluate") if evaluate else {},
+        texts=repeat_files(recipe.language_files(text) if text else {}, _entries(repeat)),
+        evaluate=recipe.language_files(evaluate, option="evaluate") if evaluate else {},
         streams=Path(streams) if streams else None,
-        share=share_of("held_out", held_out),
+        share=held_out,
         tokenizer=tokenizer_options(
             tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length
         ),
@@ -162,29 +139,19 @@ def pretrain(
     }
     size = f"{planned.num_hidden_layers}x{planned.hidden_size}"  # which a --config file may have set
     name = " ".join([f"{architecture}-{size}", *(part for part, differs in differences.items() if differs)])
-    at_least("steps", steps, 0), at_least("seed", seed, 0)
-    schedule = optimisation(
-        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip, **PRETRAINING_ADAM
-    )
-    settings = Settings(
+    schedule = recipe.optimisation(
         steps=steps,
-        seed=seed,
-        optimisation=schedule,
-        report=at_least("report", report, 1),
-        piece=None if micro_batch is None else at_least("micro_batch", micro_batch, 1),
-        half=half_precision(dtype, hardware),
+        rate=rate,
+        warm_up=warm_up,
+        decay=decay,
+        weight_decay=weight_decay,
+        clip=clip,
+        **recipe.PRETRAINING_ADAM,
     )
-    feed: dict[str, Any] = {
-        "batch": at_least("batch", batch, 1),
-        "length": at_least("length", length, 8),
-        "exponent": at_least("exponent", exponent, 0),
-        "share": share_of("mask_share", mask_share, zero=False),
-    }
-    compiled_step = compiles(compiled, hardware, auto=True)
-    half_stored = one_of("save_dtype", save_dtype, ("float32", "float16")) == "float16"
-    at_least("checkpoint", checkpoint, 1), at_least("keep_checkpoints", keep_checkpoints, 1)
-    every = interval_of("probe", probe, steps)
-    parallel = parallel_texts(bitext, source.languages)
+    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
+    feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
+    compiled_step = recipe.compiles(compiled, hardware, auto=True)
+    parallel = recipe.parallel_texts(bitext, source.languages)
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
@@ -194,17 +161,22 @@ def pretrain(
             for language, pieces in packed.tokenizers.items()
         }
         models = build(configs, packed.languages, sharing=sharing, seed=seed).to(processes.device)
-        masking = masking_ids(packed)
+        masks = {language: masking_of(pieces) for language, pieces in packed.tokenizers.items()}
+        first = masks[packed.languages[0]]  # tokenizers of one run agree on the ids of their marks
+        if first["mask_id"] is None:
+            raise InputError("--tokenizer has no mask token, which masked-language modelling needs")
+        pools = {language: each["pool"] for language, each in masks.items()}
+        masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
         ids = {language: stream.ids for language, stream in packed.train.items()}
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
         how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
         reading: dict[str, Any] = {"length": length, "rows": min(micro_batch or 256, 256), **masking}
         reading["dtype"] = torch.bfloat16 if settings.half else None
-        probes = make_probes(run, packed, models, parallel, every=every, seed=seed, **reading)
+        probes = make_probes(run, packed, models, parallel, every=probe or max(1, steps), seed=seed, **reading)
 
         def export(folder: Path) -> None:
-            save(models, packed.tokenizers, folder, half=half_stored)
+            save(models, packed.tokenizers, folder, half=save_dtype == "float16")
 
         cycle = Resumable(run.folder / "checkpoints", every=checkpoint, keep=keep_checkpoints)
         for readings in cycle.train(training, export=export, probes=probes, progress=progress):
@@ -220,13 +192,11 @@ def pretrain(
         compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
         return {"data": source.facts(progress), **compared}
 
-    return Work(name, rows, hashes, depth=planned.num_hidden_layers)
+    return recipe.Work(name, rows, hashes, depth=planned.num_hidden_layers)
 
 
 def piece_spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
     """How pieces are shared between languages, in the words of `train_tokenizers`."""
-    one_of("vocabularies", vocabularies, ("joint", "separate"))
-    one_of("anchors", anchors, ("default", "none", "extra"))
     if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
         raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
     if not sharing.embeddings:

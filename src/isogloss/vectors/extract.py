@@ -59,6 +59,7 @@ def stream(
     part: Part = "states",
     chunk: int = 2048,
     tokens: int | None = None,
+    encoding: Callable[..., Batch] = encode,
     prepared: Prepared | None = None,
     progress: Progress = silent,
 ) -> Iterator[Vectors]:
@@ -74,6 +75,7 @@ def stream(
         part: "attention" takes, instead of the states after a block, what its attention adds to them.
         chunk: sentences to a chunk.
         tokens: padded tokens in a batch, which bounds memory; the default suits the device.
+        encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
         prepared: what `prepare` gave, for several streams that share it.
         progress: is told the sentences done, under the name of the corpus.
 
@@ -98,7 +100,17 @@ def stream(
 
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
         yield _chunk(
-            stack, corpus, piece, wanted, units=units, pool=pool, part=part, tokens=budget, ready=ready, report=report
+            stack,
+            corpus,
+            piece,
+            wanted,
+            units=units,
+            pool=pool,
+            part=part,
+            tokens=budget,
+            encoding=encoding,
+            ready=ready,
+            report=report,
         )
         done += len(piece)
 
@@ -167,6 +179,7 @@ def _chunk(
     pool: Pool,
     part: Part,
     tokens: int,
+    encoding: Callable[..., Batch],
     ready: Prepared,
     report: Callable[[float], None],
 ) -> Vectors:
@@ -179,7 +192,7 @@ def _chunk(
         copies.append(seen.setdefault((corpus.sentences[row], spans), len(distinct)))
         if copies[-1] == len(distinct):
             distinct.append(row)
-    whole = encode(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
+    whole = encoding(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
     sizes = torch.zeros(len(whole), dtype=torch.long)
     sizes.index_add_(0, whole.sentence_of_tokens(), whole.content.long())
     if not bool(sizes.all()):
