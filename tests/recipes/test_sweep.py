@@ -11,15 +11,15 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
-from isogloss.recipes.recipe import find_recipe
+from isogloss.recipes.recipe import Recipe, find_recipe
 from isogloss.recipes.sweep import (
+    check_jobs,
     choose_devices,
     collect,
     coordinates_text,
     grid_jobs,
     joined_rows,
     read_grid,
-    spread,
     with_frozen_cache,
 )
 from isogloss.runs import read_facts, read_rows
@@ -105,7 +105,9 @@ def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
     options = dict.fromkeys(("task", "train", "dev", "test"), "x")
     jobs = grid_jobs(TRANSFER, grid, options, folder=Path("out"))
     assert len({json.dumps(job.coordinates) for job in jobs}) == len({job.folder for job in jobs}) == 18
-    chosen = [jobs[number].coordinates for number in spread(grid)]
+    chosen = []
+    recipe = Recipe("transfer", lambda *_, **given: chosen.append({name: given[name] for name in grid}), TRANSFER.call)
+    check_jobs(recipe, jobs)
     assert len(chosen) == 1 + 2 + 1 + 2
     for name, values in grid.items():
         assert {coordinates[name] for coordinates in chosen} == set(values)

@@ -12,6 +12,7 @@ from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.cli import app
+from isogloss.recipes import task_sets
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
@@ -151,9 +152,10 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_p
 
 def test_code_of_options_that_are_not_given_is_not_visited(tiny, sets, monkeypatch):
     unvisited = ("add_translations", "join_training_items", "read_switching", "dictionary_note", "switched_items")
-    for name in (*unvisited, "_read_target_models", "compare_languages", "stream"):
-        assert callable(getattr(transfer_module, name))
-        monkeypatch.setattr(transfer_module, name, None)
+    own = [(transfer_module, name) for name in ("_read_target_models", "compare_languages", "stream")]
+    for module, name in [*((task_sets, name) for name in unvisited), *own]:
+        assert callable(getattr(module, name))
+        monkeypatch.setattr(module, name, None)
     assert len(ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1}, plans="freeze:1"))
 
 

@@ -15,7 +15,7 @@ import inspect
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -58,7 +58,11 @@ NOT_OF_FROZEN_LAYERS = (
 DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe one job, and are no curve
 
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
-FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    bool: ("yes or no", lambda text: {"yes": True, "true": True, "no": False, "false": False}[text.lower()]),
+    int: ("a whole number", int),
+    float: ("a number", float),
+}
 LONGEST_NAME = 120  # letters of a folder's name
 
 
@@ -104,7 +108,7 @@ def sweep(
     turns = [] if cluster is not None else choose_devices(devices, device)
     width = at_least("parallel", max(1, len(turns)) if parallel is None else parallel, 1)
     check_folder(Path(out), resume=resume)
-    check_jobs(chosen, values, jobs, progress=progress)
+    check_jobs(chosen, jobs, progress=progress)
     models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
     facts = {
         "command": "sweep",
@@ -197,30 +201,26 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
     parts = [part.strip() for part in given.split(";" if ";" in given else ",")]
     if not all(parts):
         raise InputError(f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
-    texts: list[str] = []
+    values = []
     for part in parts:
+        texts = [part]
         if match := RANGE.fullmatch(part):
             before, first, last = match[1], int(match[2]), int(match[3])
             if last < first:
                 raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
-            texts += [f"{before}{number}" for number in range(first, last + 1)]
-        else:
-            texts.append(part)
-    return [_converted(name, text, types) for text in texts]
+            texts = [f"{before}{number}" for number in range(first, last + 1)]
+        values += [_converted(name, text, types) for text in texts]
+    return values
 
 
 def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
-    if str in types:
-        return text
-    if list in types:
-        return text.split()
-    for kind, expected in ((bool, "yes or no"), (int, "a whole number"), (float, "a number")):
-        if kind in types:
-            try:
-                return FLAGS[text.lower()] if kind is bool else kind(text)
-            except (ValueError, KeyError) as error:
-                raise InputError(f"--grid {name}: {text!r} is not {expected}") from error
-    return text
+    if str in types or list in types:
+        return text if str in types else text.split()
+    expected, read = next((READERS[kind] for kind in READERS if kind in types), ("", str))
+    try:
+        return read(text)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"--grid {name}: {text!r} is not {expected}") from error
 
 
 # --- the jobs --------------------------------------------------------------------------------------------------------
@@ -254,9 +254,14 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
     return list(jobs.values())
 
 
-def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
-    """Let the recipe check every value of the grid before any job starts; what has begun was checked."""
-    chosen = [jobs[number] for number in spread(grid) if not (jobs[number].folder / "run.json").is_file()]
+def check_jobs(recipe: Recipe, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
+    """Let the recipe check every value of the grid before any job starts; what has begun was checked.
+
+    The first job and those that differ from it in one argument hold every value.
+    """
+    first = jobs[0].coordinates
+    chosen = [job for job in jobs if sum(job.coordinates[name] != first[name] for name in first) <= 1]
+    chosen = [job for job in chosen if not (job.folder / "run.json").is_file()]
     for number, job in enumerate(chosen):
         progress("checking the grid", number, len(chosen))
         try:
@@ -268,33 +273,18 @@ def check_jobs(recipe: Recipe, grid: Grid, jobs: Sequence[Job], *, progress: Pro
     progress("checking the grid", len(chosen), len(chosen))
 
 
-def spread(grid: Grid) -> list[int]:
-    """Numbers of jobs that hold every value of the grid once: the first, and those that differ from it in one argument.
-
-    >>> spread({"plans": ["a", "b"], "seed": [0, 1, 2]})
-    [0, 1, 2, 3]
-    """
-    numbers, size = [0], 1
-    for values in reversed(list(grid.values())):
-        numbers += [number * size for number in range(1, len(values))]
-        size *= len(values)
-    return sorted(numbers)
-
-
 def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
     """The jobs; those that freeze the same layers over the same text share the states of these layers in `folder`."""
     if "frozen_cache" not in recipe.parameters:
         return list(jobs)
-
-    frozen = []
+    frozen = []  # what decides the states of each job
     for job in jobs:
         given = {name: str(value) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS}
         frozen.append(repr((job.first, sorted(given.items()))))
     shared = []
     for job, states in zip(jobs, frozen, strict=True):
-        caches = job.options.get("cache", True) and not job.options.get("frozen_cache")
-        cache = {"frozen_cache": str(folder)} if caches and frozen.count(states) > 1 else {}
-        shared.append(replace(job, options={**job.options, **cache}))
+        shares = frozen.count(states) > 1 and job.options.get("cache", True) and not job.options.get("frozen_cache")
+        shared.append(replace(job, options={**job.options, "frozen_cache": str(folder)}) if shares else job)
     return shared
 
 
@@ -341,13 +331,11 @@ def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
         raise InputError(f"--devices are GPUs that take turns, and --device is {device}; leave one of them out")
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
     for position, name in enumerate(names):
-        number = name.removeprefix("cuda:")
-        if not name.startswith("cuda:") or not number.isdigit():
-            raise InputError(f"--devices takes GPUs with commas, as in cuda:0,cuda:1, not {name!r}")
-        if int(number) >= gpus:
-            raise InputError(f"--devices {name} is not there; this machine has {gpus} NVIDIA GPUs")
-        if name in names[:position]:
-            raise InputError(f"--devices has {name} twice; --parallel says how many jobs run at a time")
+        if name not in [f"cuda:{number}" for number in range(gpus)] or name in names[:position]:
+            raise InputError(
+                f"--devices takes GPUs that are there, none of them twice, as in cuda:0,cuda:1, not {name!r}; this "
+                f"machine has {gpus} NVIDIA GPUs"
+            )
     return names
 
 

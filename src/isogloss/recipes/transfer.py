@@ -24,32 +24,12 @@ from isogloss.errors import InputError
 from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
-from isogloss.recipes import recipe
+from isogloss.recipes import recipe, task_sets
 from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option
 from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
-from isogloss.recipes.task_sets import (
-    TaskSets,
-    add_translations,
-    dictionary_note,
-    join_training_items,
-    lost_notes,
-    read_sets,
-    read_switching,
-    skipped_rows,
-    switched_items,
-    tokenise_set,
-)
+from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
-from isogloss.runs.table import (
-    START,
-    UNTUNED,
-    Row,
-    mean_rows,
-    row,
-    settings_text,
-    training_folder,
-    training_name,
-)
+from isogloss.runs.table import START, UNTUNED, Row, mean_rows, row, settings_text, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
@@ -157,12 +137,12 @@ def transfer(
         raise InputError(
             "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
         )
-    sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
+    sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
-        sets = add_translations(sets, translated, skip_bad=skip_bad)
+        sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
     switching = Switching()
     if switch or switch_words or lexicon:
-        switching = read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
+        switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
     stack = load(model, revision, dtype="float32", device=processor)
     if stack.family.kind != "encoder":
         raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
@@ -184,19 +164,19 @@ def transfer(
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
-            run.note(dictionary_note(sets, switching))
+            run.note(task_sets.dictionary_note(sets, switching))
         readers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
         items = [
-            tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress)
+            task_sets.tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress)
             for each, tokenizer in zip(sets.all, readers, strict=True)
         ]
-        for sentence in [*sets.notes, *lost_notes(sets.all, items)]:
+        for sentence in [*sets.notes, *task_sets.lost_notes(sets.all, items)]:
             run.note(sentence)
         count = len(sets.trained)
-        trained, scored = items[0] if count == 1 else join_training_items(sets, items[:count]), items[count:]
+        trained, scored = items[0] if count == 1 else task_sets.join_training_items(sets, items[:count]), items[count:]
         changing = None  # the items of an epoch, by seed and epoch, where they are others each time
         if switching:
-            changing = switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
+            changing = task_sets.switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
         epoch = steps_in_epoch(trained, batch)
         states: dict[str, list[Prefix | None]] = {}  # of the frozen layers that were last read, by their name
 
@@ -298,7 +278,7 @@ def transfer(
             vectors = comparison.read(start, progress)
             yield comparison.rows(vectors, {}, {**base, "plan": UNTUNED})
             start_vectors |= vectors
-        yield skipped_rows(sets, base)
+        yield task_sets.skipped_rows(sets, base)
         done, total, steps = 0, len(chosen_plans) * seeds * len(rates), epochs * epoch
         how: dict[str, Any] = {"warm_up": warm_up, "decay": decay, "weight_decay": weight_decay, "clip": clip}
         for plan in chosen_plans:

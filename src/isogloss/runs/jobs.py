@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -286,20 +287,10 @@ def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
     >>> with holding(job_lease(Path("runs/seed-1.lease"))):  # doctest: +SKIP
     ...     run_job(job)
     """
-    from filelock import Timeout
-
     path, seconds = Path(lease.lock_file), lease.lease_duration
     if path.exists():
         tell(f"waiting for {_holder(lease)}, which holds {path}")
-    while True:
-        before = _renewal(path)
-        try:
-            lease.acquire(timeout=1.25 * seconds, poll_interval=seconds / RENEWALS)
-            break
-        except Timeout:
-            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
-            if before is not None and _renewal(path) == before:
-                lease.force_break()
+    _acquire(lease)
     stop, renewed, claimed = threading.Event(), [time.monotonic()], _renewal(path)
 
     def look() -> None:  # apart from the guard, since it hangs for as long as storage does
@@ -328,32 +319,42 @@ def still_held(paths: Sequence[Path]) -> dict[Path, str]:
 
     Takes no time where there are none, and otherwise up to the duration of a lease.
     """
-    renewals = {path: renewal for path in paths if (renewal := _renewal(path)) is not None}
-    if not renewals:
-        return {}
-    owners = {path: job_lease(path).owner for path in renewals}
-    durations = {path: owner.lease_duration if owner else LEASE for path, owner in owners.items()}
-    leases = {path: job_lease(path, seconds=seconds) for path, seconds in durations.items()}
-    deadline, pause = time.monotonic() + max(durations.values()), min(durations.values()) / RENEWALS
-    silent = [path for path, lease in leases.items() if not _freed(lease)]
-    while silent and time.monotonic() < deadline:
-        time.sleep(pause)
-        silent = [path for path in silent if not _freed(leases[path]) and _renewal(path) == renewals[path]]
-    for path in silent:
-        path.unlink(missing_ok=True)
-    return {path: _holder(lease) for path, lease in leases.items() if path.exists()}
+
+    def holder_of(path: Path) -> str:
+        owner = job_lease(path).owner
+        lease = job_lease(path, seconds=owner.lease_duration if owner else LEASE)
+        if not _acquire(lease, wait=False):
+            return _holder(lease)
+        lease.release()
+        return ""
+
+    existing = [path for path in paths if path.exists()]
+    with ThreadPoolExecutor(len(existing) or 1) as threads:
+        holders = dict(zip(existing, threads.map(holder_of, existing), strict=True))
+    return {path: holder for path, holder in holders.items() if holder}
 
 
-def _freed(lease: Any) -> bool:
-    """Whether nobody holds the lease, or only a process of this machine that is dead; it is removed then."""
+def _acquire(lease: Any, *, wait: bool = True) -> bool:
+    """Acquire a lease that nobody holds, or that nobody has renewed for as long as it lasts.
+
+    wait: whether to wait for a holder that renews it; otherwise False is returned as soon as it is renewed.
+    """
     from filelock import Timeout
 
-    try:
-        lease.acquire(blocking=False)
-    except Timeout:
-        return False
-    lease.release()
-    return True
+    path, seconds = Path(lease.lock_file), lease.lease_duration
+    seen, since = _renewal(path), time.monotonic()
+    while True:
+        with suppress(Timeout):
+            lease.acquire(blocking=False)  # also where its holder is a process of this machine that is dead
+            return True
+        time.sleep(seconds / RENEWALS)
+        if (now := _renewal(path)) != seen:
+            if now is not None and not wait:
+                return False
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since > 1.25 * seconds:
+            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
+            lease.force_break()
 
 
 def _renewal(path: Path) -> tuple[int, int] | None:
