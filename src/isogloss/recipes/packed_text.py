@@ -127,12 +127,6 @@ class TextSource:
         def trained_on(language: str) -> Iterator[str]:
             return paragraphs(self.texts[language], keep=lambda paragraph: not held_out(paragraph, share))
 
-        def held(language: str) -> Iterator[str]:
-            if self.evaluate:
-                return paragraphs(self.evaluate[language])
-            files = list(dict.fromkeys(self.texts[language]))
-            return paragraphs(files, keep=lambda paragraph: held_out(paragraph, share))
-
         record = json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n"
         made = folder / "tokenizers"
         if made.is_dir():
@@ -151,23 +145,22 @@ class TextSource:
                 write_text(beside / "made.json", record)
         tokenizers = _read_tokenizers(made, list(self.texts))
 
-        def aside(stage: str, done: int, total: int) -> None:
-            progress(stage if done == total else f"{stage}: held out", done, total)
-
         for language, files in self.texts.items():
-            size = sum(path.stat().st_size for path in files)
-            train = trained_on(language)
+            parts = {"train": trained_on(language)}
             if self.dictionaries:
-                train = iter(add_anchors(language, train, dictionaries=self.dictionaries, seed=self.seed))
-            parts = [("train", train, size, progress)]
-            if share or language in self.evaluate:
-                measured = self.evaluate.get(language, ())
-                size = sum(path.stat().st_size for path in measured) if self.evaluate else round(share * size)
-                parts.append(("held", held(language), size, aside))
-            for part, text, total, told in parts:
+                how: dict[str, Any] = {"dictionaries": self.dictionaries, "seed": self.seed}
+                parts["train"] = iter(add_anchors(language, parts["train"], **how))
+            if language in self.evaluate:
+                parts["held"] = paragraphs(self.evaluate[language])
+            elif share:
+                distinct = list(dict.fromkeys(files))
+                parts["held"] = paragraphs(distinct, keep=lambda paragraph: held_out(paragraph, share))
+            size = sum(path.stat().st_size for path in files)
+            for part, text in parts.items():
                 path = folder / f"{part}.{language}.npy"
                 if not (path.is_file() and path.with_suffix(".json").is_file()):  # unless an earlier attempt made it
-                    pack(tokenizers[language], text, path, language=language, total=total, progress=told)
+                    told: dict[str, Any] = {"total": size, "progress": progress} if part == "train" else {}
+                    pack(tokenizers[language], text, path, language=language, **told)
         write_text(folder / RECORD, record)
         return open_packed(folder)
 

@@ -6,7 +6,7 @@ and memory does not grow with the text. What languages share is an option: vocab
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import torch
 
@@ -171,9 +171,27 @@ def pretrain(
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
         how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
-        reading: dict[str, Any] = {"length": length, "rows": min(micro_batch or 256, 256), **masking}
-        reading["dtype"] = torch.bfloat16 if settings.half else None
-        probes = make_probes(run, packed, models, parallel, every=probe or max(1, steps), seed=seed, **reading)
+        every, probes = probe or max(1, steps), list[Probe]()
+        held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
+        if without := [language for language in packed.languages if language not in held]:
+            run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
+        if held:
+            reading = perplexity_probe(
+                models.of,
+                {language: stream.ids for language, stream in held.items()},
+                {language: (stream.words, stream.characters) for language, stream in held.items()},
+                every=every,
+                seed=seed,
+                device=processes.device,
+                length=length,
+                rows=min(micro_batch or 256, 256),
+                dtype=torch.bfloat16 if settings.half else None,
+                **masking,
+            )
+            probes.append(reading)
+        if parallel:
+            stacks = {code: stack_of(models, code, pieces, name) for code, pieces in packed.tokenizers.items()}
+            probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
 
         def export(folder: Path) -> None:
             save(models, packed.tokenizers, folder, half=save_dtype == "float16")
@@ -184,8 +202,7 @@ def pretrain(
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
                 export(folder)
-                facts = training_facts(run, training, models, packed, **feed, whole_words=whole_words)
-                write_cards(folder, run, packed, facts=facts, licence=licence)
+                write_cards(folder, run, training, packed, feed=feed, whole_words=whole_words, licence=licence)
         processes.wait()
 
     def hashes(progress: Progress) -> dict[str, Any]:
@@ -210,102 +227,69 @@ def _entries(given: list[str] | str | None) -> list[str]:
     return [given] if isinstance(given, str) else list(given or [])
 
 
-# --- what is measured ------------------------------------------------------------------------------------------------
-
-
-def make_probes(
-    run: Run, packed: PackedText, models: Languages, parallel: Sequence[Bitext], *, every: int, seed: int, **how: Any
-) -> list[Probe]:
-    """Perplexity on what was held out, and retrieval on parallel text; a language without text for it is noted."""
-    held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
-    if without := [language for language in packed.languages if language not in held]:
-        run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
-    probes = []
-    if held:
-        ids = {language: stream.ids for language, stream in held.items()}
-        sizes = {language: (stream.words, stream.characters) for language, stream in held.items()}
-        device = next(models.parameters()).device
-        probes.append(perplexity_probe(models.of, ids, sizes, every=every, seed=seed, device=device, **how))
-    if parallel:
-        name = str(run.facts["model"])
-        stacks = {
-            language: stack_of(models, language, packed.tokenizers[language], name) for language in packed.languages
-        }
-        probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
-    return probes
-
-
 # --- the cards of the models -----------------------------------------------------------------------------------------
 
 
-def write_cards(folder: Path, run: Run, packed: PackedText, *, facts: Mapping[str, Any], licence: str | None) -> None:
-    """Write README.md into every model folder at or below `folder`: one, or one a language.
-
-    facts: what was trained and how, shown as a table: name -> value.
-    """
-    names = ", ".join(language_name(language) for language in packed.languages)
-    table = []
-    for language, train in packed.train.items():
-        files, held = packed.facts["text"][language], packed.held_out.get(language)
-        sources = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
-        megabytes = sum(file["bytes"] for file in files) / 1e6
-        counts = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
-        table.append((language, ", ".join(sources), *counts, f"{held.tokens:,}" if held else "none"))
-    text = markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), table)
-    for config in sorted(folder.rglob("config.json")):
-        summary = [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`."]
-        languages = packed.languages
-        if config.parent != folder:
-            languages = [config.parent.name]
-            side = language_name(config.parent.name)
-            summary.append(f"This folder is its {side} side; the other languages are beside it.")
-        card = training_card(
-            run,
-            title=run.facts["model"],
-            summary=summary,
-            facts=facts,
-            text=text,
-            held_out=perplexity_lines(run.rows),
-            languages=languages,
-            licence=licence,
-        )
-        write_text(config.parent / "README.md", card)
-
-
-def training_facts(
+def write_cards(
+    folder: Path,
     run: Run,
     training: Training,
-    models: Languages,
     packed: PackedText,
     *,
-    batch: int,
-    length: int,
-    exponent: float,
-    share: float,
+    feed: Mapping[str, Any],
     whole_words: bool,
-) -> dict[str, Any]:
-    """What the card says of the training: name -> value."""
+    licence: str | None,
+) -> None:
+    """Write README.md into every model folder at or below `folder`: one, or one a language.
+
+    feed: batch, length, exponent and share, the arguments of `masked_lm` that say what a step reads.
+    """
+    models, settings = cast(Languages, training.model), training.settings
     losses = [reading["value"] for reading in run.rows if reading["measure"] == "loss"]
     sizes = {language: stream.tokens for language, stream in packed.train.items()}
-    sampler = Sampler(sizes, length=length, exponent=exponent, seed=training.settings.seed)
-    seen = sampler.epochs(training.step, batch)
-    predicted = f"{share:.0%}, of them 80% masked, 10% random, 10% as they are"
+    sampler = Sampler(sizes, length=feed["length"], exponent=feed["exponent"], seed=settings.seed)
+    seen = sampler.epochs(training.step, feed["batch"])
     options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
     pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
     vocabulary = f"{pieces}, {options.get('kind', 'tokenizer given')}"
     vocabulary += ", lower case" if options.get("lowercase") else ""
     vocabulary += SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
     vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
-    return {
+    facts = {
         "weights": sum(weight.numel() for weight in models.parameters()),
         "vocabulary": vocabulary,
         "separate parts": str(models.sharing),
         "steps": training.step,
-        "tokens seen": training.step * batch * length,
+        "tokens seen": training.step * feed["batch"] * feed["length"],
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
-        "streams": f"{batch} of {length} tokens a step, languages by size ** {exponent}",
-        "tokens predicted": predicted + ("; words whole" if whole_words else ""),
-        "optimiser": optimiser_facts(training.settings.optimisation),
+        "streams": f"{feed['batch']} of {feed['length']} tokens a step, languages by size ** {feed['exponent']}",
+        "tokens predicted": f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
+        + ("; words whole" if whole_words else ""),
+        "optimiser": optimiser_facts(settings.optimisation),
         "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
-        "seed": training.settings.seed,
+        "seed": settings.seed,
     }
+    table = []
+    for language, train in packed.train.items():
+        files, held = packed.facts["text"][language], packed.held_out.get(language)
+        sources = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
+        megabytes = sum(file["bytes"] for file in files) / 1e6
+        numbers = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
+        table.append((language, ", ".join(sources), *numbers, f"{held.tokens:,}" if held else "none"))
+    names = ", ".join(language_name(language) for language in packed.languages)
+    for config in sorted(folder.rglob("config.json")):
+        summary = [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`."]
+        own = config.parent.name
+        if config.parent != folder:
+            summary.append(f"This folder is its {language_name(own)} side; the other languages are beside it.")
+        card = training_card(
+            run,
+            title=run.facts["model"],
+            summary=summary,
+            facts=facts,
+            text=markdown_table(("language", "files", "MB", "paragraphs", "tokens", "tokens held out"), table),
+            held_out=perplexity_lines(run.rows),
+            languages=packed.languages if config.parent == folder else [own],
+            licence=licence,
+        )
+        write_text(config.parent / "README.md", card)
