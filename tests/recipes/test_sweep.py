@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
-from isogloss.recipes.recipe import Recipe, find_recipe
+from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import (
     check_jobs,
     choose_devices,
@@ -106,7 +107,7 @@ def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
     jobs = grid_jobs(TRANSFER, grid, options, folder=Path("out"))
     assert len({json.dumps(job.coordinates) for job in jobs}) == len({job.folder for job in jobs}) == 18
     chosen = []
-    recipe = Recipe("transfer", lambda *_, **given: chosen.append({name: given[name] for name in grid}), TRANSFER.call)
+    recipe = replace(TRANSFER, check=lambda *_, **given: chosen.append({name: given[name] for name in grid}))
     check_jobs(recipe, jobs)
     assert len(chosen) == 1 + 2 + 1 + 2
     for name, values in grid.items():
