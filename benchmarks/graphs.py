@@ -36,9 +36,8 @@ from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import Item, join_items
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
-from isogloss.training.loop import Settings, Training
+from isogloss.training.loop import Optimisation, Settings, Training
 from isogloss.training.masked_lm import masking_of
-from isogloss.training.optimisation import Optimisation
 from isogloss.training.processes import Processes
 
 SIZES = {  # on a GPU, on a CPU

@@ -22,11 +22,10 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.load import load, locate
 from isogloss.tasks import TASKS
+from isogloss.tasks.frozen_prefix import read_prefix
 from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import Item, join_items
-from isogloss.training.frozen_prefix import read_prefix
-from isogloss.training.loop import Settings, Training, steps_in_epoch
-from isogloss.training.optimisation import Optimisation
+from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch
 from isogloss.training.plans import apply_plan, parse_plan
 from isogloss.training.processes import Processes
 

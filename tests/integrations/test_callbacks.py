@@ -23,7 +23,7 @@ from isogloss.runs.table import frame
 from isogloss.stack import load
 from isogloss.stack.edit import freeze
 from isogloss.text.corpora import Corpus
-from isogloss.training.distances import distance_probe, own_start
+from isogloss.training.distances import distance_probe, sample_vectors
 from isogloss.training.masked_lm import sentence_perplexity_probe, tokenise
 from tiny_models import DEPTH
 from tiny_trainer import (
@@ -160,15 +160,13 @@ def test_drift_takes_a_corpus():
 def test_drift_is_logged_per_layer_and_is_the_probes(tmp_path, tiny_reference):
     model, corpus = tiny(), Corpus("nl", NL)
     sampling = {"seed": 0, "words": 60}
-    start = own_start(stack_of(tiny(), TOKENIZER), corpus, **sampling)
+    start = sample_vectors(stack_of(tiny(), TOKENIZER), corpus, **sampling)
     own = DriftCallback(TOKENIZER, corpus, every=3, words=60)
     away = DriftCallback(TOKENIZER, corpus, reference=tiny_reference, every=3, words=60, measures=("cka",), layers=(2,))
     one = trainer(tmp_path, model, [own, away])
     one.train()
     stack = stack_of(model, TOKENIZER)
-    expected = list(
-        distance_probe(stack, start, corpus, every=1, other="start", measures=("l2", "cosine"), **sampling).take()
-    )
+    expected = list(distance_probe(stack, start, every=1, other="start", measures=("l2", "cosine")).take())
     names = {"l2_drift": "l2", "cosine_drift": "cosine"}
     for reading in expected:
         found = logged(one, f"eval_layer{reading['layer']}_{names[reading['measure']]}")

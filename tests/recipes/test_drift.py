@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.recipes.drift import curve_rows, drift, overlap_notes, read_corpora, split, tokenise_corpora
-from isogloss.recipes.legacy import DEFECTS, Worst, effect_rows
+from isogloss.recipes.legacy import DEFECTS, effect_rows
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.runs.table import COORDINATES
@@ -16,7 +16,6 @@ from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.invented import invented
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe
-from isogloss.training.stopping import Selection
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config
 
@@ -280,9 +279,6 @@ def test_the_worst_is_kept_where_that_is_asked_for(tuning, tmp_path):
     own = chosen(table, measure="perplexity", target="qaa", unit="token").dropna(subset=["step"])
     curve = chosen(own, data="validation")
     assert list(chosen(own, data="test").step) == [curve.step.iloc[int(np.argmax(curve.value))]]
-    worst = Worst(Selection("perplexity"))
-    assert worst.better(5.0, None) and worst.better(6.0, 5.0) and not worst.better(4.0, 5.0)
-    assert not worst.better(float("nan"), None) and not worst.better(float("nan"), 5.0)
 
 
 @pytest.mark.parametrize("family", ENCODERS)

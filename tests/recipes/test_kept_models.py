@@ -17,7 +17,7 @@ from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
-from isogloss.training import resumable
+from isogloss.training import loop
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
@@ -80,7 +80,7 @@ def test_a_resumed_run_writes_no_model_twice_and_the_same_ones(tuned, tuning, tm
     model, _, files = tuning
     options = given(files, plans="freeze:0", seeds=2, save_every=4, probe=2, checkpoint=2)
     written = []
-    monkeypatch.setattr(resumable, "whole_folder", _counting(resumable.whole_folder, written))
+    monkeypatch.setattr(loop, "whole_folder", _counting(loop.whole_folder, written))
 
     def kill(stage, done, total):
         if len(written) == 2 and done == 5:

@@ -319,15 +319,15 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_rows(planted, tmp_path, monk
 
 def best_after(monkeypatch, epoch):
     """Dev is answered right after this epoch, counted from here, and wrong after others; the weights after each."""
-    real, weights = stitch_module.answer_set, []
+    real, weights = stitch_module.predict, []
 
-    def answered(model, task_set, items, **how):
-        said = real(model, task_set, items, **how)
+    def answered(model, examples, items, **how):
+        said = real(model, examples, items, **how)
         weights.append({name: value.clone() for name, value in model.state_dict().items()})
-        right = [model.task.gold(example) for example in task_set.examples]
+        right = [model.task.gold(example) for example in examples]
         return right if len(weights) == epoch else [["O"] * len(some) for some in said]
 
-    monkeypatch.setattr(stitch_module, "answer_set", answered)
+    monkeypatch.setattr(stitch_module, "predict", answered)
     return weights
 
 
@@ -350,7 +350,7 @@ def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tm
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 3, "layers": "1"}
     table = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
     assert len(weights) == 3 and len(worn) == 1
-    assert len(runs) == 3 + 1 + 1 + 4  # dev after every epoch; then dev, the source's test, and the target's four ways
+    assert len(runs) == 1 + 1 + 4  # dev, the source's test, and the target's four ways
     assert all(torch.equal(worn[0][name], weights[1][name]) for name in worn[0])
     assert any(not torch.equal(worn[0][name], weights[2][name]) for name in worn[0])
     assert set(table[table.measure == "chosen_step"].value) == {6}

@@ -27,7 +27,7 @@ from isogloss.runs import read_facts, read_rows
 from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row, settings_of
-from isogloss.training import frozen_prefix
+from isogloss.tasks import frozen_prefix
 from isogloss.training.loop import Training
 from tiny_commands import command_line
 from tiny_drift import write_model

@@ -17,11 +17,10 @@ from isogloss.recipes.task_sets import (
 )
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
-from isogloss.tasks import NLI, TASKS
+from isogloss.tasks import NLI, TASKS, frozen_prefix
 from isogloss.tasks.model import task_model, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.switching import Switching
-from isogloss.training import frozen_prefix
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 

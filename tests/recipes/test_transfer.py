@@ -15,10 +15,9 @@ from isogloss.cli import app
 from isogloss.recipes import task_sets
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load
-from isogloss.tasks import TASKS
-from isogloss.tasks.model import answers, predict, task_model
+from isogloss.tasks import TASKS, frozen_prefix
+from isogloss.tasks.model import predict, task_model
 from isogloss.tasks.task import join_items
-from isogloss.training import frozen_prefix
 from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets, write_task
 from tiny_training import interrupted
@@ -337,7 +336,7 @@ def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, source_dev, 
     model = task_model(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
     model.head.load_state_dict(load_file(best / "head.safetensors"))
     items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
-    said = answers(task, examples, items, predict(model, items), labels)
+    said = predict(model, examples, items)
     assert scored(table, "qab") == pytest.approx(task.score(examples, said, "qab")["span_f1"].value)
     alone = ig.transfer(first, **source_dev, **OPTIONS, plans=f"freeze:{frozen}")
     assert scored(alone, "qaa") == scored(table, "qaa") > 0  # the source has nothing to do with it

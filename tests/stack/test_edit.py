@@ -29,7 +29,7 @@ def test_frozen_parts_are_bit_identical_after_a_step_and_the_others_move(tiny, f
     batch = encode(stack.tokenizer, CORPUS, list(range(len(TEXT))), max_length=stack.max_length)
     trained = [weight for weight in stack.model.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(trained or [torch.zeros(1, requires_grad=True)], lr=0.1, weight_decay=0.1)
-    top = stack.head_input(stack.states(batch)[DEPTH])
+    top = stack.head_input(stack.read(batch)[DEPTH])
     loss = (top * torch.linspace(-1, 1, top.shape[1])).tanh().sum()
     if loss.requires_grad:
         loss.backward()

@@ -6,7 +6,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.packing import WHOLE, unpadded
-from isogloss.training.heads import base, masked_scores
+from isogloss.training.masked_lm import masked_scores
 from tiny_models import ENCODERS, tiny_config
 
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
@@ -28,8 +28,8 @@ def test_scores_and_gradients_are_those_of_the_model_itself(family):
     for inside in (False, True):
         model.zero_grad()
         if inside:
-            with unpadded([base(model)], 24)():
-                assert base(model).config._attn_implementation == WHOLE
+            with unpadded([model.base_model], 24)():
+                assert model.base_model.config._attn_implementation == WHOLE
                 found = masked_scores(model, ids, places)
         else:
             found = masked_scores(model, ids, places)
@@ -47,7 +47,7 @@ def test_a_window_is_kept():
     ids, places = torch.randint(5, 300, (2, 24)), torch.randint(0, 24, (2, 4))
     with torch.no_grad():
         plain = masked_scores(model, ids, places)
-        with unpadded([base(model)], 24)():
+        with unpadded([model.base_model], 24)():
             table = masked_scores(model, ids, places)
     torch.testing.assert_close(plain, table, atol=1e-5, rtol=1e-5)
 
@@ -55,7 +55,7 @@ def test_a_window_is_kept():
 def test_the_model_is_as_before_afterwards_even_after_an_error():
     model = model_of("modernbert")
     rotary, attention = model.model.rotary_emb, model.config._attn_implementation
-    with pytest.raises(RuntimeError), unpadded([base(model)], 8)():
+    with pytest.raises(RuntimeError), unpadded([model.base_model], 8)():
         assert model.model.rotary_emb is not rotary
         raise RuntimeError
     assert model.model.rotary_emb is rotary and model.config._attn_implementation == attention

@@ -36,7 +36,7 @@ def test_cuts_equal_hidden_states_of_each_sentence_alone(tiny, family):
     stack = load(tiny(family))
     batch = batch_of(stack)
     with torch.no_grad():
-        states = stack.states(batch)
+        states = stack.read(batch)
     assert list(states) == list(range(DEPTH + 1)) == list(stack.cuts)
     ends = torch.cumsum(batch.lengths, 0).tolist()
     for row, end in enumerate(ends):
@@ -54,23 +54,21 @@ def test_prenorm_top_cut_is_the_raw_output_of_the_last_block(tiny):
     stack = load(tiny("modernbert"))
     batch = batch_of(stack, [0])
     with torch.no_grad():
-        top = stack.states(batch)[DEPTH]
+        top = stack.read(batch)[DEPTH]
     after_norm = reference_states(stack, TEXT[0])[-1]
     assert not torch.allclose(top, after_norm, atol=1e-2)
     torch.testing.assert_close(stack.model.final_norm(top), after_norm, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
-def test_run_from_any_cut_reaches_the_top_cut(tiny, family):
+def test_a_slice_from_any_cut_reaches_the_top_cut(tiny, family):
     stack = load(tiny(family))
     batch = batch_of(stack)
     with torch.no_grad():
-        states = stack.states(batch)
+        states = stack.read(batch)
         for cut in stack.cuts:
-            top = stack.run_from(cut, states[cut], batch.lengths)
+            top = stack[cut:].read(batch, [DEPTH], hidden=states[cut])[DEPTH]
             torch.testing.assert_close(top, states[stack.last], atol=1e-5, rtol=1e-5)
-        normed = stack.run_from(1, states[1], batch.lengths, norm=True)
-        torch.testing.assert_close(normed, stack.head_input(states[stack.last]), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -78,14 +76,14 @@ def test_slices_meet_in_a_chain(tiny, family):
     stack = load(tiny(family))
     batch = batch_of(stack)
     with torch.no_grad():
-        whole = stack.states(batch)
+        whole = stack.read(batch)
         for k in stack.cuts:
             joined = chain(stack[:k], stack[k:])
-            states = joined.states(batch)
+            states = joined.read(batch)
             assert sorted(states) == list(whole)
             for cut in whole:
                 torch.testing.assert_close(states[cut], whole[cut], atol=1e-5, rtol=1e-5)
-        lower = stack[:2].states(batch)
+        lower = stack[:2].read(batch)
         assert list(lower) == [0, 1, 2]
 
 
@@ -93,8 +91,8 @@ def test_a_map_in_a_chain_changes_its_own_cut_and_those_above(tiny):
     stack = load(tiny("bert"))
     batch = batch_of(stack)
     with torch.no_grad():
-        whole = stack.states(batch)
-        states = chain(stack[:2], lambda x: x * 2, stack[2:]).states(batch)
+        whole = stack.read(batch)
+        states = chain(stack[:2], lambda x: x * 2, stack[2:]).read(batch)
     torch.testing.assert_close(states[1], whole[1])
     torch.testing.assert_close(states[2], whole[2] * 2)
     assert not torch.allclose(states[3], whole[3])
@@ -115,7 +113,7 @@ def test_reading_a_low_cut_does_not_run_the_blocks_above(tiny):
     for number, block in enumerate(stack.blocks, 1):
         block.register_forward_hook(lambda *_, number=number: ran.append(number))
     with torch.no_grad():
-        stack.states(batch_of(stack), [0, 1])
+        stack.read(batch_of(stack), [0, 1])
     assert ran == [1]
 
 
@@ -125,14 +123,14 @@ def test_packed_sentences_equal_padded_ones(tiny, family, monkeypatch):
     batch = batch_of(stack)
     with torch.no_grad():
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: False))
-        padded = stack.states(batch)
+        padded = stack.read(batch)
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
         with packed(stack.model):
             pass  # registering twice is harmless
-        ends = stack.states(batch)
+        ends = stack.read(batch)
         for cut in padded:
             torch.testing.assert_close(ends[cut], padded[cut], atol=1e-5, rtol=1e-4)
-        top = stack.run_from(1, ends[1], batch.lengths)
+        top = stack[1:].read(batch, [DEPTH], hidden=ends[1])[DEPTH]
         torch.testing.assert_close(top, padded[DEPTH], atol=1e-5, rtol=1e-4)
     assert stack.model.config._attn_implementation != "isogloss_packed"
 
@@ -151,9 +149,9 @@ def test_attention_is_what_is_added_to_the_input_of_a_block(tiny, family):
     for block in stack.blocks:
         block.get_submodule(inside).register_forward_pre_hook(lambda _, args: fed.append(args[0][0]))
     with torch.no_grad():
-        states = stack.states(batch)
+        states = stack.read(batch)
         fed.clear()
-        attention = stack.read(batch, reduce=lambda _, found: found, part="attention")
+        attention = stack.read(batch, part="attention")
         assert list(attention) == list(range(1, DEPTH + 1))
         for cut, found in attention.items():
             added = states[cut - 1] + found
@@ -164,13 +162,11 @@ def test_attention_is_what_is_added_to_the_input_of_a_block(tiny, family):
 def test_attention_of_padded_and_packed_sentences_is_that_of_each_alone(tiny, monkeypatch):
     stack = load(tiny("bert"))
     with torch.no_grad():
-        alone = [
-            stack.read(batch_of(stack, [row]), reduce=lambda _, x: x, part="attention") for row in range(len(TEXT))
-        ]
+        alone = [stack.read(batch_of(stack, [row]), part="attention") for row in range(len(TEXT))]
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: False))
-        padded = stack.read(batch_of(stack), reduce=lambda _, x: x, part="attention")
+        padded = stack.read(batch_of(stack), part="attention")
         monkeypatch.setattr(stack_module.Stack, "packs", property(lambda self: True))
-        end_to_end = stack.read(batch_of(stack), [2], reduce=lambda _, x: x, part="attention")
+        end_to_end = stack.read(batch_of(stack), [2], part="attention")
     for cut in padded:
         torch.testing.assert_close(padded[cut], torch.cat([one[cut] for one in alone]), atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(end_to_end[2], padded[2], atol=1e-5, rtol=1e-4)
@@ -179,7 +175,7 @@ def test_attention_of_padded_and_packed_sentences_is_that_of_each_alone(tiny, mo
 def test_attention_is_read_in_blocks_of_encoders(tiny):
     stack = load(tiny("bert"))
     with pytest.raises(InputError, match=r"cuts 1 to 3, not \[0\], where attention"):
-        stack.read(batch_of(stack), [0, 1], reduce=lambda _, x: x, part="attention")
+        stack.read(batch_of(stack), [0, 1], part="attention")
     with pytest.raises(InputError, match="is a decoder: of its blocks only the states are read"):
         load(tiny("gpt2")).cuts_of("attention")
 
@@ -237,7 +233,7 @@ def test_the_longest_sentence_fits_the_position_table(tiny, family):
     stack.tokenizer.model_max_length = int(1e30)
     batch = encode(stack.tokenizer, Corpus("en", ["cat " * 120]), [0], max_length=stack.max_length)
     with torch.no_grad():
-        assert len(stack.states(batch)[DEPTH]) == stack.max_length
+        assert len(stack.read(batch)[DEPTH]) == stack.max_length
 
 
 def test_language_codes_are_no_content(tiny):

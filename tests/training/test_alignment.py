@@ -23,8 +23,7 @@ from isogloss.training.alignment import (
     coins,
     distance,
     enqueue,
-    fill_pairs,
-    fill_single,
+    fill,
     fitting,
     follow,
     loss_probe,
@@ -32,10 +31,10 @@ from isogloss.training.alignment import (
     read_sides,
     repeats,
     row_states,
+    shorten_pairs,
 )
-from isogloss.training.loop import Settings, Training
+from isogloss.training.loop import Optimisation, Settings, Training
 from isogloss.training.masked_lm import masking_of
-from isogloss.training.optimisation import Optimisation
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
 
@@ -504,9 +503,13 @@ def texts(*sentences):
     return PlainSentences(np.concatenate(sentences), np.array([len(one) for one in sentences]))
 
 
+def fill_pairs(sides, borders, padding, *, longest):
+    return fill(shorten_pairs(sides, longest - borders.pair), borders, padding)
+
+
 def test_rows_are_laid_out_by_hand():
     one, two = np.array([7, 8, 9]), np.array([5])
-    filled = fill_single(texts(one, two), BORDERS, 0)
+    filled = fill([texts(one, two)], BORDERS, 0)
     assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
     assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
     both = fill_pairs((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
@@ -544,7 +547,7 @@ def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pa
     for reset in (False, True):
         for end_to_end in (False, True):
             with torch.no_grad():
-                found = row_states(stack[:1], ids, lengths, end_to_end=end_to_end, second=second, reset=reset)
+                states, begins = row_states(stack[:1], ids, lengths, end_to_end=end_to_end, second=second, reset=reset)
             for row, length in enumerate(lengths.tolist()):
                 places = torch.arange(length)
                 later = places >= second[row]
@@ -553,4 +556,4 @@ def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pa
                 if stack.tells_types:
                     more["token_type_ids"] = later.long()[None]
                 expected = own_states(stack.model, ids[row], length, 1, **more)
-                torch.testing.assert_close(found.at(places[None].expand(4, -1))[row], expected, atol=1e-5, rtol=1e-4)
+                torch.testing.assert_close(states[begins[row] + places], expected, atol=1e-5, rtol=1e-4)

@@ -8,10 +8,9 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForMaskedLM, GPT2Config
 
 from isogloss.errors import InputError
-from isogloss.stack.families import FAMILIES
-from isogloss.stack.load import load_masked_lm
-from isogloss.stack.stack import module_at
-from isogloss.training.heads import HEADS, base, fingerprint, head_of, masked_scores, scores
+from isogloss.stack.families import FAMILIES, trainable_family
+from isogloss.stack.load import fingerprint, load_masked_lm
+from isogloss.training.masked_lm import masked_scores, scores
 from tiny_drift import write_model
 from tiny_models import ENCODERS, tiny_config
 
@@ -44,8 +43,7 @@ def picked(logits, places):
 
 
 def test_the_table_knows_the_encoders():
-    assert tuple(HEADS) == ENCODERS
-    assert set(HEADS) <= set(FAMILIES)
+    assert {name for name, family in FAMILIES.items() if family.head} == set(ENCODERS)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -70,21 +68,17 @@ def test_scores_and_gradients_equal_those_of_the_full_logits(family, padded):
             torch.testing.assert_close(
                 weight.grad, wanted[name].grad, atol=1e-5, rtol=1e-5, msg=lambda m, n=name: n + m
             )
-    assert module_at(model, head_of(model.config).output).weight.grad.abs().sum() > 0
+    assert model.get_output_embeddings().weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("family", ENCODERS)
 def test_the_rows_point_at_the_right_modules(family):
     model = tiny_model(family)
-    row = head_of(model.config)
-    assert base(model) is model.base_model
-    assert module_at(model, head_of(model.config).output) is model.get_output_embeddings()
-    assert module_at(model, head_of(model.config).output).weight is model.get_input_embeddings().weight
-    if row.bias is not None:
-        assert module_at(model, row.bias) is module_at(model, head_of(model.config).output).bias
-    outside = [name for name, _ in model.named_parameters() if not name.startswith(f"{row.base}.")]
-    named = (*(f"{path}." for path in row.transform), f"{row.output}.", row.bias or "\0")
-    assert all(name.startswith(named) for name in outside), outside
+    output = model.get_output_embeddings()
+    assert output.weight is model.get_input_embeddings().weight
+    below = (f"{model.base_model_prefix}.", *(f"{path}." for path in trainable_family(model.config).transform))
+    outside = {name: weight for name, weight in model.named_parameters() if not name.startswith(below)}
+    assert all(weight is output.bias or weight is output.weight for weight in outside.values()), list(outside)
     states = torch.randn(2, 32, generator=torch.Generator().manual_seed(0))
     assert scores(model, states).shape == (2, VOCABULARY)
 
@@ -93,7 +87,7 @@ def test_an_unknown_family_is_refused_with_the_known_ones():
     model = torch.nn.Module()
     model.config = GPT2Config()
     with pytest.raises(InputError, match="'gpt2'.*bert.*modernbert"):
-        base(model)
+        scores(model, torch.zeros(1, 8))
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])

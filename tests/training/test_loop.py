@@ -10,11 +10,10 @@ import torch
 from isogloss.errors import InputError
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Objective, Part, train
-from isogloss.training.optimisation import rate_at
+from isogloss.training.loop import Objective, Part, rate_at, train
 from isogloss.training.probes import Probe
 from isogloss.training.processes import Processes
-from isogloss.training.stopping import Selection
+from isogloss.training.stopping import select_by
 from tiny_training import Tower, data, exported, numbers, run, same, squares, training, weights
 
 
@@ -226,7 +225,7 @@ def test_a_stopped_training_goes_on_to_the_same_weights_and_readings(tmp_path, s
         one = training(Tower(dropout=0.4), report=4)
         return one, {
             "probes": [Probe(3, lambda: [{"measure": "perplexity", "value": abs(one.step - 4.0)}])],
-            "selection": Selection("perplexity"),
+            "selection": select_by("perplexity"),
             "plan": lambda step: one.model.lower.requires_grad_(step > 2),
         }
 
@@ -278,7 +277,7 @@ def test_the_best_checkpoint_is_the_one_with_the_highest_perplexity(tmp_path, me
 
     place = Checkpoints(tmp_path, export, every=1)
     seen = {}
-    for _ in train(one, probes=[probe], checkpoints=place, selection=Selection(measure, {"target": "en"})):
+    for _ in train(one, probes=[probe], checkpoints=place, selection=select_by(measure, target="en")):
         seen[one.step] = weights(one.model)
     assert (one.best, one.best_step) == (values[best], best)
     assert same(kept_weights["best"], seen[best])
@@ -286,7 +285,7 @@ def test_the_best_checkpoint_is_the_one_with_the_highest_perplexity(tmp_path, me
 
 def test_a_selection_without_a_direction_is_refused():
     with pytest.raises(InputError, match="'loss' has no declared direction; choose .*perplexity"):
-        Selection("loss")
+        select_by("loss")
 
 
 @pytest.mark.parametrize("every", [1, 3])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from isogloss.training.optimisation import DECAYS, Optimisation, adamw, rate_at
+from isogloss.training.loop import DECAYS, Optimisation, adamw, rate_at
 
 STEPS, WARM, RATE = 100, 10, 0.3
 

@@ -14,10 +14,8 @@ from isogloss.stack.edit import reinitialise
 from isogloss.stack.families import FAMILIES
 from isogloss.training import plans
 from isogloss.training.checkpoints import Checkpoints, latest
-from isogloss.training.heads import head_of
-from isogloss.training.loop import Settings, Training
+from isogloss.training.loop import Optimisation, Settings, Training, rate_at
 from isogloss.training.masked_lm import masked_lm
-from isogloss.training.optimisation import Optimisation, rate_at
 from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
 from isogloss.training.sharing import build, parse, stack_of
 from tiny_models import DEPTH, ENCODERS, tiny_config
@@ -268,7 +266,7 @@ def test_a_tied_output_layer_is_frozen_with_the_embeddings_and_its_bias_is_not(f
     one, stack = masked_training(family)
     apply_plan(stack, parse_plan("freeze:0"), epoch=1, seed=0)(0)
     model = one.model.of("en")
-    layer = model.get_submodule(head_of(model.config).output)
+    layer = model.get_output_embeddings()
     assert layer.weight is stack.model.get_input_embeddings().weight
     assert not layer.weight.requires_grad
     assert layer.bias.requires_grad

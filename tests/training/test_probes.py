@@ -12,15 +12,8 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.measures import perplexity_interval
 from isogloss.text.masking import IGNORE
-from isogloss.training.probes import (
-    MASKED_AT_ONCE,
-    HeldOut,
-    Probe,
-    TextSize,
-    held_out_masks,
-    perplexity_probe,
-    retrieval_probe,
-)
+from isogloss.training.masked_lm import MASKED_AT_ONCE, held_out_masks, perplexity_probe
+from isogloss.training.probes import Probe, retrieval_probe
 from tiny_models import TEXT, tiny_config
 
 VOCABULARY, LENGTH, MASK, MARKS = 60, 16, 4, [0, 2, 3]
@@ -62,8 +55,8 @@ def probe(model, streams=STREAMS, **changes):
 
 def masks(language, seed=0, limit=None, ids=None):
     ids = STREAMS[language] if ids is None else ids
-    held = HeldOut(language, ids, LENGTH, POOL, TextSize(0, 0, 0))
-    return list(held_out_masks(held, mask_id=MASK, marks=MARKS, seed=seed, limit=limit))
+    how = {"mask_id": MASK, "marks": MARKS, "pool": POOL, "seed": seed, "limit": limit}
+    return list(held_out_masks(language, ids, LENGTH, **how))
 
 
 def values(readings, **where):

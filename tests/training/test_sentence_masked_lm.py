@@ -18,9 +18,8 @@ from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, fixed_masks
 from isogloss.text.words import spans
 from isogloss.training import masked_lm
-from isogloss.training.loop import Settings, Training, steps_in_epoch, train
+from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch, train
 from isogloss.training.masked_lm import masked_sentences, sentence_perplexity_probe, tokenise
-from isogloss.training.optimisation import Optimisation
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
 

@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, BertConfig, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack import load, measuring
 from isogloss.text.corpora import Corpus
-from isogloss.training.heads import masked_scores
+from isogloss.training.masked_lm import masked_scores
 from isogloss.training.sharing import Sharing, build, parse, save, stack_of
 from isogloss.vectors import vectors
 from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_tokenizer

@@ -13,7 +13,7 @@ from isogloss.training import checkpoints as kept
 from isogloss.training import stopping
 from isogloss.training.loop import train
 from isogloss.training.probes import Probe
-from isogloss.training.stopping import Balance, Selection, Stopping, at_balance
+from isogloss.training.stopping import Stopping, balance_of, select_by
 from tiny_processes import together
 from tiny_training import Tower, exported, numbers, run, same, training, weights
 
@@ -23,6 +23,11 @@ def perplexities(target, others):
         {"measure": "perplexity", "value": target, "target": "nl", "unit": "token"},
         {"measure": "perplexity", "value": others, "target": "others", "unit": "token"},
     ]
+
+
+def at_balance(*, patience, measure="perplexity", **where):
+    sides = (select_by(measure, target=target, **where) for target in ("nl", "others"))
+    return Stopping(balance_of(*sides), patience)
 
 
 def judged(rule, values):
@@ -58,7 +63,7 @@ def test_docstring_examples():
     ],
 )
 def test_early_stopping_by_hand(values, patience, least, stops):
-    rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=patience, least=least)
+    rule = Stopping(select_by("perplexity", target="nl"), patience=patience, least=least)
     found = judged(rule, values)
     assert (found and found[0]) == stops
 
@@ -67,7 +72,7 @@ def test_early_stopping_goes_in_the_measures_own_direction():
     def rising(values):
         return [[{"measure": "p@1_mean", "value": value}] for value in values]
 
-    rule = Stopping(Selection("p@1_mean"), patience=2, least=0.05)
+    rule = Stopping(select_by("p@1_mean"), patience=2, least=0.05)
     assert judged(rule, rising([0.1, 0.2, 0.3, 0.4])) is None
     assert judged(rule, rising([0.4, 0.3, 0.2]))[0] == 2
     assert judged(rule, rising([0.4, 0.44, 0.44, 0.9]))[0] == 2
@@ -82,7 +87,7 @@ def test_early_stopping_goes_in_the_measures_own_direction():
     ],
 )
 def test_balance_by_hand(target, others, stops, best):
-    rule = at_balance({"target": "nl"}, {"target": "others"}, patience=2)
+    rule = at_balance(patience=2)
     found = judged(rule, [perplexities(*both) for both in zip(target, others, strict=True)])
     assert (found and found[0]) == stops
     if stops is not None:
@@ -93,7 +98,7 @@ def test_balance_by_hand(target, others, stops, best):
 
 
 def test_each_side_of_a_balance_counts_in_its_own_direction():
-    balance = Balance(Selection("perplexity"), Selection("p@1"))
+    balance = balance_of(select_by("perplexity"), select_by("p@1"))
 
     def value(perplexity, found):
         return balance.value([{"measure": "perplexity", "value": perplexity}, {"measure": "p@1", "value": found}])
@@ -110,7 +115,7 @@ def test_the_rule_remembers_the_balance_step_of_what_it_has_seen(seed):
     """Against the whole curves: it stops `patience` evaluations after their lowest point, and never before."""
     target, others = np.exp(np.random.default_rng(seed).normal(size=(2, 30)).cumsum(axis=1) / 3)
     patience = 1 + seed % 4
-    rule = at_balance({"target": "nl"}, {"target": "others"}, patience=patience)
+    rule = at_balance(patience=patience)
     memory = {}
     for place in range(30):
         memory, sentence = rule(memory, place, perplexities(target[place], others[place]))
@@ -128,7 +133,7 @@ def test_a_stopped_training_ends_as_if_this_were_its_last_step():
     values = [9, 5, 6, 7, 1, 1]
     one = training(steps=10, report=4)
     rare = Probe(100, lambda: [{"measure": "rare", "value": 0.0}])
-    rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=2)
+    rule = Stopping(select_by("perplexity", target="nl"), patience=2)
     readings = run(one, probes=[curve(one, target=values), rare], stop=rule)
     found = {}
     for reading in readings:
@@ -161,7 +166,7 @@ def test_a_training_that_nothing_stops_goes_to_its_last_step():
 def test_the_model_kept_is_that_of_the_balance_step_and_not_that_of_the_stop(tmp_path):
     target, others = [16, 8, 4, 2, 1, 1], [4, 5, 15, 60, 240, 9]
     one = training(steps=10)
-    rule = at_balance({"target": "nl", "unit": "token"}, {"target": "others", "unit": "token"}, patience=3)
+    rule = at_balance(patience=3, unit="token")
     probes = [curve(one, target=target, others=others)]
     seen = {}
     for _ in train(one, probes=probes, stop=rule, selection=rule.selection, checkpoints=exported(one, tmp_path)):
@@ -178,8 +183,8 @@ def test_a_probe_taken_only_for_the_stop_can_still_be_the_best():
     run(
         one,
         probes=[often, rarely],
-        stop=Stopping(Selection("cka"), patience=3),
-        selection=Selection("perplexity"),
+        stop=Stopping(select_by("cka"), patience=3),
+        selection=select_by("perplexity"),
     )
     assert (one.step, one.best, one.best_step) == (3, 6.0, 3)
 
@@ -192,7 +197,7 @@ def test_killed_and_resumed_it_stops_at_the_same_step(tmp_path, kill, every):
 
     def fresh():
         one = training(Tower(dropout=0.4), steps=16, report=4)
-        rule = at_balance({"target": "nl"}, {"target": "others"}, patience=4)
+        rule = at_balance(patience=4)
         probes = [curve(one, target=target, others=others)]
         return one, {"probes": probes, "stop": rule, "selection": rule.selection}
 
@@ -239,7 +244,7 @@ def test_several_processes_stop_together_when_the_first_does():
     def work(processes):
         one = training(processes=processes, steps=12, report=4)
         values = {0: [9, 5, 6, 7, 1, 1, 1], 1: [9, 9, 9, 8, 7, 6, 5], 2: [9, 8, 7, 6, 5, 4, 3]}[processes.rank]
-        rule = Stopping(Selection("perplexity", {"target": "nl"}), patience=2)
+        rule = Stopping(select_by("perplexity", target="nl"), patience=2)
         readings = run(one, probes=[curve(one, target=values)], stop=rule)
         return one.step, one.stopped, [reading["step"] for reading in readings if reading["measure"] == "loss"]
 
@@ -251,7 +256,7 @@ def test_several_processes_stop_together_when_the_first_does():
 
 def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
     one = training(steps=4)
-    rule = Stopping(Selection("perplexity", {"target": "xx"}), patience=2)
+    rule = Stopping(select_by("perplexity", target="xx"), patience=2)
     message = r"cannot stop by perplexity \(target xx\): no probe reads it \(they read perplexity\); mend"
     with pytest.raises(InputError, match=message):
         run(one, probes=[curve(one, target=[1, 1, 1])], stop=rule)
@@ -261,10 +266,10 @@ def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Stopping(Selection("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
-        (lambda: Stopping(Selection("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
-        (lambda: Stopping(Selection("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
-        (lambda: at_balance({}, {}, patience=1, measure="loss"), "'loss' has no declared direction"),
+        (lambda: Stopping(select_by("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
+        (lambda: Stopping(select_by("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
+        (lambda: Stopping(select_by("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
+        (lambda: at_balance(patience=1, measure="loss"), "'loss' has no declared direction"),
     ],
 )
 def test_what_is_no_rule_is_refused(call, message):

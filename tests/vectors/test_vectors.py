@@ -92,7 +92,7 @@ def test_words_of_whitespace_and_chinese_text_by_hand(tiny):
     corpus = Corpus("zh", ["猫 sleeps"], words=[[(0, 1), (2, 8)]])
     batch = encode(stack.tokenizer, corpus, [0], max_length=64, words=True)
     with torch.no_grad():
-        states = stack.states(batch)
+        states = stack.read(batch)
     for pool in ("mean", "first"):
         words = vectors(stack, corpus, unit="word", pool=pool)
         assert words.shape[1] == 2
@@ -120,7 +120,7 @@ def test_the_first_token_of_each_sentence(tiny, family):
     stack = load(tiny(family))
     alone = [encode(stack.tokenizer, CORPUS, [row], max_length=64) for row in range(len(CORPUS))]
     with torch.no_grad():
-        reference = torch.stack([stack.states(one)[2][0] for one in alone])
+        reference = torch.stack([stack.read(one)[2][0] for one in alone])
     torch.testing.assert_close(vectors(stack, CORPUS, layers=[2], unit="first")[0], reference, atol=1e-5, rtol=0)
     found = next(stream(stack, CORPUS, units=("first", "sentence")))
     assert found.items["first"].tolist() == [[row, 0] for row in range(len(CORPUS))]

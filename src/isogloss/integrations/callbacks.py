@@ -30,11 +30,11 @@ from isogloss.stack.families import family_of
 from isogloss.stack.load import whole_stack
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Corpus, check_corpus
-from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
+from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.stopping import Memory, Stopping, at_balance
+from isogloss.training.stopping import Memory, Stopping, balance_of, select_by
 
 ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
 OTHERS = "others"
@@ -203,7 +203,8 @@ class PerplexityCallback(ReadingsCallback):
         if isinstance(limit, int) and limit < 1:
             raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
         self.target, self.others = target, len(corpora) > 1
-        self._rule = at_balance({"target": target, "unit": "token"}, {"target": OTHERS, "unit": "token"}, patience=1)
+        sides = (select_by("perplexity", target=side, unit="token") for side in (target, OTHERS))
+        self._balance = balance_of(*sides)
         self._tokenizer, self._seed, self._limit = tokenizer, seed, limit
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
@@ -247,14 +248,14 @@ class PerplexityCallback(ReadingsCallback):
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
     def _further(self, readings: Sequence[Reading]) -> dict[str, float]:
-        value = self._rule.selection.value(readings)
+        value = self._balance.value(readings)
         return {} if value is None else {"eval_balance": value}
 
 
 class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
     """Stop when the balance of the target's gain and the others' loss has not improved for `patience` readings.
 
-    perplexity: the callback that takes them; put this one after it. The rule is `isogloss.training.stopping.at_balance`
+    perplexity: the callback that takes them; put this one after it. The rule is `isogloss.training.stopping.balance_of`
     per token; least: nats that count as an improvement. It goes by the readings in Trainer's log, which checkpoints
     keep, so a resumed training stops where it would have stopped. `reason` then says why. The model of the best balance
     is kept by Trainer: metric_for_best_model="eval_balance", greater_is_better=False, load_best_model_at_end=True.
@@ -266,9 +267,8 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
                 f"there is no balance with {perplexity.target} alone; give PerplexityCallback other languages too"
             )
         self.reason: str | None = None
-        self._rule: Stopping = at_balance(
-            {"target": perplexity.target}, {"target": OTHERS}, patience=patience, least=least
-        )
+        sides = (select_by("perplexity", target=side) for side in (perplexity.target, OTHERS))
+        self._rule = Stopping(balance_of(*sides), patience, least)
         self._names = {target: f"eval_{target}_perplexity" for target in (perplexity.target, OTHERS)}
         self._memory: Memory = {}
         self._seen, self._step = 0, -1
@@ -350,31 +350,25 @@ class DriftCallback(ReadingsCallback):
         check_corpus(corpus)
         self._tokenizer, self._corpus, self._reference, self._measures = tokenizer, corpus, reference, tuple(measures)
         self._sampling: dict[str, Any] = {"words": words, "layers": layers, "seed": seed}
-        self._start: Sampled | None = None
+        self._start: Sample | None = None
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         """Keep what the model is now as the start, before Trainer may load a checkpoint into it."""
         if self._reference is None:
-            self._start = own_start(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
+            self._start = sample_vectors(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         if state is not None and state.global_step == 0:
             self.on_init_end(args, state, None, model)
-        reference = self._reference or self._start
-        if reference is None:
+        start, other = self._start, "start"
+        if self._reference is not None:
+            start, other = sample_vectors(self._reference, self._corpus, **self._sampling), self._reference.name
+        if start is None:
             raise InputError(
                 "the model this training began with is no longer there; give DriftCallback to Trainer(callbacks=...), "
                 "or that model as reference=isogloss.load(...)"
             )
-        return distance_probe(
-            stack_of(model, self._tokenizer),
-            reference,
-            self._corpus,
-            every=1,
-            other=reference.name if isinstance(reference, Stack) else "start",
-            measures=self._measures,
-            **self._sampling,
-        )
+        return distance_probe(stack_of(model, self._tokenizer), start, every=1, other=other, measures=self._measures)
 
 
 class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]

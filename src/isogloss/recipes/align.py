@@ -17,7 +17,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -33,7 +33,8 @@ from isogloss.recipes.recipe import RARE, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
+from isogloss.stack.families import trainable_family
+from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
@@ -42,13 +43,12 @@ from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs, loss_probe
-from isogloss.training.heads import fingerprint, head_of
-from isogloss.training.loop import Settings, Training
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Settings, Training, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.probes import Reading, retrieval_probe
 from isogloss.training.processes import join
-from isogloss.training.resumable import Resumable
-from isogloss.training.stopping import Choice, Selection
+from isogloss.training.stopping import Choice, select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
 MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
@@ -146,7 +146,7 @@ def align(
     evaluated = recipe.language_files(evaluate or [], option="evaluate")
     texts = [recipe.joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_masked_lm(model, revision, device=hardware)
-    head_of(source.config)
+    trainable_family(source.config)
     how = Alignment(
         layer=stack.cuts[-1] if layer is None else layer,
         tlm=tlm,
@@ -232,9 +232,9 @@ def align(
         def export(folder: Path) -> None:
             save_masked_lm(source, stack.tokenizer, folder)
 
-        cycle = Resumable(run.folder / "checkpoints", every=checkpoint)
-        selection = cast(Choice, BestRetrieval(how.layer)) if best else None
-        for readings in cycle.train(training, export=export, probes=probes, selection=selection, progress=progress):
+        checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
+        selection = best_retrieval(how.layer) if best else None
+        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
             # The sum of the losses has no task; each of them has a row of its own.
             own = [reading for reading in readings if reading["measure"] != "loss" or "task" in reading]
             yield [_alignment_row(reading, coordinates) for reading in own]
@@ -246,8 +246,8 @@ def align(
                 which = f"the one it began with, before any update: {reading} was never higher after it"
             run.note(f"--best: the model is {which}")
         with whole_folder(run.folder / "model") as folder:
-            if best and (cycle.folder / "best").is_dir():
-                shutil.copytree(cycle.folder / "best", folder, dirs_exist_ok=True)
+            if best and (checkpoints.folder / "best").is_dir():
+                shutil.copytree(checkpoints.folder / "best", folder, dirs_exist_ok=True)
             else:
                 export(folder)
             write_text(folder / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
@@ -458,24 +458,16 @@ def _alignment_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
     return row(**{**reading, **coordinates, **data, **pooled})
 
 
-@dataclass(frozen=True)
-class BestRetrieval:
-    """The best step by P@1 at a layer, averaged over all texts: a choice as `isogloss.training.stopping` has them."""
+def best_retrieval(layer: int) -> Choice:
+    """Choose the best step by P@1 at a layer, averaged over all texts."""
 
-    layer: int
-
-    def value(self, readings: Sequence[Reading]) -> float | None:
-        """The mean over texts, if retrieval was read at this step."""
+    def value(readings: Sequence[Reading]) -> float | None:
         values = [
-            reading["value"]
-            for reading in readings
-            if reading["measure"] == "p@1_mean" and reading["layer"] == self.layer
+            reading["value"] for reading in readings if reading["measure"] == "p@1_mean" and reading["layer"] == layer
         ]
         return sum(values) / len(values) if values else None
 
-    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
-        """Whether a value beats the best so far, in the direction that P@1 declares."""
-        return Selection("p@1").better(new, old, least=least)
+    return replace(select_by("p@1_mean", layer=layer), value=value)
 
 
 # --- the model's card ------------------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ are of the same tokens.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -28,7 +29,6 @@ from isogloss.recipes import recipe
 from isogloss.recipes.legacy import (
     DEFECTS,
     Protocol,
-    Worst,
     effect_rows,
     legacy_condition,
     legacy_notes,
@@ -40,21 +40,21 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import choose_device, load_masked_lm, save_masked_lm
+from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.words import unknown_notes
+from isogloss.training import loop
+from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
-from isogloss.training.distances import Distance, Sampled, distance_probe, own_start
-from isogloss.training.heads import fingerprint
-from isogloss.training.loop import Settings, Training
+from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
+from isogloss.training.loop import Settings, Training, saved_models
 from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.processes import join
-from isogloss.training.resumable import Resumable, SavedModels
-from isogloss.training.stopping import Balance, Choice, Selection, Stopping
+from isogloss.training.stopping import Stopping, balance_of, select_by
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -135,9 +135,9 @@ def drift(
     schedule = recipe.optimisation(
         steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip
     )
-    own = Selection("perplexity", {"target": languages[0], "data": "validation", "unit": "token"})
-    both = Balance(own, Selection("perplexity", {"target": "others", "unit": "token"}))
-    selection: Choice = both if stop == "balance" else own
+    own = select_by("perplexity", target=languages[0], data="validation", unit="token")
+    both = balance_of(own, select_by("perplexity", target="others", unit="token"))
+    selection = both if stop == "balance" else own
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
     name, native_name = _names(model, native)
     parallel = recipe.parallel_texts(bitext, languages)
@@ -148,7 +148,7 @@ def drift(
             f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
             "compared one by one, so choose one of the same depth"
         )
-    native_words: dict[tuple[Any, ...], Sampled] = {}  # the native model's vectors of a sample, read once
+    native_words: dict[tuple[Any, ...], Sample] = {}  # the native model's vectors of a sample, read once
 
     def perplexities(
         model: Any, stack: Stack, texts: Sequence[Sentences], protocol: Protocol, *, every: int = 1, **how: Any
@@ -180,23 +180,22 @@ def drift(
                 sampling: dict[str, Any] = {"words": count, "part": part, "seed": drawn_from}
                 sampling["by_position"] = protocol.by_position
                 sampling["attend_padding"] = protocol.by_position and protocol.attend_padding
-                references = {START: own_start(stack, corpus, **sampling)}
+                references = {START: sample_vectors(stack, corpus, **sampling)}
                 if native_stack is not None:
                     key = (corpus.name, *sampling.values())
                     if key not in native_words:
-                        native_words[key] = own_start(native_stack, corpus, **sampling)
+                        native_words[key] = sample_vectors(native_stack, corpus, **sampling)
                     references[native_name] = native_words[key]
                 for other, vectors in references.items():
-                    how = {"other": other, "measures": measures, **sampling}
-                    yield distance_probe(stack, vectors, corpus, every=far, **how)
+                    yield distance_probe(stack, vectors, every=far, other=other, measures=measures)
 
     def tune(
         run: Run, texts: Sequence[Sentences], plan: Plan, protocol: Protocol, *, coordinates: Row, progress: Progress
     ) -> Iterator[list[Row]]:
         """The rows of one training; none where it was finished earlier."""
-        number, folder = coordinates["seed"], training_folder(coordinates)
-        cycle = Resumable(run.folder / "checkpoints" / folder, every=checkpoint)
-        if cycle.finished():
+        number, name = coordinates["seed"], training_folder(coordinates)
+        folder = run.folder / "checkpoints" / name
+        if finished(folder):
             return
         tuned, stack = load_masked_lm(model, revision, device=hardware)
         if not (dropout and protocol.dropout):
@@ -226,24 +225,27 @@ def drift(
         for sentence in dict.fromkeys(note for each in probes for note in each.notes):
             run.note(sentence)
         record = {"model": str(model), "plan": training_name(coordinates), "seed": number}
-        readings_of_steps = cycle.train(
+        export = partial(save_masked_lm, tuned, stack.tokenizer)
+        if save_every is not None:
+            models = run.folder / "models" / name
+            probes.append(saved_models(training, models, export, every=save_every, about=record))
+        readings_of_steps = loop.train(
             training,
-            export=lambda path: save_masked_lm(tuned, stack.tokenizer, path),
+            checkpoints=Checkpoints(folder, export, checkpoint),
             probes=probes,
             plan=planned,
-            selection=cast(Choice, Worst(selection)) if protocol.keep_worst else selection,
+            selection=replace(selection, higher=not selection.higher) if protocol.keep_worst else selection,
             stop=stopping,
-            saved=None if save_every is None else SavedModels(run.folder / "models" / folder, save_every, record),
             progress=progress,
         )
         for readings in readings_of_steps:
             yield [_tuning_row(reading, coordinates) for reading in readings]
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
-        best, stack = load_masked_lm(cycle.folder / "best", device=hardware)
+        best, stack = load_masked_lm(folder / "best", device=hardware)
         tested = perplexities(best, stack, [texts[2]], protocol).take()
         yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
-        cycle.finish()
+        finish(folder)
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         texts, protocol = tokenise_corpora(stack, corpora, progress=progress), protocol_with(sets[0])

@@ -17,8 +17,7 @@ from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.measures.retrieval import Retrieval
 from isogloss.recipes.recipe import layer_list
 from isogloss.runs.table import Row, row
-from isogloss.stack.chain import Chain
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Bitext
 
 

@@ -23,8 +23,6 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.runs.table import Row, frame, row
-from isogloss.training.probes import Reading
-from isogloss.training.stopping import Choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,21 +95,6 @@ def legacy_condition(defects: frozenset[str]) -> str:
     names = [name for name in DEFECTS if name in defects]
     text = "all" if len(names) == len(DEFECTS) else ",".join(names)
     return f"{LEGACY}{text}" if names else ""
-
-
-@dataclass(frozen=True)
-class Worst:
-    """A choice turned round: the worst reading is called the best, as the original code did."""
-
-    of: Choice
-
-    def value(self, readings: Sequence[Reading]) -> float | None:
-        """The reading that the choice is about, if it is among these."""
-        return self.of.value(readings)
-
-    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
-        """Whether a value is worse than the worst so far."""
-        return self.of.better(new, None) if old is None else self.of.better(old, new, least=least)
 
 
 # --- the effect of each defect ---------------------------------------------------------------------------------------

@@ -29,9 +29,8 @@ from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.chain import Chain
 from isogloss.stack.load import load
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Chain, Stack
 from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of

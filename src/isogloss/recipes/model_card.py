@@ -11,7 +11,7 @@ from typing import Any
 
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
-from isogloss.training.optimisation import Optimisation
+from isogloss.training.loop import Optimisation
 
 UNITS = ("token", "word", "character")
 

@@ -25,11 +25,11 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.sampling import Sampler
 from isogloss.text.switching import read_dictionaries
-from isogloss.training.loop import Settings, Training
-from isogloss.training.masked_lm import masked_lm, masking_of
-from isogloss.training.probes import Probe, perplexity_probe, retrieval_probe
+from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.loop import Settings, Training, train
+from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe
+from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.processes import join, together
-from isogloss.training.resumable import Resumable
 from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save, stack_of
 
 LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
@@ -196,8 +196,8 @@ def pretrain(
         def export(folder: Path) -> None:
             save(models, packed.tokenizers, folder, half=save_dtype == "float16")
 
-        cycle = Resumable(run.folder / "checkpoints", every=checkpoint, keep=keep_checkpoints)
-        for readings in cycle.train(training, export=export, probes=probes, progress=progress):
+        checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
+        for readings in train(training, checkpoints=checkpoints, probes=probes, progress=progress):
             yield [row(**reading, model=name, seed=seed) for reading in readings]
         if processes.first:
             with whole_folder(run.folder / "model") as folder:

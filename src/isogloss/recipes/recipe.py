@@ -37,18 +37,16 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame, number_or_text
-from isogloss.stack.chain import Chain
 from isogloss.stack.load import choose_dtype
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Chain, Stack
 from isogloss.text import embedded, read_bitexts, read_corpus
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.optimisation import DECAYS, Decay, Optimisation
+from isogloss.training.loop import DECAYS, RECORD, Decay, Optimisation
 from isogloss.training.plans import Plan, parse_plan
 from isogloss.training.processes import launched
-from isogloss.training.resumable import RECORD
 
 P = ParamSpec("P")
 Number = TypeVar("Number", int, float)

@@ -36,7 +36,6 @@ from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.task_scores import (
     OTHERS,
     ScoredModel,
-    answer_set,
     result_rows,
     save_scores,
     score_sets,
@@ -50,17 +49,16 @@ from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.model import task_model, task_objective
+from isogloss.tasks.frozen_prefix import Prefix, free_bytes, read_prefix
+from isogloss.tasks.model import predict, task_model, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of, words_of
-from isogloss.training.checkpoints import wearing
-from isogloss.training.frozen_prefix import Prefix, free_bytes, read_prefix
-from isogloss.training.loop import Settings, Training, steps_in_epoch
+from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
+from isogloss.training.loop import Settings, Training, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.processes import join
-from isogloss.training.resumable import Resumable
-from isogloss.training.stopping import Selection
+from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import Pool, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
@@ -447,8 +445,7 @@ def train_layer(
     The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once.
     The scores are left in the training's folder.
     """
-    cycle = Resumable(training.folder, setup.checkpoint)
-    if cycle.finished():
+    if finished(training.folder):
         return
     sets, seed, cut = setup.sets, training.seed, training.cut
     fresh = seed_of(seed, "fresh blocks", cut)
@@ -463,11 +460,12 @@ def train_layer(
 
     def score() -> Iterator[Reading]:
         if loop.step > 0:  # a head that was not trained says nothing
-            given = answer_set(model, dev, setup.own[1], prefix=own[1], dtype=setup.dtype)
+            given = predict(model, dev.examples, setup.own[1], prefix=own[1], dtype=setup.dtype)
             yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
 
     probe = Probe(steps_in_epoch(setup.own[0], setup.batch), score)
-    for _ in cycle.train(loop, probes=[probe], selection=Selection(main), progress=progress):
+    checkpoints = Checkpoints(training.folder, lambda folder: None, setup.checkpoint)
+    for _ in train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None
     count = len(own) - 1  # of the source's sets that are scored
@@ -479,7 +477,7 @@ def train_layer(
     with wearing(model, loop.best_weights):
         scores = score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
     save_scores(training.folder, loop.best_step, scores)
-    cycle.finish(keep_best=False)
+    finish(training.folder, keep_best=False)
 
 
 def _condition_rows(setup: StitchSetup, training: LayerTraining, coordinates: Mapping[str, Any]) -> list[Row]:

@@ -42,7 +42,7 @@ from isogloss.runs.table import (
     settings_of,
     settings_text,
 )
-from isogloss.training.resumable import RECORD
+from isogloss.training.loop import RECORD
 
 Grid = Mapping[str, Sequence[Any]]
 

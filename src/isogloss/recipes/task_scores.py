@@ -31,9 +31,9 @@ from isogloss.measures.statistics import percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.tasks.model import TaskModel, answers, predict
+from isogloss.tasks.frozen_prefix import Prefix
+from isogloss.tasks.model import TaskModel, predict
 from isogloss.tasks.task import Items, Task, chance_floors
-from isogloss.training.frozen_prefix import Prefix
 
 OTHERS = "others"  # the target of a mean over all languages but the source
 ORACLE = "oracle"
@@ -44,14 +44,6 @@ Scores = Sequence[Mapping[str, Score]]
 
 
 # --- one model -------------------------------------------------------------------------------------------------------
-
-
-def answer_set(
-    model: TaskModel, task_set: TaskSet, items: Items, *, prefix: Prefix | None, dtype: torch.dtype | None
-) -> list[Any]:
-    """A model's answer to each example of a set; prefix: the states of its frozen layers, where they are known."""
-    predictions = predict(model, items, dtype=dtype, prefix=prefix)
-    return answers(model.task, task_set.examples, items, predictions, model.labels)
 
 
 def score_sets(
@@ -65,7 +57,7 @@ def score_sets(
     """The scores of a model on sets, each with the floor of its shuffled answers."""
     every = []
     for task_set, part, prefix in zip(task_sets, items, prefixes, strict=True):
-        given = answer_set(model, task_set, part, prefix=prefix, dtype=dtype)
+        given = predict(model, task_set.examples, part, prefix=prefix, dtype=dtype)
         scores = model.task.score(task_set.examples, given, task_set.language)
         floors = chance_floors(model.task, task_set.examples, given, task_set.language, name=task_set.name)
         every.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})

@@ -34,19 +34,20 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
+from isogloss.tasks.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
 from isogloss.tasks.model import TaskModel, task_model, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
-from isogloss.training.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
+from isogloss.training import loop
+from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.loop import Settings, Training, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.processes import join
-from isogloss.training.resumable import Resumable, export_nothing
-from isogloss.training.stopping import Selection
+from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
 
 # How the code behind Muller et al. (2021) compares languages otherwise than the paper says: a sentence on each defect,
@@ -216,9 +217,9 @@ def transfer(
             plan: Plan, settings: Settings, coordinates: Row, folder: Path, progress: Progress
         ) -> Iterator[Sequence[Row]]:
             """The rows of one training, from its start or its last checkpoint; none where it is finished."""
-            cycle, seed = Resumable(folder, checkpoint), settings.seed
-            if cycle.finished():
+            if finished(folder):
                 return
+            seed = settings.seed
             begun = load(model, revision, dtype=torch.float32, device=processor)
             learner = task_model(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
             planned = apply_plan(begun, plan, epoch=epoch, seed=seed)
@@ -256,10 +257,11 @@ def transfer(
                         yield {"measure": name, "value": result.value, "floor": result.floor, "n": result.n, **where}
 
             source = sets.dev[sets.source]
-            choice = Selection(sets.task.main, {"target": source.language, "data": source.name})
-            readings_of_steps = cycle.train(
+            choice = select_by(sets.task.main, target=source.language, data=source.name)
+            export = partial(_export, learner) if save_models else lambda folder: None
+            readings_of_steps = loop.train(
                 training,
-                export=partial(_export, learner) if save_models else export_nothing,
+                checkpoints=Checkpoints(folder, export, checkpoint),
                 probes=[Probe(probe or epoch, score)],
                 plan=before_step,
                 selection=choice if save_models else None,
@@ -270,7 +272,7 @@ def transfer(
                 yield [row(**{**each, **coordinates, **own}) for each, own in zip(readings, losses, strict=True)]
             if comparison is not None:
                 yield comparison.rows(comparison.read(learner.still, progress), start_vectors, coordinates)
-            cycle.finish()
+            finish(folder)
 
         start_vectors: dict[bool, Tensor] = {}
         if comparison is not None:

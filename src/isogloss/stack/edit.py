@@ -9,7 +9,7 @@ from torch import nn
 
 from isogloss.errors import InputError
 from isogloss.seeds import seeded
-from isogloss.stack.stack import Stack, module_at
+from isogloss.stack.stack import Stack
 
 OWN, TORCH = "own", "torch"
 INITIALISERS = (OWN, TORCH)
@@ -23,7 +23,7 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     """
     if not -1 <= n <= stack.last:
         raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
-    blocks = module_at(stack.model, stack.family.blocks)
+    blocks = stack.model.get_submodule(stack.family.blocks)
     stack.model.requires_grad_(n < 0)
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
     above = (getattr(stack.model, name, None) for name in (stack.family.norm, "pooler") if name)
@@ -64,18 +64,23 @@ def redraw(
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
         if initialiser == TORCH:
             for number in numbers:
-                for part in module_at(fresh, stack.family.blocks)[number - 1].modules():
+                for part in fresh.get_submodule(stack.family.blocks)[number - 1].modules():
                     if callable(reset := getattr(part, "reset_parameters", None)):
                         reset()
-    drawn = dict(fresh.named_parameters())
-    chosen = tuple(f"{stack.family.blocks}.{number - 1}." for number in numbers)
+    _copy_lower(fresh, stack.model, stack, [number - 1 for number in numbers], embeddings=embeddings)
+    return stack
+
+
+def _copy_lower(source: nn.Module, target: nn.Module, stack: Stack, blocks: Iterable[int], *, embeddings: bool) -> None:
+    """Copy the weights of some blocks, numbered from 0, and with `embeddings` of what lies below all blocks."""
+    weights = source.state_dict()
+    chosen = tuple(f"{stack.family.blocks}.{number}." for number in blocks)
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
     with torch.no_grad():
-        for name, weight in stack.model.named_parameters():
+        for name, weight in target.state_dict().items():
             below = not name.startswith((f"{stack.family.blocks}.", *above))
             if name.startswith(chosen) or (embeddings and below):
-                weight.copy_(drawn[name])
-    return stack
+                weight.copy_(weights[name])
 
 
 def without_dropout(model: nn.Module) -> None:
@@ -113,13 +118,6 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
     deep._attn_implementation = config._attn_implementation  # no public name says which attention a model has
     with seeded(seed):
         model = type(stack.model)(deep)
-    known = stack.model.state_dict()
-    kept_blocks = tuple(f"{stack.family.blocks}.{number}." for number in range(cut))
-    above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
-    with torch.no_grad():
-        for name, weight in model.state_dict().items():
-            block = name.startswith(f"{stack.family.blocks}.")
-            if name.startswith(kept_blocks) if block else not name.startswith(above):
-                weight.copy_(known[name])
+    _copy_lower(stack.model, model, stack, range(cut), embeddings=True)
     model = model.to(stack.device, stack.dtype).eval()
-    return replace(stack, model=model, last=len(module_at(model, stack.family.blocks)))
+    return replace(stack, model=model, last=len(model.get_submodule(stack.family.blocks)))

@@ -2,8 +2,8 @@
 
 A row of the table says where a `transformers` model keeps its embeddings, its blocks and its last norm. It is all it
 takes to read, cut and re-join a family. Paths are attribute names below the base model (`AutoModel`), below its encoder
-for an encoder-decoder. `configure` makes the configuration of a new encoder from the few numbers that give one its
-shape.
+for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`. `configure` makes the configuration of
+a new encoder from the few numbers that give one its shape.
 """
 
 import json
@@ -32,6 +32,9 @@ class Family:
     block, of the last projection of its attention, whose output is added to the residual; None: not read.
     expands, activation: paths, within a block, of a projection and of the activation its result goes straight into.
     kind: decoders and encoder-decoders are read, not cut.
+    head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
+    over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
+    output layer, which know no vocabulary.
     """
 
     blocks: str
@@ -45,6 +48,8 @@ class Family:
     expands: str | None = None
     activation: str | None = None
     kind: Kind = "encoder"
+    head: tuple[str, ...] = ()
+    transform: tuple[str, ...] = ()
 
 
 _BERT = Family(
@@ -52,42 +57,52 @@ _BERT = Family(
     attention="attention.output.dense",
     expands="intermediate.dense",
     activation="intermediate.intermediate_act_fn",
+    head=("cls",),
+    transform=("cls.predictions.transform",),
 )
-_ROBERTA = replace(_BERT, first_position="padding")
+_ROBERTA = replace(
+    _BERT, first_position="padding", head=("lm_head",), transform=("lm_head.dense", "lm_head.layer_norm")
+)
 _LLAMA = Family("layers", ("embed_tokens",), norm="norm", packs=False, token_types=False, kind="decoder")
 _BART = Family("layers", ("embed_tokens",), packs=False, token_types=False, kind="encoder-decoder")
-_MBART = Family("layers", ("embed_tokens",), norm="layer_norm", packs=False, token_types=False, kind="encoder-decoder")
-_T5 = Family(
-    "block",
-    ("embed_tokens",),
-    norm="final_layer_norm",
-    packs=False,
-    token_types=False,
-    kind="encoder-decoder",
-)
+_MBART = replace(_BART, norm="layer_norm")
+_T5 = replace(_BART, blocks="block", norm="final_layer_norm")
 
 FAMILIES: dict[str, Family] = {
     "bert": _BERT,
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
-    "electra": replace(_BERT, embeddings=("embeddings", "embeddings_project")),
+    "electra": replace(
+        _BERT,
+        embeddings=("embeddings", "embeddings_project"),
+        head=("generator_predictions", "generator_lm_head"),
+        transform=("generator_predictions",),
+    ),
     "distilbert": Family(
         "transformer.layer",
         token_types=False,
         attention="attention.out_lin",
         expands="ffn.lin1",
         activation="ffn.activation",
+        head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+        transform=("vocab_transform", "vocab_layer_norm"),
     ),
     # Relative position biases are computed for one row of positions, so sentences cannot share a row.
     "mpnet": replace(_ROBERTA, packs=False, token_types=False, attention="attention.attn.o"),
-    "modernbert": Family("layers", norm="final_norm", rotary="rotary_emb", token_types=False, attention="attn.Wo"),
-    "gpt2": Family("h", ("wte",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
-    "bloom": Family("h", ("word_embeddings",), norm="ln_f", packs=False, token_types=False, kind="decoder"),
-    "gpt_neox": Family(
-        "layers", ("embed_in",), norm="final_layer_norm", packs=False, token_types=False, kind="decoder"
+    "modernbert": Family(
+        "layers",
+        norm="final_norm",
+        rotary="rotary_emb",
+        token_types=False,
+        attention="attn.Wo",
+        head=("head", "decoder"),
+        transform=("head",),
     ),
-    "xglm": Family("layers", ("embed_tokens",), norm="layer_norm", packs=False, token_types=False, kind="decoder"),
+    "gpt2": replace(_LLAMA, blocks="h", embeddings=("wte",), norm="ln_f"),
+    "bloom": replace(_LLAMA, blocks="h", embeddings=("word_embeddings",), norm="ln_f"),
+    "gpt_neox": replace(_LLAMA, embeddings=("embed_in",), norm="final_layer_norm"),
+    "xglm": replace(_LLAMA, norm="layer_norm"),
     "llama": _LLAMA,
     "mistral": _LLAMA,
     "qwen2": _LLAMA,
@@ -112,6 +127,16 @@ def family_of(config: Any, name: str) -> Family:
             f"it knows {', '.join(FAMILIES)}"
         )
     return FAMILIES[config.model_type]
+
+
+def trainable_family(config: Any) -> Family:
+    """The row for a masked language model's configuration; a family whose head is not known is refused."""
+    known = {name: family for name, family in FAMILIES.items() if family.head}
+    if config.model_type not in known:
+        raise InputError(
+            f"masked-LM training does not know the family {config.model_type!r}; choose one of {', '.join(known)}"
+        )
+    return known[config.model_type]
 
 
 # How a family spells what BERT calls intermediate_size, hidden_dropout_prob, attention_probs_dropout_prob.

@@ -1,5 +1,6 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack, module_at
+from isogloss.stack.stack import Stack
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -62,6 +63,17 @@ def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
     with quietly():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def fingerprint(model: Any, stack: Stack) -> str:
+    """A hash of a `...ForMaskedLM`: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
+    digest = hashlib.sha256(stack.fingerprint.encode())
+    below = f"{model.base_model_prefix}."
+    for name, weight in sorted(model.state_dict().items()):
+        if not name.startswith(below):
+            digest.update(name.encode())
+            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
@@ -122,7 +134,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
 
 def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
     """All of a model as a stack."""
-    return Stack(model, family, tokenizer, str(name), 0, len(module_at(model, family.blocks)))
+    return Stack(model, family, tokenizer, str(name), 0, len(model.get_submodule(family.blocks)))
 
 
 def choose_device(device: str | torch.device) -> torch.device:

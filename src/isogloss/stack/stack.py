@@ -5,7 +5,8 @@ flat, (tokens, width), with the sentences end to end as in a `Batch`: padding ex
 
 Cutting is done by re-using the model's own forward pass with some of its modules swapped, so masks, rotary positions
 and relative biases stay the model's own. A cut is read by a hook on the block, before any final norm: the top cut of
-a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`.
+a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`. Slices, and maps between their spaces, run
+one after the other as if they were one stack: a `Chain`.
 """
 
 import copy
@@ -13,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -29,12 +30,21 @@ Reduce = Callable[[int, Tensor], Any]
 Part = Literal["states", "attention"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+def as_they_are(cut: int, states: Tensor) -> Tensor:
+    """Reduce the states of a cut to themselves."""
+    return states
+
+
+@dataclass(eq=False, repr=False)
 class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
     `pack`: whether sentences run end to end; None for where that is known to be fast.
+
+    Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
+    `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
+    `tells_types`, whether the embeddings tell the second sentence of a pair from the first.
     """
 
     model: Any
@@ -45,15 +55,25 @@ class Stack:
     last: int
     embeds: bool = True
     pack: bool | None = None
+    width: int = field(init=False)
+    cuts: range = field(init=False)
+    blocks: list[nn.Module] = field(init=False)
+    first_position: int = field(init=False)
+    tells_types: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        config, family = self.model.config, self.family
+        self.width, self.cuts = int(config.hidden_size), range(self.first, self.last + 1)
+        self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
+        after_padding = family.first_position == "padding"
+        self.first_position = (
+            int(self.model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
+        )
+        self.tells_types = family.token_types and getattr(config, "type_vocab_size", 1) > 1
 
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
         return f"Stack({self.name!r}, cuts {self.first} to {self.last}, {self.width} wide, {self.dtype}, {self.device})"
-
-    @property
-    def width(self) -> int:
-        """Width of the hidden states."""
-        return int(self.model.config.hidden_size)
 
     @property
     def device(self) -> torch.device:
@@ -64,11 +84,6 @@ class Stack:
     def dtype(self) -> torch.dtype:
         """What the weights are computed in."""
         return next(self.model.parameters()).dtype
-
-    @property
-    def cuts(self) -> range:
-        """The cuts that can be read."""
-        return range(self.first, self.last + 1)
 
     @property
     def packs(self) -> bool:
@@ -87,23 +102,6 @@ class Stack:
         positions = getattr(self.model.config, "max_position_embeddings", None)
         limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
         return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
-
-    @property
-    def first_position(self) -> int:
-        """The position of a sentence's first token: after the padding index in the families that reserve it."""
-        if self.family.first_position == "zero":
-            return 0
-        return int(module_at(self.model, self.family.embeddings[0]).padding_idx) + 1
-
-    @property
-    def tells_types(self) -> bool:
-        """Whether the embeddings tell the second sentence of a pair from the first."""
-        return self.family.token_types and getattr(self.model.config, "type_vocab_size", 1) > 1
-
-    @property
-    def blocks(self) -> list[nn.Module]:
-        """The blocks of this slice, in order."""
-        return list(module_at(self.model, self.family.blocks))[self.first : self.last]
 
     @property
     def fingerprint(self) -> str:
@@ -145,13 +143,14 @@ class Stack:
         batch: Batch,
         layers: Sequence[int] | None = None,
         *,
-        reduce: Reduce,
+        reduce: Reduce = as_they_are,
         hidden: Tensor | None = None,
         part: Part = "states",
     ) -> dict[int, Any]:
-        """Run a batch and reduce each wanted cut as soon as it is there, so that no cut is kept.
+        """Run a batch and reduce each wanted cut as soon as it is there, so that no cut need be kept.
 
-        reduce(cut, states): states (tokens, width). `hidden` (tokens, width) enters at `first` instead of text.
+        reduce(cut, states): states (tokens, width), special tokens included; by default the answer is the hidden states
+        of each cut. `hidden` (tokens, width) enters at `first` instead of text, of which only the lengths count then.
         part: "attention" reads, instead of the output of block k, what the attention inside it adds to its input.
         """
         known = self.cuts_of(part)
@@ -175,26 +174,9 @@ class Stack:
             raise InputError(f"{self.name} is a {self.family.kind}: of its blocks only the states are read")
         return self.cuts[1:]
 
-    def states(self, batch: Batch, layers: Sequence[int] | None = None) -> dict[int, Tensor]:
-        """The hidden states at every cut, each (tokens, width), special tokens included."""
-        return self.read(batch, layers, reduce=lambda _, states: states)
-
-    def run_from(
-        self, k: int, hidden: Tensor, lengths: Tensor | Sequence[int] | None = None, *, norm: bool = False
-    ) -> Tensor:
-        """Take the states of cut k through the blocks above it, to the top cut.
-
-        hidden: (tokens, width), sentences end to end; lengths: (sentences,), one sentence if absent. Returns
-        (tokens, width): the last block's raw output, or with `norm` what a head reads, after the final norm of
-        pre-norm models.
-        """
-        counts = torch.as_tensor([len(hidden)] if lengths is None else lengths, device=hidden.device)
-        top = self[k:].read(shape_only(counts), [self.last], reduce=lambda _, states: states, hidden=hidden)
-        return self.head_input(top[self.last]) if norm else top[self.last]
-
     def head_input(self, top: Tensor) -> Tensor:
         """What a head reads: the top cut, after the final norm where the model has one."""
-        return top if self.family.norm is None else module_at(self.model, self.family.norm)(top)
+        return top if self.family.norm is None else self.model.get_submodule(self.family.norm)(top)
 
     @cached_property
     def _body(self) -> nn.Module:
@@ -243,7 +225,7 @@ class Stack:
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         inputs |= {"input_ids": spread(batch.ids)} if hidden is None else {"inputs_embeds": spread(hidden)}
         if pack:
-            inputs |= packed_inputs(self, batch)
+            inputs |= packed_inputs(self, lengths)
         if hidden is None and batch.types is not None and self.tells_types:
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
@@ -256,6 +238,109 @@ class Stack:
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
             keep(self.first, out[0])
         return results
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Slices and maps run one after the other: `chain(a[:4], rotation, b[4:])`.
+
+    Its cuts are numbered through; where a map stands, the cut is what comes out of the map, which is what the next
+    block reads. maps: those after each of the parts. tokenizer: of the part that takes text. max_length: most tokens a
+    sentence may have. model: all modules together, for switching modes.
+    """
+
+    parts: tuple[Stack, ...]
+    maps: tuple[tuple[Callable[[Tensor], Tensor], ...], ...]
+    name: str
+    tokenizer: Any
+    cuts: range
+    width: int
+    max_length: int
+    model: nn.Module
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.parts[0].device
+
+    @property
+    def packs(self) -> bool:
+        """Whether every part runs packed."""
+        return all(part.packs for part in self.parts)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
+        digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
+        for apply in (mapping for group in self.maps for mapping in group):
+            digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
+            for name, weight in apply.state_dict().items() if isinstance(apply, nn.Module) else ():
+                digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def read(
+        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = as_they_are
+    ) -> dict[int, Any]:
+        """Run a batch and reduce each wanted cut as soon as it is there; see `Stack.read`."""
+        wanted = set(self.cuts if layers is None else layers)
+        if not wanted <= set(self.cuts):
+            raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
+        results: dict[int, Any] = {}
+        hidden: Tensor | None = None
+        base = 0
+        for part, maps in zip(self.parts, self.maps, strict=True):
+            offset, end = base - part.first, base + part.last - part.first
+
+            def keep(cut: int, states: Tensor, offset: int = offset, end: int = end) -> Tensor | None:
+                number = cut + offset
+                if number in wanted and number < end:
+                    results[number] = reduce(number, states)
+                return states if number == end else None
+
+            inner = [cut for cut in part.cuts if cut + offset in wanted or cut == part.last]
+            if hidden is not None:
+                inner = [cut for cut in inner if cut > part.first or part.first == part.last]
+            hidden = part.read(batch, inner, reduce=keep, hidden=hidden)[part.last]
+            for apply in maps:
+                hidden = apply(hidden)
+            if end in wanted:
+                results[end] = reduce(end, hidden)
+            base = end
+        return results
+
+
+def chain(*parts: Stack | Callable[[Tensor], Tensor]) -> Chain:
+    """Join slices, with maps between them: `chain(dutch[:4], rotation, english[4:])`.
+
+    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is
+    any function (tokens, width) -> (tokens, width).
+    """
+    stacks: list[Stack] = []
+    maps: list[list[Callable[[Tensor], Tensor]]] = []
+    for part in parts:
+        if isinstance(part, Stack):
+            stacks.append(part)
+            maps.append([])
+        elif stacks:
+            maps[-1].append(part)
+        else:
+            break
+    if not stacks or not stacks[0].embeds:
+        raise InputError("a chain begins with a slice that takes text, as in chain(a[:4], rotation, b[4:])")
+    widths = {part.width for part in stacks}
+    if len(widths) > 1:
+        raise InputError(f"the parts of a chain must be equally wide, not {' and '.join(map(str, sorted(widths)))}")
+    modules = [mapping for group in maps for mapping in group if isinstance(mapping, nn.Module)]
+    return Chain(
+        parts=tuple(stacks),
+        maps=tuple(tuple(group) for group in maps),
+        name=" + ".join(f"{part.name}[{part.first}:{part.last}]" for part in stacks),
+        tokenizer=stacks[0].tokenizer,
+        cuts=range(0, sum(len(part.blocks) for part in stacks) + 1),
+        width=stacks[-1].width,
+        max_length=min(part.max_length for part in stacks),
+        model=nn.ModuleList([*(part.model for part in stacks), *modules]),
+    )
 
 
 @contextmanager
@@ -332,21 +417,7 @@ class _Given(nn.Module):
         return given
 
 
-def packed_inputs(stack: Stack, batch: Batch) -> dict[str, Any]:
-    """What tells a model where sentences that lie end to end begin."""
-    tokens, longest = int(batch.lengths.sum()), int(batch.lengths.max())
-    positions, borders = packed_positions(batch.lengths, tokens=tokens, first=stack.first_position)
-    return packed_arguments(stack.family, positions, borders, longest)
-
-
-def shape_only(lengths: Tensor) -> Batch:
-    """A batch that says only where sentences end."""
-    empty = torch.zeros(0, dtype=torch.long, device=lengths.device)
-    return Batch(empty, lengths, empty.bool(), empty, empty, empty.bool())
-
-
-def module_at(module: nn.Module, path: str) -> Any:
-    """The part of a model at a path with dots."""
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
+def packed_inputs(stack: Stack, lengths: Tensor) -> dict[str, Any]:
+    """What tells a model where sentences that lie end to end begin: lengths (sentences,)."""
+    positions, borders = packed_positions(lengths, tokens=int(lengths.sum()), first=stack.first_position)
+    return packed_arguments(stack.family, positions, borders, int(lengths.max()))

@@ -20,12 +20,12 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.stack import Stack, measuring, module_at
+from isogloss.stack.stack import Stack, measuring
+from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, group
 from isogloss.text.masking import IGNORE
 from isogloss.training.cuda_graphs import Captured, drops_attention
-from isogloss.training.frozen_prefix import Prefix, batch_of
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
 from isogloss.training.probes import arithmetic
 
@@ -34,10 +34,11 @@ from isogloss.training.probes import arithmetic
 class TaskBatch:
     """A batch of items, and what is asked of it.
 
-    index (rows, k): numbers of the states asked for, in the batch's tokens; present (rows, k): where a row has so
-    many; gold (rows, k, c).
+    numbers (rows,): of the items. index (rows, k): numbers of the states asked for, in the batch's tokens; present
+    (rows, k): where a row has so many; gold (rows, k, c).
     """
 
+    numbers: np.ndarray
     batch: Batch
     index: Tensor
     present: Tensor
@@ -67,7 +68,7 @@ class TaskModel(nn.Module):
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
-        blocks = list(module_at(self.encoder, self.stack.family.blocks))
+        blocks = list(self.encoder.get_submodule(self.stack.family.blocks))
         modules = dict(self.encoder.named_modules())  # electra projects its embeddings only where they are narrower
         below = [modules[path] for path in self.stack.family.embeddings if path in modules]
         held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
@@ -82,20 +83,21 @@ class TaskModel(nn.Module):
                 module.eval()
         return self
 
-    def forward(self, asked: TaskBatch, prefix: Tensor | None = None, cut: int = 0) -> tuple[Tensor, ...]:
-        """The task's scores; prefix (tokens, width): the states of `cut`, where they are known."""
+    def forward(self, asked: TaskBatch, prefix: Prefix | None = None) -> tuple[Tensor, ...]:
+        """The task's scores in float32; prefix: the states of the items at a cut, where they are known."""
         stack = self.stack if self.training else self.still
         graphs, top = self.captured if self.training else None, stack.last
-        states = None if graphs is None else graphs.top(asked.batch, prefix, cut)
-        if states is None and prefix is not None and cut == top:
-            states = prefix
+        cut = 0 if prefix is None else prefix.cut
+        hidden = None if prefix is None else prefix.states(asked.numbers, stack.device)
+        states = None if graphs is None else graphs.top(asked.batch, hidden, cut)
+        if states is None and hidden is not None and cut == top:
+            states = hidden
         elif states is None:
-            run = stack if prefix is None else self._uppers.setdefault((cut, self.training), stack[cut:])
-            states = run.read(asked.batch, [top], reduce=lambda _, states: states, hidden=prefix)[top]
+            run = stack if hidden is None else self._uppers.setdefault((cut, self.training), stack[cut:])
+            states = run.read(asked.batch, [top], hidden=hidden)[top]
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
-        scores: tuple[Tensor, ...] = self.head(chosen, asked.present)
-        return scores
+        return tuple(score.float() for score in self.head(chosen, asked.present))
 
 
 def task_model(
@@ -124,7 +126,7 @@ def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torc
     index = np.where(present, start[:, None] + items.places[flat], 0)
     gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
     moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in (index, present, gold)]
-    return TaskBatch(batch_of(items, numbers, device=device), *moved)
+    return TaskBatch(numbers, items.batch(numbers, device), *moved)
 
 
 def task_objective(
@@ -163,10 +165,8 @@ def task_objective(
         return [Part({"items": torch.from_numpy(chosen), "epoch": torch.full((len(chosen),), epoch)})]
 
     def loss(rows: Rows, name: str) -> Tensor:
-        numbers = rows["items"].numpy()
-        asked = task_batch(now(int(rows["epoch"][0])), numbers, device=device)
-        scores = model(asked) if prefix is None else model(asked, prefix.states(numbers, device), prefix.cut)
-        return model.task.loss(tuple(score.float() for score in scores), asked.gold, asked.present)
+        asked = task_batch(now(int(rows["epoch"][0])), rows["items"].numpy(), device=device)
+        return model.task.loss(model(asked, prefix), asked.gold, asked.present)
 
     def count(rows: Rows) -> int:
         return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
@@ -188,40 +188,34 @@ def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
 
 def predict(
     model: TaskModel,
+    examples: Sequence[Any],
     items: Items,
     *,
     dtype: torch.dtype | None = None,
     tokens: int | None = None,
     prefix: Prefix | None = None,
-) -> list[Prediction]:
-    """What the model says of each item, in order, in evaluation mode; tokens: of a batch, which bounds memory.
+) -> list[Any]:
+    """The model's answer to each example, from what it says of the example's items in evaluation mode.
 
-    Batches are of similar length, so they are not those of the examples.
+    dtype: of autocast. tokens: of a batch, which bounds memory; batches are of similar length, so they are not those of
+    the examples. prefix: the states of the items in the model's frozen layers, where they are known.
     """
     device = model.stack.device
     size = tokens or (65_536 if device.type == "cuda" else 2_048)
-    predictions: list[Prediction | None] = [None] * len(items)
+    predictions: dict[int, Prediction] = {}
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
             asked = task_batch(items, members, device=device)
-            scores = model(asked) if prefix is None else model(asked, prefix.states(members, device), prefix.cut)
-            waiting.append((members, model.task.guess(tuple(score.float() for score in scores), asked.present)))
+            waiting.append((members, model.task.guess(model(asked, prefix), asked.present)))
     for members, guesses in waiting:  # only now does the host wait for the device
         arrays = [guess.cpu().numpy() for guess in guesses]
         for row, number in enumerate(members):
             count, end = int(items.counts[number]), int(border[number])
             units = items.units[end - count : end]
             predictions[number] = Prediction(units, tuple(array[row, :count] for array in arrays))
-    return [prediction for prediction in predictions if prediction is not None]
-
-
-def answers(
-    task: Task, examples: Sequence[Any], items: Items, predictions: Sequence[Prediction], labels: Labels
-) -> list[Any]:
-    """The answer to each example, from the predictions of its items."""
     grouped: list[list[Prediction]] = [[] for _ in examples]
-    for owner, prediction in zip(items.owners, predictions, strict=True):
-        grouped[owner].append(prediction)
-    return [task.decode(example, own, labels) for example, own in zip(examples, grouped, strict=True)]
+    for number, owner in enumerate(items.owners):
+        grouped[owner].append(predictions[number])
+    return [model.task.decode(example, own, model.labels) for example, own in zip(examples, grouped, strict=True)]

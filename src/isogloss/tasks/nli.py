@@ -9,15 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from isogloss.measures.scores import Score
-from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, label_guess, label_loss
-from isogloss.text.corpora import Span
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Segments, Task, label_guess, label_loss
 from isogloss.text.readers.examples import NLI as LABELS
 from isogloss.text.readers.examples import NO_GOLD, SentencePair, every_row, read_pairs
 from isogloss.text.readers.lines import Problem, Source, fail
-from isogloss.text.switching import Switched
 
 
 def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
@@ -39,16 +36,6 @@ def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, 
     ]
 
 
-def head(width: int, labels: Labels) -> nn.Module:
-    """A dense layer with tanh, then the labels."""
-    return LabelHead(width, len(labels), pooled=True)
-
-
-def decode(example: SentencePair, predictions: Sequence[Prediction], labels: Labels) -> str:
-    """The best label."""
-    return labels[int(predictions[0].guess[0][0])]
-
-
 def score(examples: Sequence[SentencePair], answers: Sequence[str], language: str) -> Mapping[str, Score]:
     """Accuracy; n counts pairs."""
     right = [example.label == answer for example, answer in zip(examples, answers, strict=True)]
@@ -60,16 +47,6 @@ def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
     for line, pair in every_row(source, problem):
         passed = pair is not None and pair.label == NO_GOLD
         yield FileRow(f"{source}:{line}", None if passed else pair, bad=pair is None)
-
-
-def texts(example: SentencePair) -> list[tuple[str, Sequence[Span]]]:
-    """Premise and hypothesis, of which every word may be replaced."""
-    return [(example.first, ()), (example.second, ())]
-
-
-def rebuild(example: SentencePair, now: Sequence[Switched]) -> SentencePair:
-    """The pair in other words."""
-    return replace(example, first=now[0].text, second=now[1].text)
 
 
 def swap(example: SentencePair, translation: SentencePair, segment: int) -> SentencePair:
@@ -89,11 +66,18 @@ NLI = Task(
     read=lambda source, language, *, labels=None, problem=fail: read_pairs(source, problem),
     labels=lambda _: LABELS,
     encode=encode,
-    head=head,
+    head=lambda width, labels: LabelHead(width, len(labels), pooled=True),
     loss=label_loss,
     guess=label_guess,
-    decode=decode,
+    decode=lambda example, predictions, labels: labels[int(predictions[0].guess[0][0])],
     gold=lambda example: example.label,
     score=score,
-    segments=Segments((0, 1), rows, texts, rebuild, swap, differ),
+    segments=Segments(
+        switched=(0, 1),
+        rows=rows,
+        texts=lambda example: [(example.first, ()), (example.second, ())],  # every word of both may be replaced
+        rebuild=lambda example, texts: replace(example, first=texts[0].text, second=texts[1].text),
+        swap=swap,
+        differ=differ,
+    ),
 )

@@ -24,11 +24,11 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.scores import Score, answer_f1, exact_match
-from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors, need_offsets
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, every_question, read_questions
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.lines import fail
 from isogloss.text.switching import Switched
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
@@ -39,11 +39,7 @@ AT_ONCE = 512  # questions that are tokenised together
 
 def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """The windows of each question, in order; units are the characters of the context each token stands for."""
-    if not tokenizer.is_fast:
-        raise InputError(
-            f"answers meet subwords through character offsets, which the slow tokenizer of "
-            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
-        )
+    need_offsets(tokenizer, "answers")
     most = min(QUESTION, length // 3)  # tokens of a question
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
     if room < 2:
@@ -153,12 +149,6 @@ def score(examples: Sequence[Question], answers: Sequence[str], language: str) -
     return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
 
 
-def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
-    """Every question of a file, by its id."""
-    for where, name, question in every_question(source, problem):
-        yield FileRow(where, question, name, bad=question is None)
-
-
 def texts(example: Question) -> list[tuple[str, Sequence[Span]]]:
     """The question, and the context, whose answers must stay word for word."""
     answers = [(start, start + len(text)) for start, text in zip(example.starts, example.answers, strict=True)]
@@ -170,11 +160,6 @@ def rebuild(example: Question, now: Sequence[Switched]) -> Question:
     question, context = now
     starts = tuple(context.moved(start) for start in example.starts)
     return replace(example, question=question.text, context=context.text, starts=starts)
-
-
-def swap(example: Question, translation: Question, segment: int) -> Question:
-    """The question of the translation, about the same context."""
-    return replace(example, question=translation.question)
 
 
 QA = Task(
@@ -190,5 +175,15 @@ QA = Task(
     gold=lambda example: example.answers[0],
     score=score,
     length=384,
-    segments=Segments((0,), rows, texts, rebuild, swap, differ=lambda example, translation: ""),
+    segments=Segments(
+        switched=(0,),
+        rows=lambda source, problem: (
+            FileRow(where, question, name, bad=question is None)
+            for where, name, question in every_question(source, problem)
+        ),
+        texts=texts,
+        rebuild=rebuild,
+        swap=lambda example, translation, _: replace(example, question=translation.question),
+        differ=lambda example, translation: "",
+    ),
 )

@@ -25,8 +25,8 @@ was read and is scored) may become several items, as the windows of a long conte
     task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -38,14 +38,14 @@ from isogloss.errors import InputError
 from isogloss.measures.registry import MEASURES
 from isogloss.measures.scores import Score
 from isogloss.seeds import seed_of
-from isogloss.text.batches import ranges
+from isogloss.text.batches import Batch, ranges
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
 from isogloss.text.words import word_of_tokens
 
-DRAWS = 5
+DRAWS = 5  # of shuffled answers, for a chance floor
 DROPOUT = 0.1  # of heads, as in BERT's own
 SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
 
@@ -163,23 +163,27 @@ class Items:
         """Number of items."""
         return len(self.lengths)
 
+    def tokens(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Where the tokens of some items lie, in this order, (tokens,)."""
+        return ranges((np.cumsum(self.lengths) - self.lengths)[numbers], self.lengths[numbers])
+
     def take(self, numbers: np.ndarray) -> "Items":
         """The items of these numbers, in this order; what was lost is what was lost of all."""
-        tokens, places = (
-            ranges((np.cumsum(sizes) - sizes)[numbers], sizes[numbers]) for sizes in (self.lengths, self.counts)
-        )
-        return Items(
-            self.ids[tokens],
-            self.types[tokens],
-            self.lengths[numbers],
-            self.places[places],
-            self.counts[numbers],
-            self.gold[places],
-            self.units[places],
-            self.targets[numbers],
-            self.owners[numbers],
-            self.lost,
-        )
+        tokens = self.tokens(numbers)
+        places = ranges((np.cumsum(self.counts) - self.counts)[numbers], self.counts[numbers])
+        chosen = {"ids": tokens, "types": tokens, "places": places, "gold": places, "units": places}
+        return replace(self, **{name: getattr(self, name)[chosen.get(name, numbers)] for name in COLUMNS})
+
+    def batch(self, numbers: np.ndarray, device: torch.device) -> Batch:
+        """The tokens of some items, end to end, in this order; words and content are not told apart."""
+        tokens, none = self.tokens(numbers), torch.zeros(0, dtype=torch.long)
+        ids, types = (torch.from_numpy(array[tokens].astype(np.int64)) for array in (self.ids, self.types))
+        lengths, rows = torch.from_numpy(self.lengths[numbers]), torch.from_numpy(numbers)
+        parts = (ids, lengths, none.bool(), none, rows, none.bool(), types)
+        return Batch(*(part.to(device, non_blocking=True) for part in parts))
+
+
+COLUMNS = tuple(column.name for column in fields(Items) if column.name != "lost")
 
 
 @dataclass(frozen=True)
@@ -275,34 +279,30 @@ def join_items(items: Sequence[Item]) -> Items:
     if not items:
         raise InputError("there is no example to train on or to score")
 
-    def flat(parts: Sequence[Any], kind: Any) -> np.ndarray:
+    def flat(parts: Iterable[Any], kind: Any = np.int64) -> np.ndarray:
         return np.concatenate([np.asarray(part, dtype=kind) for part in parts])
 
     def table(parts: Sequence[Any]) -> np.ndarray:
         width = max(np.asarray(part).reshape(len(part), -1).shape[1] if len(part) else 0 for part in parts)
-        return flat([np.asarray(part, dtype=np.int64).reshape(len(part), width) for part in parts], np.int64)
-
-    def each(values: Sequence[int]) -> np.ndarray:
-        return np.array(values, dtype=np.int64)
+        return flat(np.asarray(part).reshape(len(part), width) for part in parts)
 
     return Items(
-        ids=flat([item.ids for item in items], np.int32),
-        types=flat([np.zeros(len(item.ids)) if item.types is None else item.types for item in items], np.int8),
-        lengths=each([len(item.ids) for item in items]),
-        places=flat([item.places for item in items], np.int64),
-        counts=each([len(item.places) for item in items]),
+        ids=flat((item.ids for item in items), np.int32),
+        types=flat((np.zeros(len(item.ids)) if item.types is None else item.types for item in items), np.int8),
+        lengths=np.array([len(item.ids) for item in items]),
+        places=flat(item.places for item in items),
+        counts=np.array([len(item.places) for item in items]),
         gold=table([item.gold for item in items]),
         units=table([item.units for item in items]),
-        targets=each([item.targets for item in items]),
-        owners=each([item.owner for item in items]),
+        targets=np.array([item.targets for item in items]),
+        owners=np.array([item.owner for item in items]),
         lost=sum(item.lost for item in items),
     )
 
 
 def chain_items(parts: Sequence[Items]) -> Items:
     """Items of several sets one after the other; owners are as they are."""
-    columns = ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     return Items(**joined, lost=sum(part.lost for part in parts))
 
 
@@ -340,6 +340,15 @@ def label_guess(scores: Tensors, present: Tensor) -> Tensors:
     return (scores[0].argmax(-1),)
 
 
+def need_offsets(tokenizer: Any, what: str) -> None:
+    """Refuse a tokenizer that does not say which characters a token stands for."""
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"{what} meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
+
+
 def encode_words(
     sentences: Sequence[Sequence[str]], tokenizer: Any, *, length: int
 ) -> list[tuple[list[int], list[int]]]:
@@ -354,11 +363,7 @@ def encode_words(
     >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
     [([2, 187, 4211, 88, 3], [1, 2])]
     """
-    if not tokenizer.is_fast:
-        raise InputError(
-            f"words meet subwords through character offsets, which the slow tokenizer of "
-            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
-        )
+    need_offsets(tokenizer, "words")
     encoded = tokenizer(
         [" ".join(words) for words in sentences],
         truncation=True,

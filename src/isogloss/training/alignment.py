@@ -33,15 +33,14 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.packing import packed
-from isogloss.stack.stack import Stack, module_at
+from isogloss.stack.stack import Stack
 from isogloss.text.batches import ranges
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import PairSampler, splitmix
 from isogloss.text.streams import Borders, PairStream
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
-from isogloss.training.heads import scores
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.masked_lm import padding_id, summed_cross_entropy
+from isogloss.training.masked_lm import padding_id, scores, summed_cross_entropy
 from isogloss.training.probes import Probe, Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
@@ -195,18 +194,35 @@ class Filled:
     second: np.ndarray
 
 
-def fill_single(sentences: PlainSentences, borders: Borders, padding: int) -> Filled:
-    """Sentences, each between its borders: `[CLS]` a `[SEP]`."""
-    return _fill([sentences], (borders.before, borders.after), padding)
+def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int) -> Filled:
+    """Rows of sentences between their marks, `[CLS]` a `[SEP]`, or of pairs, where two texts are given: a `[SEP]` b."""
+    pair = borders.pair_before, borders.between, borders.pair_after
+    marks = pair if len(texts) == 2 else (borders.before, borders.after)
+    lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
+    rows, longest = len(lengths), int(lengths.max())
+    ids = np.full(rows * longest, padding, dtype=np.int64)
+    content = np.zeros(len(ids), dtype=bool)
+    position = np.arange(rows) * longest  # (rows,), where a row goes on
+    for number, ids_of_mark in enumerate(marks):
+        for each in ids_of_mark:
+            ids[position] = each
+            position = position + 1
+        if number < len(texts):
+            inside = ranges(position, texts[number].sizes)
+            ids[inside], content[inside] = texts[number].ids, True
+            position = position + texts[number].sizes
+    # The first mark between two sentences ends the first one; what follows it begins the second.
+    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
+    return Filled(ids.reshape(rows, longest), content.reshape(rows, longest), lengths, second)
 
 
-def fill_pairs(sides: Sides, borders: Borders, padding: int, *, longest: int) -> Filled:
-    """Both sentences of a pair in one row, `[CLS]` a `[SEP]` b `[SEP]`, cut to `longest` tokens as `fitting` says."""
+def shorten_pairs(sides: Sides, room: int) -> Sides:
+    """Both sentences of each pair, cut where they do not fit into the room together, as `fitting` says."""
     cut = []
-    for side, sizes in zip(sides, fitting(sides[0].sizes, sides[1].sizes, longest - borders.pair), strict=True):
+    for side, sizes in zip(sides, fitting(sides[0].sizes, sides[1].sizes, room), strict=True):
         begins = np.cumsum(side.sizes) - side.sizes
         cut.append(PlainSentences(side.ids[ranges(begins, sizes)], sizes))
-    return _fill(cut, (borders.pair_before, borders.between, borders.pair_after), padding)
+    return cut[0], cut[1]
 
 
 def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
@@ -241,27 +257,18 @@ def to_device(array: np.ndarray, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-@dataclass(frozen=True)
-class States:
-    """The states of some rows at one cut: flat (n, width), and where each row begins in them, (rows,)."""
+def mean_states(states: Tensor, begins: Tensor, lengths: Tensor, *, before: int, after: int) -> Tensor:
+    """The mean over each row without its borders, (rows, width), float32.
 
-    flat: Tensor
-    begins: Tensor
-
-    def at(self, places: Tensor) -> Tensor:
-        """The states at some places of each row: (rows, k) -> (rows, k, width)."""
-        return self.flat[(self.begins[:, None] + places).clamp(max=len(self.flat) - 1)]
-
-    def mean(self, lengths: Tensor, *, before: int, after: int) -> Tensor:
-        """The mean over each row without its borders, (rows, width), float32; lengths (rows,), on the host."""
-        sizes = (lengths - before - after).numpy()
-        starts = np.cumsum(sizes) - sizes
-        owners = np.repeat(np.arange(len(sizes)), sizes)  # (content tokens,)
-        within = np.arange(len(owners)) - starts[owners] + before
-        rows, places = (to_device(array, self.flat.device) for array in (owners, within))
-        chosen = self.flat[self.begins[rows] + places].float()
-        sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
-        return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
+    states (n, width), of rows that begin at `begins` (rows,); lengths (rows,): on the host; before, after: tokens of
+    the borders.
+    """
+    sizes = (lengths - before - after).numpy()
+    owners = np.repeat(np.arange(len(sizes)), sizes)  # (content tokens,)
+    rows, places = (to_device(array, states.device) for array in (owners, ranges(np.full_like(sizes, before), sizes)))
+    chosen = states[begins[rows] + places].float()
+    sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
+    return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
 
 
 def row_states(
@@ -273,8 +280,8 @@ def row_states(
     second: Tensor | None = None,
     reset: bool = False,
     graphs: Captured | None = None,
-) -> States:
-    """Run rows through a stack, to its last cut.
+) -> tuple[Tensor, Tensor]:
+    """Run rows through a stack, to its last cut: their states there, (n, width), and where each row begins, (rows,).
 
     ids: (rows, longest), padded; lengths (rows,) and second (rows,), where the second sentence of a pair begins, on the
     host. end_to_end: padding is taken out first, and where there are graphs of the stack, its blocks run as these.
@@ -298,37 +305,17 @@ def row_states(
     body: Any = stack._body
     if not end_to_end:
         states = body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
-        return States(states.flatten(0, 1), starting)
+        return states.flatten(0, 1), starting
     # The rows without their padding, in one row whose borders attention stops at.
     flat, borders = ids.flatten()[chosen], pad(starting, (0, 1), value=len(chosen))
     if graphs is not None:
         states = graphs.from_text(flat, inputs["position_ids"], borders, inputs.get("token_type_ids"))
         if states is not None:
-            return States(states, starting)
+            return states, starting
     inputs = {name: values[None] for name, values in inputs.items()}
     inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": int(lengths.max())}
     with packed(body):
-        return States(body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting)
-
-
-def _fill(texts: Sequence[PlainSentences], marks: Sequence[Sequence[int]], padding: int) -> Filled:
-    """Rows of marks, text, marks, text ... marks: texts, the sentences of each place; marks, one more than texts."""
-    lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
-    rows, longest = len(lengths), int(lengths.max())
-    ids = np.full(rows * longest, padding, dtype=np.int64)
-    content = np.zeros(len(ids), dtype=bool)
-    position = np.arange(rows) * longest  # (rows,), where a row goes on
-    for number, ids_of_mark in enumerate(marks):
-        for each in ids_of_mark:
-            ids[position] = each
-            position = position + 1
-        if number < len(texts):
-            inside = ranges(position, texts[number].sizes)
-            ids[inside], content[inside] = texts[number].ids, True
-            position = position + texts[number].sizes
-    # The first mark between two sentences ends the first one; what follows it begins the second.
-    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
-    return Filled(ids.reshape(rows, longest), content.reshape(rows, longest), lengths, second)
+        return body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting
 
 
 Negatives = Literal["queue", "batch"]
@@ -395,7 +382,7 @@ class Aligner(nn.Module):
         if how.queued:
             # The key encoder is a copy without what lies above the cut.
             self.key, self.key_projection = copy.deepcopy(stack.model), copy.deepcopy(self.projection)
-            del module_at(self.key, stack.family.blocks)[how.layer :]
+            del self.key.get_submodule(stack.family.blocks)[how.layer :]
             if "pooler" in self.key._modules:
                 self.key._modules["pooler"] = None
             self.key.requires_grad_(False), self.key_projection.requires_grad_(False)
@@ -458,32 +445,85 @@ def align_pairs(
     if graphs is None:
         on_gpu = end_to_end and device.type == "cuda"
         graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled) if on_gpu else {}
-    run = _Runner(aligner, borders, end_to_end, graphs)
 
     def draw(step: int) -> list[Part]:
         groups, numbers = sampler.rows(step, batch)
         sides = read_sides(streams, groups, numbers, coins(seed, step, batch) if how.shuffle else None)
         rows: dict[str, Tensor] = {}
         if how.tlm:
-            whole = fill_pairs(sides, borders, padding, longest=longest)
+            whole = fill(shorten_pairs(sides, longest - borders.pair), borders, padding)
             content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
             masked = mask(
                 to_device(whole.ids, device), content, mask_id=mask_id, pool=words, generator=draw_from, share=how.share
             )
-            rows |= {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
+            rows |= vars(masked)
             rows |= {"lengths": torch.from_numpy(whole.lengths), "second": torch.from_numpy(whole.second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
             tokens = (masked.labels != IGNORE).sum().clamp(min=1)
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for sentences, name in zip(sides, ("query", "key"), strict=True):
-                single = fill_single(sentences, borders, padding)
+                single = fill([sentences], borders, padding)
                 rows |= {name: to_device(single.ids, device), f"{name}_lengths": torch.from_numpy(single.lengths)}
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
-    return Objective(draw, run.loss, lambda rows: len(next(iter(rows.values()))), after=aligner.after)
+    def tlm(rows: Rows) -> Tensor:
+        """Nats of the masked tokens of these rows, summed."""
+        pair: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": graphs.get("tlm")}
+        states, begins = row_states(aligner.stack, rows["inputs"], rows["lengths"], end_to_end=end_to_end, **pair)
+        # The vocabulary is scored at the masked tokens only; beyond the end of a row there are no labels.
+        chosen = states[(begins[:, None] + rows["places"]).clamp(max=len(states) - 1)]
+        return summed_cross_entropy(scores(aligner.model, aligner.stack.head_input(chosen)), rows["labels"])
+
+    def vectors(stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
+        """Sentences of one side as vectors of length 1, (rows, width), float32."""
+        lengths = rows[f"{side}_lengths"]
+        states, begins = row_states(stack, rows[side], lengths, end_to_end=end_to_end, graphs=graphs.get(side))
+        if how.pool == "first":
+            pooled = states[begins].float()
+        else:
+            pooled = mean_states(states, begins, lengths, before=len(borders.before), after=len(borders.after))
+        return normalize(projection(pooled).float())
+
+    def contrast(rows: Rows) -> Tensor:
+        """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
+        names = rows["query_names"], rows["key_names"]
+        query = vectors(aligner.sentences, aligner.projection, rows, "query")
+        if not how.queued:
+            keys = vectors(aligner.sentences, aligner.projection, rows, "key")
+        else:
+            with torch.no_grad():
+                keys = vectors(aligner.keys, aligner.key_projection, rows, "key")
+            aligner.pending.append((keys, names[1]))
+        with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
+            if not how.queued:
+                return batch_loss(query, keys, temperature=how.temperature, names=names)
+            same = repeats(aligner.names, names)
+            return queue_loss(query, keys, aligner.queue, temperature=how.temperature, same=same)
+
+    def loss(rows: Rows, name: str) -> Tensor:
+        """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
+        total = aligner.sums.new_zeros((), dtype=torch.float32)
+        if how.tlm:
+            nats = tlm(rows)
+            total = total + how.tlm * nats * rows["pairs_per_token"][0]
+            aligner.sums[0] += nats.detach()
+            aligner.sums[1] += (rows["labels"] != IGNORE).sum()
+        if how.contrastive:
+            nats = contrast(rows)
+            total = total + how.contrastive * nats
+            aligner.sums[2] += nats.detach()
+            aligner.sums[3] += len(rows["query"])
+        if how.pull:
+            total = total + how.pull * count(rows) * distance(aligner.model.parameters(), aligner.start)
+        return total
+
+    def count(rows: Rows) -> int:
+        return len(next(iter(rows.values())))
+
+    return Objective(draw, loss, count, after=aligner.after)
 
 
 def graphs_of(
@@ -524,70 +564,3 @@ def loss_probe(aligner: Aligner, *, every: int) -> Probe:
         ]
 
     return Probe(every, take)
-
-
-@dataclass(frozen=True)
-class _Runner:
-    """The loss of some rows, term by term."""
-
-    aligner: Aligner
-    borders: Borders
-    end_to_end: bool
-    graphs: Mapping[str, Captured]
-
-    def loss(self, rows: Rows, name: str) -> Tensor:
-        """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
-        aligner, how = self.aligner, self.aligner.how
-        total = aligner.sums.new_zeros((), dtype=torch.float32)
-        if how.tlm:
-            states = row_states(
-                aligner.stack,
-                rows["inputs"],
-                rows["lengths"],
-                end_to_end=self.end_to_end,
-                second=rows["second"],
-                reset=how.reset,
-                graphs=self.graphs.get("tlm"),
-            )
-            # The vocabulary is scored at the masked tokens only.
-            predicted = scores(aligner.model, aligner.stack.head_input(states.at(rows["places"])))
-            nats = summed_cross_entropy(predicted, rows["labels"])
-            total = total + how.tlm * nats * rows["pairs_per_token"][0]
-            aligner.sums[0] += nats.detach()
-            aligner.sums[1] += (rows["labels"] != IGNORE).sum()
-        if how.contrastive:
-            nats = self.contrast(rows)
-            total = total + how.contrastive * nats
-            aligner.sums[2] += nats.detach()
-            aligner.sums[3] += len(rows["query"])
-        if how.pull:
-            count = len(next(iter(rows.values())))
-            total = total + how.pull * count * distance(aligner.model.parameters(), aligner.start)
-        return total
-
-    def contrast(self, rows: Rows) -> Tensor:
-        """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
-        aligner, how = self.aligner, self.aligner.how
-        names = rows["query_names"], rows["key_names"]
-        query = self.vectors(aligner.sentences, aligner.projection, rows, "query")
-        if how.negatives == "batch":
-            keys = self.vectors(aligner.sentences, aligner.projection, rows, "key")
-        else:
-            with torch.no_grad():
-                keys = self.vectors(aligner.keys, aligner.key_projection, rows, "key")
-            aligner.pending.append((keys, names[1]))
-        with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
-            if how.negatives == "batch":
-                return batch_loss(query, keys, temperature=how.temperature, names=names)
-            same = repeats(aligner.names, names)
-            return queue_loss(query, keys, aligner.queue, temperature=how.temperature, same=same)
-
-    def vectors(self, stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
-        """Sentences of one side as vectors of length 1, (rows, width), float32."""
-        lengths = rows[f"{side}_lengths"]
-        states = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=self.graphs.get(side))
-        if self.aligner.how.pool == "first":
-            pooled = states.flat[states.begins].float()
-        else:
-            pooled = states.mean(lengths, before=len(self.borders.before), after=len(self.borders.after))
-        return normalize(projection(pooled).float())

@@ -1,12 +1,26 @@
-"""Checkpoints: folders that appear whole or not at all, and bring a run back to the very step it was in.
+"""A training that can be killed at any moment: checkpoint every k updates, resume from the last one, finish once.
 
-`step-000500/` holds the model as `from_pretrained` reads it, and beside it what training needs to go on: every weight
-in full precision and AdamW's moments (`training.safetensors`), the step and the running sums (`training.json`), and
-the weights of the best model so far where they are not the same (`best.safetensors`). Draws need no saving, since they
-are functions of the seed and the step.
+    if finished(folder):
+        return
+    training = Training(model, objective, settings, join(device))
+    checkpoints = Checkpoints(folder, export, every=500)
+    for readings in train(training, checkpoints=checkpoints, probes=probes, selection=choice):
+        yield [row(**reading) for reading in readings]
+    yield test_rows(folder / "best")
+    finish(folder)
 
-The best model is held in memory while a model trains, and `best/` is written once, at the end: to write it at every
-reading that is better than the last would take a tuning run longer than its updates. A checkpoint brings it back.
+A step is a pure function of the seed and its number, and a checkpoint holds everything else. So a training that was
+killed and goes on has the same weights and the same readings, bit for bit, as one that was never killed. Readings taken
+between the last checkpoint and the kill are given again; whoever writes them to a table skips those it has.
+
+    step-0000500/   a checkpoint, which appears whole or not at all: the model as `from_pretrained` reads it, every
+                    weight in full precision and AdamW's moments (`training.safetensors`), the step, the running sums
+                    and the memory of the stopping rule (`training.json`), and the weights of the best model so far
+                    where they are not the same (`best.safetensors`)
+    best/           the model of the best reading, where a selection was given; it is held in memory while a model
+                    trains and written once, at the end, since to write it at every reading that is better than the
+                    last would take a tuning run longer than its updates
+    finished        an empty file: the training and whatever came after it (a test, a score) are done
 """
 
 import json
@@ -26,17 +40,49 @@ from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-BEST = "best.safetensors"
+BEST, FINISHED = "best.safetensors", "finished"
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and how often: every `every` steps, the last `keep` kept; `export(folder)` writes the model's own files."""
+    """Where and how often a training is saved.
+
+    Args:
+        folder: where checkpoints and the best model are written; made when it is needed.
+        export: writes the model's own files, as `from_pretrained` reads them, into an empty folder.
+        every: updates between two checkpoints.
+        keep: how many of the last checkpoints stay.
+
+    """
 
     folder: Path
     export: Callable[[Path], None]
     every: int
     keep: int = 1
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise InputError(f"checkpoints are written every 1 update or more rarely, not every {self.every}")
+
+
+def finished(folder: Path) -> bool:
+    """Whether a training was finished earlier; checkpoints that a kill right after the end left are removed."""
+    done = (folder / FINISHED).is_file()
+    for path in folder.glob("step-*") if done else ():
+        shutil.rmtree(path)
+    return done
+
+
+def finish(folder: Path, *, keep_best: bool = True) -> None:
+    """Mark a training as done, with everything that came after it; checkpoints to go on from are removed.
+
+    keep_best: whether `best/` stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FINISHED).touch()
+    finished(folder)
+    if not keep_best:
+        shutil.rmtree(folder / "best", ignore_errors=True)
 
 
 def save_checkpoint(
@@ -96,29 +142,27 @@ def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
         _put(model, before)
 
 
-def restore_best(path: Path, model: nn.Module, state: Mapping[str, Any]) -> dict[str, Tensor] | None:
-    """The weights of the best model when a checkpoint was written, which was just restored into the model."""
-    if state["best_step"] == state["step"]:
-        return copy_weights(model)
-    try:
-        return load_file(path / BEST) if (path / BEST).is_file() else None
-    except (SafetensorError, OSError) as error:
-        raise _unreadable(path, error) from error
-
-
 def latest(folder: Path) -> Path | None:
     """The last checkpoint there, or None."""
-    paths = _all(folder)
-    return paths[-1] if paths else None
+    return next(reversed(_all(folder)), None)
 
 
-def restore_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Put weights and moments back as they were; returns what was saved as `state`."""
+def restore_checkpoint(
+    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer
+) -> tuple[dict[str, Any], dict[str, Tensor] | None]:
+    """Put weights and moments back as they were.
+
+    Returns what was saved as `state`, and the weights of the best model when the checkpoint was written.
+    """
     try:
         tensors = load_file(path / "training.safetensors")
         state = json.loads((path / "training.json").read_text(encoding="utf-8"))
+        best = load_file(path / BEST) if (path / BEST).is_file() else None
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise _unreadable(path, error) from error
+        raise InputError(
+            f"{path} is no checkpoint to go on from ({str(error).splitlines()[0]}); remove it, and --resume begins at "
+            "the one before, or anew where there is none"
+        ) from error
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}
@@ -132,19 +176,12 @@ def restore_checkpoint(path: Path, model: nn.Module, optimiser: torch.optim.Opti
                 part: value if part == "step" and not weight.is_cuda else value.to(weight.device)
                 for part, value in moments.items()
             }
-    return dict(state)
-
-
-def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"{path} is no checkpoint to go on from ({str(error).splitlines()[0]}); remove it, and --resume begins at the "
-        "one before, or anew where there is none"
-    )
+    return state, copy_weights(model) if state.get("best_step") == state["step"] else best
 
 
 def _all(folder: Path) -> list[Path]:
     paths = (path for path in folder.glob("step-*") if (path / "training.json").is_file())
-    return sorted(paths, key=lambda one: int(one.name.removeprefix("step-")))
+    return sorted(paths, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:

@@ -1,6 +1,6 @@
 """How far two models are from each other, layer by layer, on the same words: probes over the steps of training.
 
-The other model is a native model of the language, or the model itself before its first update (`own_start`). Two
+The other model is a native model of the language, or the model itself before its first update. Two
 tokenizers cut one sentence in different places, so tokens do not correspond; words do. A word is a span of characters,
 and its vector is the mean of its subwords. Each is compared with the vector of the same word in the other model; a word
 that either model lost because its sentence was too long is left out. Special tokens and padding never enter.
@@ -10,9 +10,9 @@ written. Dropout is off, so a frozen layer has the same distance at every step.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -31,7 +31,6 @@ from isogloss.training.probes import Probe, Reading
 from isogloss.vectors.extract import stream
 
 Distance = Literal["l2", "cosine", "cka", "procrustes"]
-Unit = Literal["word", "position", "unmasked position"]
 
 ANY_WIDTH = ("cka",)  # compares spaces of different widths too
 FEWEST = 4  # items of a debiased CKA
@@ -39,25 +38,27 @@ BLOCKS, BLOCK = 20, 128  # of CKA's jackknife: about so many, of at most so many
 PADDED_TOGETHER = 16  # sentences of a padded batch: the paper's evaluation batch
 
 
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """Vectors of a sample of words: values (layers, items, width), float32, at these `layers`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sample:
+    """A sample of words and a model's vectors of them: values (layers, items, width), float32, at these `layers`.
 
-    items: (items, 2), a word's row in the corpus and its number in the sentence; with unit "position" the number of a
-    position in a padded batch. rows: the sentences drawn. cuts: all that the model has. text: hash of the corpus.
+    items: (items, 2), a word's row in the corpus and its number in the sentence, or the number of a position in a
+    padded batch where vectors are read by position. rows: the sentences drawn. cuts: all that the model has.
     """
 
-    values: Tensor
-    items: Tensor
-    layers: tuple[int, ...]
+    corpus: Corpus
     rows: tuple[int, ...]
-    cuts: range
-    unit: Unit
+    layers: tuple[int, ...]
     part: Part
-    text: str
+    by_position: bool
+    attend_padding: bool
+    seed: int
+    cuts: range
+    values: Tensor = torch.empty(0)
+    items: Tensor = torch.empty(0)
 
 
-def own_start(
+def sample_vectors(
     stack: Stack,
     corpus: Corpus,
     *,
@@ -67,101 +68,99 @@ def own_start(
     part: Part = "states",
     by_position: bool = False,
     attend_padding: bool = False,
-) -> Sampled:
-    """The vectors of a stack as it is now, on the CPU, to measure later how far it went from here.
+) -> Sample:
+    """The vectors that a stack now has of a sample of words, on the CPU, to measure another model's distance from here.
 
-    Give `distance_probe` the same corpus and options. A run that is resumed needs the vectors of step 0, not of the
-    step it goes on from: load the model it began with, and give that to the probe instead.
+    A run that is resumed needs the vectors of step 0, not of the step it goes on from: take them before a checkpoint is
+    restored.
+
+    Args:
+        stack: the model to measure distances to: another one, or the one that is about to be trained.
+        corpus: the text the sample is of.
+        seed: whole sentences are drawn by it.
+        words: how many words these hold; None takes all.
+        layers: default all.
+        part: "attention" takes what the attention inside block k adds to its input, k from 1.
+        by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
+            padding included; wrong where the tokenizers differ, and here to show how wrong.
+        attend_padding: with it, no attention mask is given either.
+
     """
-    chosen = tuple(stack.cuts_of(part) if layers is None else layers)
-    rows = _sample(corpus, words, seed)
-    unit = _unit(by_position, attend_padding)
-    return _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=torch.device("cpu"))
+    if attend_padding and not by_position:
+        raise InputError("padding is attended to by position only: words are read without any; add by_position=True")
+    sample = Sample(
+        corpus=corpus,
+        rows=_draw(corpus, words, seed),
+        layers=tuple(stack.cuts_of(part) if layers is None else layers),
+        part=part,
+        by_position=by_position,
+        attend_padding=attend_padding,
+        seed=seed,
+        cuts=stack.cuts,
+    )
+    return _read(stack, sample, torch.device("cpu"))
 
 
 def distance_probe(
     stack: Stack,
-    reference: Stack | Sampled,
-    corpus: Corpus,
+    reference: Sample,
     *,
     every: int,
     other: str,
-    seed: int,
     measures: Sequence[Distance] = ("l2", "cosine", "cka", "procrustes"),
-    words: int | None = 5000,
-    layers: Sequence[int] | None = None,
-    part: Part = "states",
-    by_position: bool = False,
-    attend_padding: bool = False,
 ) -> Probe:
-    """Distances of a stack in training to another model, or to its own start, at every layer.
+    """Distances of a stack in training to another model, or to its own start, on the words of a sample.
 
-    reference: the other stack, read here and now and not needed afterwards, or what `own_start` kept. other: its name
-    in the readings. words: whole sentences are drawn by the seed until they hold so many; None takes all. layers:
-    default all. part: "attention" compares what the attention inside block k adds to its input, k from 1.
-    by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
-    padding included; wrong where the tokenizers differ, and here to show how wrong. attend_padding: with it, no
-    attention mask is given either.
+    reference: the other model's vectors; other: its name in the readings.
 
     Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
     `l2_drift` and `cosine_drift`, means with a jackknife interval over sentences; `cka`, debiased, with its jackknife
     interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is "attention"
     where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
-    chosen = tuple(stack.cuts_of(part) if layers is None else layers)
     if reference.cuts != stack.cuts:
         raise InputError(
             f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}: layers are "
             "compared one by one; choose a model of the same depth"
         )
-    if not isinstance(reference, Sampled):
-        how = {"by_position": by_position, "attend_padding": attend_padding}
-        reference = own_start(reference, corpus, seed=seed, words=words, layers=chosen, part=part, **how)
-    start, rows, unit = reference, _sample(corpus, words, seed), _unit(by_position, attend_padding)
-    if (start.rows, start.unit, start.part, start.text) != (rows, unit, part, corpus.fingerprint):
-        raise InputError(
-            f"the vectors kept of {other} are of other words than those to compare; keep them with the same corpus, "
-            "words, seed, part and by_position"
-        )
-    if missing := set(chosen) - set(start.layers):
-        raise InputError(f"the vectors kept of {other} are of layers {list(start.layers)}, not {sorted(missing)}")
     if unknown := [name for name in measures if name not in get_args(Distance)]:
         raise InputError(f"no distance is called {unknown[0]!r}; choose {', '.join(get_args(Distance))}")
-    width, names, left = start.values.shape[2], list(measures), list[str]()
-    widths = f"{other} is {width} wide and {stack.name} {stack.width}"
-    if width != stack.width:
-        names, left = [name for name in measures if name in ANY_WIDTH], [x for x in measures if x not in ANY_WIDTH]
-        if not names:
-            raise InputError(f"{widths}; of the distances only cka compares models of different widths")
-    note = f"{widths}: {', '.join(left)} left out, only cka compares models of different widths"
-    coordinates = {"unit": unit.removeprefix("unmasked "), "other_model": other, "data": corpus.name or corpus.language}
-    coordinates |= {"method": "attention"} if part == "attention" else {}
+    corpus, width = reference.corpus, reference.values.shape[2]
+    names = [name for name in measures if width == stack.width or name in ANY_WIDTH]
+    left_out = [name for name in measures if name not in names]
+    note = f"{other} is {width} wide and {stack.name} {stack.width}: {', '.join(left_out)} left out, only cka compares "
+    note += "models of different widths"
+    if not names:
+        raise InputError(note)
+    unit, data = "position" if reference.by_position else "word", corpus.name or corpus.language
+    coordinates = {"unit": unit, "other_model": other, "data": data}
+    coordinates |= {"method": "attention"} if reference.part == "attention" else {}
 
     def take() -> Iterator[Reading]:
-        sampled = _read(stack, corpus, rows, layers=chosen, part=part, unit=unit, device=stack.device)
+        sample = _read(stack, reference, stack.device)
         # Where the items that both have stand in each: both list a sentence's items in order, and sentences alike.
-        both = (sampled.items, start.items)
+        both = (sample.items, reference.items)
         most = 1 + max((int(items[:, 1].max()) for items in both if len(items)), default=0)
         keys = [items[:, 0] * most + items[:, 1] for items in both]
         mine, theirs = (torch.isin(own, others).nonzero().flatten() for own, others in (keys, keys[::-1]))
         assert torch.equal(keys[0][mine], keys[1][theirs])
         if len(mine) < FEWEST:
             raise InputError(
-                f"{corpus.name or corpus.language}: {stack.name} and {other} have {len(mine)} {unit}s in common, and "
-                f"a distance needs at least {FEWEST}; give more sentences"
+                f"{data}: {stack.name} and {other} have {len(mine)} {unit}s in common, and a distance needs at least "
+                f"{FEWEST}; give more sentences"
             )
-        sentences = torch.unique(sampled.items[mine, 0], return_inverse=True)[1]
-        for number, layer in enumerate(chosen):
-            x = sampled.values[number][mine.to(sampled.values.device)]
-            y = start.values[start.layers.index(layer)][theirs].to(x.device)
+        sentences = torch.unique(sample.items[mine, 0], return_inverse=True)[1]
+        for layer, own, others in zip(sample.layers, sample.values, reference.values, strict=True):
+            x = own[mine.to(own.device)]
+            y = others[theirs].to(x.device)
             for name in names:
-                answer = _distance(name, x, y, sentences, seed)
+                answer = _distance(name, x, y, sentences, reference.seed)
                 yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
 
-    return Probe(every, take, (note,) if left else ())
+    return Probe(every, take, (note,) if left_out else ())
 
 
-def _sample(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
+def _draw(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
     """Rows of whole sentences in a drawn order, until they hold `words` words; in that order blocks are random too."""
     if words is not None and words < FEWEST:
         raise InputError(f"distances need at least {FEWEST} words, not {words}")
@@ -175,54 +174,41 @@ def _sample(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
     return next((order[:count] for count, total in enumerate(totals, 1) if total >= words), order)
 
 
-def _read(
-    stack: Stack,
-    corpus: Corpus,
-    rows: tuple[int, ...],
-    *,
-    layers: tuple[int, ...],
-    part: Part,
-    unit: Unit,
-    device: torch.device,
-) -> Sampled:
-    """Vectors of every item of these sentences, in their order, on `device`."""
-    if unit != "word":
-        masked = unit == "position"
-        parts = list(_positions(stack, corpus, rows, layers=layers, part=part, masked=masked))
+def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
+    """The same sample with a stack's vectors of it, on `device`."""
+    if sample.by_position:
+        parts = list(_positions(stack, sample))
     else:
-        chunks_read = stream(stack, corpus, layers=layers, units=("word",), rows=rows, part=part)
+        chunks_read = stream(
+            stack, sample.corpus, layers=sample.layers, units=("word",), rows=sample.rows, part=sample.part
+        )
         parts = [(chunk.values["word"].to(device), chunk.items["word"]) for chunk in chunks_read]
     values = torch.cat([chunk.to(device) for chunk, _ in parts], dim=1)
-    items = torch.cat([chunk for _, chunk in parts])
-    return Sampled(values, items, layers, rows, stack.cuts, unit, part, corpus.fingerprint)
+    return replace(sample, values=values, items=torch.cat([chunk for _, chunk in parts]))
 
 
-def _positions(
-    stack: Stack, corpus: Corpus, rows: tuple[int, ...], *, layers: tuple[int, ...], part: Part, masked: bool
-) -> Iterator[tuple[Tensor, Tensor]]:
+def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
     """Every position of padded batches, marks and padding included: values (layers, items, width), items (items, 2)."""
     if stack.family.kind != "encoder":
         raise InputError(f"{stack.name} is a {stack.family.kind}: only encoders are compared position by position")
-    attention = stack.family.attention if part == "attention" else None
+    attention = stack.family.attention if sample.part == "attention" else None
     states_at: dict[int, Tensor] = {}
 
     def keep(cut: int, states: Tensor) -> None:
         states_at[cut] = states.float().flatten(0, 1)  # (sentences * longest, width)
 
-    for piece in chunks(rows, PADDED_TOGETHER):
-        texts = [corpus.sentences[row] for row in piece]
+    hooks: dict[str, Any] = {"first": stack.first, "keep": keep, "attention": attention}
+    for rows in chunks(sample.rows, PADDED_TOGETHER):
+        texts = [sample.corpus.sentences[row] for row in rows]
         options = {"padding": True, "truncation": True, "max_length": stack.max_length, "return_tensors": "pt"}
         encoded = stack.tokenizer(texts, return_token_type_ids=False, **options).to(stack.device)
-        if not masked:
+        if sample.attend_padding:
             del encoded["attention_mask"]
-        with (
-            measuring(stack.model),
-            reading(stack.blocks, set(layers), first=stack.first, keep=keep, attention=attention),
-        ):
+        with measuring(stack.model), reading(stack.blocks, set(sample.layers), **hooks):
             stack.model(**encoded)
         longest = encoded["input_ids"].shape[1]
-        items = torch.cartesian_prod(torch.tensor(piece), torch.arange(longest))  # (sentences * longest, 2)
-        yield torch.stack([states_at[layer] for layer in layers]), items
+        items = torch.cartesian_prod(torch.tensor(rows), torch.arange(longest))  # (sentences * longest, 2)
+        yield torch.stack([states_at[layer] for layer in sample.layers]), items
 
 
 def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) -> Reading:
@@ -247,9 +233,3 @@ def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int
     pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
     pair.update({"x": x, "y": y})
     return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
-
-
-def _unit(by_position: bool, attend_padding: bool) -> Unit:
-    if attend_padding and not by_position:
-        raise InputError("padding is attended to by position only: words are read without any; add by_position=True")
-    return "word" if not by_position else "unmasked position" if attend_padding else "position"

@@ -8,33 +8,86 @@ is known for the whole batch before the first of its parts is run: splitting a b
 changes nothing but rounding.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError
+from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
-from isogloss.training.checkpoints import (
-    Checkpoints,
-    copy_weights,
-    export_best,
-    restore_best,
-    restore_checkpoint,
-    save_checkpoint,
-)
-from isogloss.training.optimisation import Optimisation, adamw, rate_at
+from isogloss.training import checkpoints as saved
+from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.probes import Probe, Reading, arithmetic
-from isogloss.training.processes import Processes
+from isogloss.training.processes import Processes, together
 from isogloss.training.stopping import Choice, Memory, Rule
 
 Rows = Mapping[str, Tensor]
+RECORD = "step.json"  # beside the weights of a model that was saved on the way: where it comes from
+
+
+Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
+DECAYS: tuple[Decay, ...] = get_args(Decay)
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """AdamW's values and the schedule: the rate climbs from 0 over `warm_up` steps to `rate`, then decays.
+
+    decay: linear or cosine to 0 at the last step; inverse-sqrt, rate * sqrt(warm_up / step); constant; trapezoid,
+    constant and then linear to 0 over the last fifth. clip: the largest norm of all gradients together, 0 for none.
+    """
+
+    rate: float = 1e-4
+    warm_up: int = 0
+    decay: Decay = "linear"
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-6
+    clip: float = 1.0
+
+
+def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
+    """The learning rate of update `step` (0 is the first) out of `steps`.
+
+    >>> [rate_at(s, steps=6, optimisation=Optimisation(rate=1.0, warm_up=2)) for s in range(6)]
+    [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
+    """
+    if step < optimisation.warm_up:
+        return optimisation.rate * (step + 1) / optimisation.warm_up
+    left = (steps - step) / max(1, steps - optimisation.warm_up)
+    shapes: dict[Decay, Callable[[], float]] = {
+        "linear": lambda: left,
+        "cosine": lambda: 0.5 * (1 + math.cos(math.pi * (1 - left))),
+        "inverse-sqrt": lambda: math.sqrt(max(1, optimisation.warm_up) / (step + 1)),
+        "constant": lambda: 1.0,
+        "trapezoid": lambda: min(1.0, (steps - step) / max(1, steps // 5)),
+    }
+    return optimisation.rate * shapes[optimisation.decay]()
+
+
+def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
+    """AdamW over every weight of the model, frozen ones too: a weight without a gradient is left alone.
+
+    So a layer that is unfrozen later trains from then on, without decay or stale momentum from before. Matrices
+    decay, biases and norms do not.
+    """
+    weights = list(model.parameters())
+    groups = [
+        {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": optimisation.weight_decay},
+        {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
+    ]
+    fused = any(weight.is_cuda for weight in weights)
+    return torch.optim.AdamW(
+        groups, lr=optimisation.rate, betas=optimisation.betas, eps=optimisation.epsilon, fused=fused or None
+    )
 
 
 @dataclass(frozen=True)
@@ -173,14 +226,14 @@ class Training:
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
             apart = None if self.best_step == self.step else self.best_weights
-            save_checkpoint(checkpoints, self.model, self.optimiser, state=state, best=apart)
+            saved.save_checkpoint(checkpoints, self.model, self.optimiser, state=state, best=apart)
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint."""
-        state = restore_checkpoint(checkpoint, self.model, self.optimiser)
+        state, best = saved.restore_checkpoint(checkpoint, self.model, self.optimiser)
         self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
-        self.best_weights = restore_best(checkpoint, self.model, state) if self.processes.first else None
+        self.best_weights = best if self.processes.first else None
         self.memory, self._judged = state.get("memory", {}), self.step
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
@@ -207,14 +260,31 @@ def train(
     stop: Rule | None = None,
     progress: Progress = silent,
 ) -> Iterator[list[Reading]]:
-    """Train to the last step; yields readings as they come, each with the number of updates it was taken after.
+    """Train from the start, or from the last checkpoint, to the last step.
 
-    Probes are taken before the first update, every so often, and after the last. plan(step) is called before each
-    update and says what trains, by `requires_grad`. selection: the model with the best such reading is written as
-    `best` beside the checkpoints, at the end. stop: a rule that is given the readings of each step that has any; where
-    it says so, that step is the last, everything is read there, and `training.stopped` is the rule's sentence.
+    Args:
+        training: the model as it is before its first update, with a plan's fresh weights already drawn: a checkpoint
+            replaces its weights. Probes that compare with the start must be made before this call.
+        probes: what is measured before the first update, every so often, and after the last.
+        plan: called with the number of each update before it is made; says what trains by `requires_grad`.
+        checkpoints: where a training that is killed leaves what it goes on from.
+        selection: the reading by which the best model is kept, in `training.best_weights` and, at the end, as `best`
+            beside the checkpoints.
+        stop: a rule that is given the readings of each step that has any; where it says so, that step is the last,
+            everything is read there, and `training.stopped` is the rule's sentence.
+        progress: told the updates done.
+
+    Returns:
+        The readings of each step that has any, as they come, with their `step`, the number of updates made.
+
     """
     settings, model = training.settings, training.model
+    if checkpoints is not None and training.step == 0:
+        if training.processes.first:
+            clear_leftovers(checkpoints.folder)
+        checkpoint = together(training.processes, lambda: saved.latest(checkpoints.folder))
+        if checkpoint is not None:
+            training.restore(checkpoint)
     begun, mode = training.step, model.training
     stage = "training"
     model.train()
@@ -231,13 +301,13 @@ def train(
             if selection is not None and value is not None and selection.better(value, training.best):
                 training.best, training.best_step = value, step
                 if checkpoints is not None and training.processes.first:
-                    training.best_weights = copy_weights(model, training.best_weights)
+                    training.best_weights = saved.copy_weights(model, training.best_weights)
             if readings:
                 stage = next((f"training: loss {x['value']:.3f}" for x in readings if x["measure"] == "loss"), stage)
                 yield [{**reading, "step": step} for reading in readings]
             if last:
                 if checkpoints is not None and training.best_weights is not None:
-                    export_best(checkpoints, model, training.best_weights)
+                    saved.export_best(checkpoints, model, training.best_weights)
                 progress(stage, step, settings.steps)
                 return
             if checkpoints is not None and step > begun and step % checkpoints.every == 0:
@@ -248,6 +318,30 @@ def train(
             progress(stage, training.step, settings.steps)
     finally:
         model.train(mode)
+
+
+def saved_models(
+    training: Training, folder: Path, export: Callable[[Path], None], *, every: int, about: Mapping[str, Any]
+) -> Probe:
+    """A probe that reads nothing and keeps the model for good, every so many updates, as `folder/step-N`.
+
+    about: what the file `step.json` in each of them says besides the step. Step 0 is not written: it is the model that
+    the training began with. Models are written whole or not at all, and one that is there already is left alone: a
+    resumed training passes the same steps again, with the same weights.
+    """
+    if training.processes.first:
+        clear_leftovers(folder)
+
+    def take() -> Sequence[Reading]:
+        path = folder / f"step-{training.step}"
+        if training.processes.first and training.step > 0 and training.step % every == 0 and not path.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            with whole_folder(path) as beside:
+                export(beside)
+                write_text(beside / RECORD, json.dumps({**about, "step": training.step}, indent=2) + "\n")
+        return ()
+
+    return Probe(every, take)
 
 
 def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool) -> list[Reading]:

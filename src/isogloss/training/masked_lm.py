@@ -6,10 +6,15 @@ new order, and `sentence_perplexity_probe` predicts the same tokens of every sen
 defects of the original code can be switched on, to see what each does to a curve: padding that is attended to
 (`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
 
+The vocabulary head is computed only where there is a label. 15% of the places are asked for, while `model(ids).logits`
+scores every place against the whole vocabulary; with 119,547 word pieces that costs more than the twelve blocks below
+it. Here the blocks run over the whole text, the states at the asked places are gathered, and the head sees only those:
+
+    scores(model, model.base_model(ids)[0][row, place])  =  model(ids).logits[row, place]
+
 An evaluation lays sentences out in one of two ways that give the same numbers: packed, the sentences of a batch end to
-end in one row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Either
-way the vocabulary head sees the masked positions only. Ids, masks and batches are made once, when the probe is, and
-nothing is read from the device until a corpus is done.
+end in one row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Ids,
+masks and batches are made once, when the probe is, and nothing is read from the device until a corpus is done.
 """
 
 import itertools
@@ -25,26 +30,29 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
+from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
-from isogloss.stack.families import FAMILIES, family_of
+from isogloss.stack.families import FAMILIES, family_of, trainable_family
 from isogloss.stack.packing import packed, unpadded
-from isogloss.stack.stack import Stack, measuring, packed_inputs, shape_only
+from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
-from isogloss.text.masking import IGNORE, fixed_masks, mask
+from isogloss.text.masking import IGNORE, Masked, fixed_masks, mask
 from isogloss.text.sampling import Sampler
 from isogloss.text.words import word_spans
 from isogloss.training.cuda_graphs import Captured
-from isogloss.training.heads import base, masked_scores, scores
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
-from isogloss.training.probes import Probe, Reading, TextSize, arithmetic, perplexities
+from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.sharing import Languages
 
 RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
 SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
 RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
+MASKED_AT_ONCE = 256  # streams; fixed, so that masks do not hang on how many streams the model runs at a time
+SHORTEST = 8  # tokens of a last stream that is worth predicting in
+BLOCKS = 20  # of a jackknife
 HALF = (torch.float16, torch.bfloat16)
 TOKENISED_AT_ONCE = 2_048  # sentences
 
@@ -104,8 +112,7 @@ def masked_lm(
                 share=share,
                 starts=begins[name][ids] if begins else None,
             )
-            rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
-            parts.append(Part(rows, name))
+            parts.append(Part(vars(masked), name))
         return parts
 
     def loss(rows: Rows, name: str) -> Tensor:
@@ -114,10 +121,35 @@ def masked_lm(
                 torch._dynamo.maybe_mark_dynamic(value, 0)
         return loss_of(models.of(name), rows)
 
-    encoders: dict[int, Any] = {id(encoder): encoder for encoder in (base(models.of(name)) for name in names)}
+    encoders: dict[int, Any] = {id(encoder): encoder for encoder in (models.of(name).base_model for name in names)}
     packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
     around = unpadded(packing, length)
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
+
+
+def scores(model: Any, states: Tensor) -> Tensor:
+    """What the model's own head says of these states: (..., width) -> (..., vocabulary), before any softmax.
+
+    The states are the base model's output, which in pre-norm families is after the final norm.
+    """
+    for path in trainable_family(model.config).head:
+        states = model.get_submodule(path)(states)
+    return states
+
+
+def masked_scores(model: Any, inputs: Tensor, places: Tensor, attention: Tensor | None = None) -> Tensor:
+    """Scores over the vocabulary at some places of each row, and nowhere else.
+
+    inputs: (rows, length), token ids; places: (rows, k), positions in 0..length-1, repeated where a row has fewer
+    than k to ask for; attention: (rows, length), 1 for text and 0 for padding, None where nothing is padded. Returns
+    (rows, k, vocabulary), equal to the full logits gathered at the places.
+
+    >>> masked_scores(model, torch.tensor([[2, 4, 9, 3]]), torch.tensor([[1]])).shape  # doctest: +SKIP
+    torch.Size([1, 1, 32000])
+    """
+    states = model.base_model(input_ids=inputs, attention_mask=attention)[0]  # (rows, length, width)
+    index = places.unsqueeze(-1).expand(-1, -1, states.shape[-1])  # (rows, k, width)
+    return scores(model, torch.gather(states, 1, index))
 
 
 def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
@@ -192,13 +224,12 @@ class _Streams:
 class Layout:
     """How batches are made and run.
 
-    dtype: of autocast. tokens: of a batch, padding counted. padding: its id. stack: says where positions begin if
+    tokens: of a batch, padding counted. padding: its id. stack: says where positions begin if
     sentences lie end to end, None if they are padded. rows: sentences of a batch that are neighbours in the corpus and
     attend to their padding; None, as it should be, for batches of similar length that do not.
     """
 
     device: torch.device
-    dtype: torch.dtype | None
     tokens: int
     padding: int
     stack: Stack | None = None
@@ -242,7 +273,7 @@ def choose_layout(
     pack: None packs in half precision on a GPU where the family allows, which is where it is fast; rows (see `Layout`)
     needs padding, and so is never packed.
     """
-    encoder: Any = base(model)
+    encoder: Any = model.base_model
     family = family_of(model.config, model.config.model_type)
     if pack and (rows is not None or not family.packs):
         why = "padding is to be attended to" if rows is not None else f"the family {model.config.model_type} is padded"
@@ -254,7 +285,7 @@ def choose_layout(
         pack = family.packs and rows is None and half and device.type == "cuda"
     size = tokens or (65_536 if device.type == "cuda" else 1_024)
     stack = Stack(encoder, family, None, model.config.model_type, 0, 0) if pack else None
-    return Layout(device, dtype, size, padding_id(model), stack, rows)
+    return Layout(device, size, padding_id(model), stack, rows)
 
 
 def padding_id(model: Any) -> int:
@@ -297,7 +328,7 @@ def masked_batches(
             tokens, text = tokens[text][None], text[text][None]  # (1, tokens), all of it text
         given = {"input_ids": torch.from_numpy(np.where(text, inputs[tokens], layout.padding).astype(np.int64))}
         if layout.stack is not None:
-            given |= packed_inputs(layout.stack, shape_only(torch.from_numpy(lengths[members])))
+            given |= packed_inputs(layout.stack, torch.from_numpy(lengths[members]))
         elif layout.rows is None:
             given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
         asked = np.flatnonzero(chosen[tokens] & text)
@@ -307,21 +338,39 @@ def masked_batches(
     return batches
 
 
-def surprise(model: Any, batches: Sequence[MaskedBatch], *, layout: Layout) -> Tensor:
-    """Nats of every asked token, in the order of the batches: (tokens,), float32, on a device that may still compute.
+def surprise(
+    model: Any,
+    batches: Iterable[MaskedBatch],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype | None,
+    end_to_end: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Nats of every asked token, in the order of the batches, and its owner: (tokens,) each.
 
-    The model is in evaluation mode meanwhile, and as before afterwards.
+    Nats are float32, on a device that may still compute. The model is in evaluation mode meanwhile, and as before
+    afterwards. end_to_end: whether the sentences of a batch lie end to end.
     """
-    encoder: Any = base(model)
+    encoder: Any = model.base_model
     places = max(1, SCORES_AT_ONCE // model.config.vocab_size)
-    within = nullcontext() if layout.stack is None else packed(encoder)
-    nats = []
-    with measuring(model), arithmetic(layout.device, layout.dtype), within:
-        for batch in (batch.to(layout.device) for batch in batches):
+    nats, owners = [], []
+    with measuring(model), arithmetic(device, dtype), packed(encoder) if end_to_end else nullcontext():
+        for batch in (batch.to(torch.device(device)) for batch in batches):
             states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
             for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
                 nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
-        return torch.cat(nats)
+            owners.append(batch.owners)
+        return torch.cat(nats), torch.cat(owners)
+
+
+def sum_losses(nats: Tensor, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Nats of each of `count` sentences, summed in float64, and how many tokens of it were asked for.
+
+    Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken again would
+    differ in its last digits.
+    """
+    totals = torch.zeros(count, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
+    return totals, torch.bincount(owners, minlength=count)
 
 
 @dataclass(frozen=True)
@@ -431,7 +480,7 @@ def masked_sentences(
         maskable = torch.from_numpy(content[tokens] & text).to(device)
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
         masked = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator, share=share)
-        rows = {"inputs": masked.inputs, "places": masked.places, "labels": masked.labels}
+        rows = dict(vars(masked))
         if not attend_padding:
             rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
         if graphs is not None:
@@ -443,6 +492,99 @@ def masked_sentences(
         return masked_loss(model, rows) if total is None else total
 
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
+
+
+def perplexity_probe(
+    models: Callable[[str], nn.Module],
+    streams: Mapping[str, np.ndarray],
+    facts: Mapping[str, tuple[int, int]],
+    *,
+    length: int,
+    mask_id: int,
+    marks: Sequence[int],
+    pools: Mapping[str, Tensor],
+    every: int,
+    seed: int,
+    device: torch.device | str,
+    rows: int = 256,
+    limit: int | None = None,
+    dtype: torch.dtype | None = None,
+) -> Probe:
+    """Perplexity of masked models on held-out text, per token, word and character.
+
+    models(language): the `...ForMaskedLM` of a language, which may be one for all. streams: ids (tokens,) of each
+    language's text, cut here into streams of `length` and a shorter last one. facts: words and characters of each
+    text. marks: ids that are never masked. pools: ids (m,) that random words are drawn from. rows: streams the model
+    runs at a time, which changes nothing but rounding. limit: at most so many streams a language, spread evenly over
+    the text; `n` of a reading, the predicted tokens, tells. dtype: of autocast, none if absent.
+
+    Readings: `perplexity` of each `target` in three `unit`s, with a jackknife interval over blocks of neighbouring
+    streams; and of target `all`, the texts pooled, where there are several.
+    """
+    if limit is not None and limit < 1:
+        raise InputError(f"perplexity needs at least one stream a language, not {limit}")
+    if not streams:
+        raise InputError("perplexity needs held-out text of at least one language")
+    sizes, counts = [], {}
+    for language, ids in streams.items():
+        content = int((~np.isin(ids, list(marks))).sum())
+        sizes.append((content, *facts[language]))
+        total = len(ids) // length + (len(ids) % length >= SHORTEST)
+        counts[language] = min(total, limit or total)
+        if total == 0 or content == 0:
+            raise InputError(
+                f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
+            )
+
+    def batches(language: str) -> Iterator[MaskedBatch]:
+        how: dict[str, Any] = {"mask_id": mask_id, "marks": marks, "seed": seed, "limit": limit}
+        how["pool"], first = pools[language].cpu(), 0
+        for masked in held_out_masks(language, streams[language], length, **how):
+            for inputs, places, labels in zip(*(field.split(rows) for field in vars(masked).values()), strict=True):
+                numbers, used = torch.arange(len(inputs))[:, None], labels != IGNORE
+                asked, owners = numbers * inputs.shape[1] + places, (first + numbers).expand_as(places)
+                yield MaskedBatch({"input_ids": inputs}, asked[used], labels[used], owners[used])
+                first += len(inputs)
+
+    def take() -> Iterator[Reading]:
+        losses = []
+        for language, size in zip(streams, sizes, strict=True):
+            nats, owners = surprise(models(language), batches(language), device=device, dtype=dtype)
+            losses.append(sum_losses(nats, owners, counts[language]))
+            yield from perplexities(language, [size], losses[-1:])
+        if len(losses) > 1:
+            yield from perplexities("all", sizes, losses)
+
+    return Probe(every, take)
+
+
+def held_out_masks(
+    language: str,
+    ids: np.ndarray,
+    length: int,
+    *,
+    mask_id: int,
+    marks: Sequence[int],
+    pool: Tensor,
+    seed: int,
+    limit: int | None = None,
+) -> Iterator[Masked]:
+    """The streams of a held-out text under their masks, on the CPU: the same each time, drawn again to save memory.
+
+    ids (tokens,): cut into streams of `length`; each token is in exactly one, unless a tail too short to predict in is
+    left over. Every batch holds MASKED_AT_ONCE streams at most; the shorter last stream is a batch of its own.
+    """
+    whole = len(ids) // length
+    table = ids[: whole * length].reshape(whole, length)
+    total = whole + (len(ids) % length >= SHORTEST)
+    chosen = range(total) if limit is None or limit >= total else [i * total // limit for i in range(limit)]
+    pieces = list(chunks([row for row in chosen if row < whole], MASKED_AT_ONCE))
+    tail = [[whole]] if total > whole and whole in chosen else []
+    special = torch.as_tensor(list(marks), dtype=torch.long)
+    for number, rows in enumerate(pieces + tail):
+        streams = torch.from_numpy((ids[None, whole * length :] if rows == [whole] else table[rows]).astype(np.int64))
+        generator = torch.Generator().manual_seed(seed_of(seed, "held-out masks", language, number))
+        yield mask(streams, ~torch.isin(streams, special), mask_id=mask_id, pool=pool, generator=generator)
 
 
 def sentence_perplexity_probe(
@@ -491,7 +633,7 @@ def sentence_perplexity_probe(
     now: Callable[[], Any] = (lambda: model) if isinstance(model, nn.Module) else model
     contents = [_content(corpus, marks, limit) for corpus in corpora]
     pairs = list(zip(corpora, contents, strict=True))
-    sizes = [TextSize(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
+    sizes = [(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
     layout = choose_layout(
         now(),
         torch.device(device),
@@ -517,14 +659,11 @@ def sentence_perplexity_probe(
         number = redraw() if callable(redraw) else next(takes)
         batches = [prepare(*pair, number) for pair in pairs] if ready is None else ready
         # All corpora are under way before the first is waited for, so that the device never idles between two.
-        nats = [surprise(now(), own, layout=layout) for own in batches]
-        losses = []
-        for corpus, own, each in zip(corpora, batches, nats, strict=True):
-            # Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken
-            # again would differ in its last digits.
-            owners, count = torch.cat([batch.owners for batch in own]), len(corpus.lengths[:limit])
-            totals = torch.zeros(count, dtype=torch.float64).index_add(0, owners, each.cpu().double())
-            losses.append((totals, torch.bincount(owners, minlength=count)))
+        how: dict[str, Any] = {"device": device, "dtype": dtype, "end_to_end": layout.stack is not None}
+        under_way = [surprise(now(), own, **how) for own in batches]
+        losses = [
+            sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
+        ]
         sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
         others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
         if others:
@@ -545,3 +684,27 @@ def _content(corpus: Sentences, marks: Sequence[int], limit: int | None = None) 
             f"the corpus {corpus.name} ({corpus.language}) has no token that could be masked{first}; give other text"
         )
     return content
+
+
+def perplexities(
+    target: str, sizes: Sequence[tuple[int, int, int]], losses: Sequence[tuple[Tensor, Tensor]]
+) -> Iterator[Reading]:
+    """The readings of some texts taken together: losses (totals, counts) of each text's streams or sentences.
+
+    sizes: content tokens of each text, and the words and characters they make.
+    Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
+    difference for chance.
+    """
+    whole = Likelihood(0.0, 0, 0, 0, 0)
+    for size, (totals, counts) in zip(sizes, losses, strict=True):
+        whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
+    blocks = min(BLOCKS, *(len(totals) for totals, _ in losses))
+    # Sums over consecutive blocks of streams, (blocks,), of nats and of tokens.
+    totals, counts = (
+        torch.stack([torch.stack([part.sum() for part in each.tensor_split(blocks)]) for each in side]).sum(dim=0)
+        for side in zip(*losses, strict=True)
+    )
+    for unit in UNITS:
+        low, high = perplexity_interval(totals, counts, rate=tokens_per(whole, unit))
+        reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
+        yield reading | {"n": whole.count, "target": target, "unit": unit}

@@ -35,6 +35,14 @@ FORMS = (
     "reinit:1-2 (fresh weights in blocks 1 to 2; reinit:1-2/torch as PyTorch draws them by default), "
     "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps)"
 )
+_BLOCKS = "([0-9]{1,4})(?:-([0-9]{1,4}))?"
+SHAPES = {  # the numbers of each form; the steps of `unfreeze:4/epoch` are read as 0
+    "freeze": "(-1|[0-9]{1,4})",
+    "last": "([0-9]{1,4})",
+    "train": _BLOCKS,
+    "reinit": f"{_BLOCKS}(?:/{TORCH})?",
+    "unfreeze": "([0-9]{1,4})/(epoch|0*[1-9][0-9]{0,9})",
+}
 
 
 @dataclass(frozen=True)
@@ -83,17 +91,23 @@ def parse_plan(text: str) -> Plan:
     'reinit:1-4+unfreeze:4/epoch'
     """
     forms: dict[str, list[int]] = {}
-    blocks: set[int] = set()
-    drawn: set[str] = set()
-    for part in text.split("+"):
-        plain = part.strip()
-        by_torch = plain.startswith("reinit:") and plain.endswith(f"/{TORCH}")
-        name, numbers = _part(plain.removesuffix(f"/{TORCH}") if by_torch else plain, text)
-        if name == "reinit":
-            drawn.add(TORCH if by_torch else OWN)
-            blocks |= set(range(numbers[0], numbers[-1] + 1))
-        elif name in forms:
+    blocks, drawn = set[int](), set[str]()
+    for part in map(str.strip, text.split("+")):
+        name, _, rest = part.partition(":")
+        match = re.fullmatch(SHAPES[name], rest) if name in SHAPES else None
+        numbers = [0 if group == "epoch" else int(group) for group in match.groups() if group] if match else []
+        if not numbers or (name == "unfreeze" and numbers[0] == 0):
+            where = f"{part!r} in {text!r}" if part != text else repr(text)
+            raise InputError(f"{where} is no plan; write {FORMS}, joined with +")
+        if name in ("reinit", "train") and not 1 <= numbers[0] <= numbers[-1]:
+            raise InputError(
+                f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in {name}:1-2"
+            )
+        if name in forms:
             raise InputError(f"the plan {text!r} says {name} twice; say it once")
+        if name == "reinit":
+            drawn.add(TORCH if part.endswith(TORCH) else OWN)
+            blocks |= set(range(numbers[0], numbers[-1] + 1))
         else:
             forms[name] = numbers
     if len(drawn) > 1:
@@ -101,7 +115,7 @@ def parse_plan(text: str) -> Plan:
     unfreeze, every = forms.get("unfreeze", (None, None))
     return Plan(
         reinit=tuple(sorted(blocks)),
-        freeze=forms["freeze"][0] if "freeze" in forms else -1,
+        freeze=forms.get("freeze", [-1])[0],
         last=forms["last"][0] if "last" in forms else None,
         unfreeze=unfreeze,
         every=every or None,
@@ -161,29 +175,6 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
             frozen = now
 
     return before
-
-
-def _part(part: str, text: str) -> tuple[str, list[int]]:
-    """The form of one part and its numbers; 0 for the steps of `unfreeze:4/epoch`."""
-    layer = "([0-9]{1,4})"
-    shapes = {
-        "freeze": "(-1|[0-9]{1,4})",
-        "last": layer,
-        "reinit": f"{layer}(?:-{layer})?",
-        "train": f"{layer}(?:-{layer})?",
-        "unfreeze": f"{layer}/(epoch|0*[1-9][0-9]{{0,9}})",
-    }
-    name, _, rest = part.partition(":")
-    match = re.fullmatch(shapes[name], rest) if name in shapes else None
-    read = [0 if group == "epoch" else int(group) for group in match.groups() if group is not None] if match else []
-    if not read or (name == "unfreeze" and read[0] == 0):
-        where = f"{part!r} in {text!r}" if part != text else repr(text)
-        raise InputError(f"{where} is no plan; write {FORMS}, joined with +")
-    if name in ("reinit", "train") and not 1 <= read[0] <= read[-1]:
-        raise InputError(
-            f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in {name}:1-2"
-        )
-    return name, read
 
 
 def _check(plan: Plan, depth: int, epoch: int, name: str = "the model") -> None:

@@ -25,10 +25,9 @@ from torch import nn
 
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.families import family_of
+from isogloss.stack.families import family_of, trainable_family
 from isogloss.stack.load import quietly, whole_stack
-from isogloss.stack.stack import Stack, module_at
-from isogloss.training.heads import base, head_of
+from isogloss.stack.stack import Stack
 
 ALL = "all"
 
@@ -57,17 +56,13 @@ def parse(text: str) -> Sharing:
     >>> parse("embeddings+1-3")
     Sharing(embeddings=False, blocks=3)
     """
-    if text == "nothing":
-        return Sharing()
-    if text == "embeddings":
-        return Sharing(embeddings=False)
-    match = re.fullmatch(r"(embeddings\+)?1-([1-9][0-9]*)", text)
+    match = re.fullmatch(r"nothing|(embeddings)|(embeddings\+)?1-([1-9][0-9]*)", text)
     if match is None:
         raise InputError(
             f"{text!r} does not say what is separate; write nothing, embeddings, 1-3 (the blocks from 1 to any number) "
             "or embeddings+1-3"
         )
-    return Sharing(embeddings=match[1] is None, blocks=int(match[2]))
+    return Sharing(embeddings=not (match[1] or match[2]), blocks=int(match[3] or 0))
 
 
 def check_depth(sharing: Sharing, depth: int) -> None:
@@ -135,8 +130,7 @@ def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, h
     otherwise there is `folder/nl` for `nl`. half: weights in float16. To have all or nothing on disk, write into the
     folder that `files.whole_folder` gives.
     """
-    missing = [language for language in languages.languages if language not in tokenizers]
-    if missing:
+    if missing := [language for language in languages.languages if language not in tokenizers]:
         raise InputError(f"there is no tokenizer for {', '.join(missing)}")
     different = {id(tokenizers[language]) for language in languages.languages}
     together = languages.sharing.everything and len(different) == 1
@@ -164,20 +158,17 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
     model = languages.of(language)
-    return whole_stack(base(model), family_of(model.config, name), tokenizer, name)
+    return whole_stack(model.base_model, family_of(model.config, name), tokenizer, name)
 
 
 def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[str, Any]:
     """A configuration for each language, refused where shared parts could not fit all of them."""
-    if isinstance(config, Mapping):
-        missing = [language for language in languages if language not in config]
-        if missing:
-            raise InputError(f"there is no model configuration for {', '.join(missing)}")
-        configs = {language: config[language] for language in languages}
-    else:
-        configs = dict.fromkeys(languages, config)
+    given = config if isinstance(config, Mapping) else dict.fromkeys(languages, config)
+    if missing := [language for language in languages if language not in given]:
+        raise InputError(f"there is no model configuration for {', '.join(missing)}")
+    configs = {language: given[language] for language in languages}
     first = configs[languages[0]]
-    head_of(first)
+    trainable_family(first)
     for language, configuration in configs.items():
         if sharing.embeddings and configuration.vocab_size != first.vocab_size:
             raise InputError(
@@ -199,9 +190,9 @@ def _shape(config: Any) -> dict[str, Any]:
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
     """Put the giver's modules into the taker wherever they are to be one."""
-    row, family = head_of(taker.config), family_of(taker.config, taker.config.model_type)
-    blocks = [f"{row.base}.{family.blocks}.{k}" for k in range(taker.config.num_hidden_layers)]
-    above = [*row.transform, *([f"{row.base}.{family.norm}"] if family.norm else [])]
+    family, base = trainable_family(taker.config), taker.base_model_prefix
+    blocks = [f"{base}.{family.blocks}.{k}" for k in range(taker.config.num_hidden_layers)]
+    above = [*family.transform, *([f"{base}.{family.norm}"] if family.norm else [])]
     taken = blocks[sharing.blocks :] + above
     if sharing.embeddings:
         # Whatever else holds weights is embeddings or output: a module with position biases, the tied bias's owner.
@@ -213,7 +204,7 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
         ]
     for path in taken:
         owner, _, name = path.rpartition(".")
-        setattr(module_at(taker, owner) if owner else taker, name, module_at(giver, path))
+        setattr(taker.get_submodule(owner), name, giver.get_submodule(path))
 
 
 def _key(language: str) -> str:

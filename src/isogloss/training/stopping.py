@@ -1,7 +1,8 @@
 """Which model of a training is the best, and when going on is no longer worth it.
 
-A choice names the readings that decide and compares them in the direction their measure declares: `Selection` by one
-reading, `Balance` by what is gained on one side and lost on the other. The loop keeps the best model by it.
+A `Choice` makes one number of the readings of a step and compares it in the direction their measure declares:
+`select_by` takes one reading, `balance_of` what is gained on one side and lost on the other. The loop keeps the best
+model by it.
 
 A rule looks at the readings of each step and may end the training. It is a pure function of them and of its own memory,
 
@@ -10,16 +11,16 @@ A rule looks at the readings of each step and may end the training. It is a pure
 where memory is what JSON can hold, empty at first. The loop carries it and keeps it in every checkpoint, so that a run
 that was killed and goes on stops where it would have stopped: readings from before the checkpoint are not taken again.
 
-    choice = Selection("perplexity", {"target": "nl", "unit": "token"})
+    choice = select_by("perplexity", target="nl", unit="token")
     train(training, probes=probes, selection=choice, stop=Stopping(choice, patience=5))
 
-    rule = at_balance({"target": "nl"}, {"target": "others"}, patience=5)
-    train(training, probes=probes, checkpoints=place, selection=rule.selection, stop=rule)
+    both = balance_of(choice, select_by("perplexity", target="others", unit="token"))
+    train(training, probes=probes, checkpoints=checkpoints, selection=both, stop=Stopping(both, patience=5))
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from isogloss.errors import InputError
@@ -34,87 +35,69 @@ Rule = Callable[[Memory, int, Sequence[Reading]], tuple[Memory, str | None]]
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which reading decides: its measure, whose declared direction is used, and its coordinates; the first that fits.
+class Choice:
+    """What decides which model is the best.
 
-    >>> choice = Selection("perplexity", {"target": "nl"})
-    >>> choice.value([{"measure": "perplexity", "value": 9.0, "target": "en"}]) is None
-    True
-    >>> choice.better(5.0, 6.0)
-    True
+    title: the number in words. higher: whether a higher one is better. value(readings): the number at a step whose
+    readings these are, None where they do not hold it.
     """
 
-    measure: str
-    where: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if direction(self.measure) is None:
-            raise InputError(f"{self.measure!r} has no declared direction; choose {', '.join(MEASURES)}")
-
-    @property
-    def title(self) -> str:
-        """The reading in words."""
-        where = ", ".join(f"{name} {value}" for name, value in self.where.items())
-        return f"{self.measure} ({where})" if where else self.measure
-
-    @property
-    def higher_is_better(self) -> bool:
-        """The measure's own direction; a mean over directions of retrieval has that of its parts."""
-        return bool(direction(self.measure))
-
-    def value(self, readings: Sequence[Reading]) -> float | None:
-        """The reading this selection is about, if it is among these."""
-        for reading in readings:
-            if reading["measure"] == self.measure and all(
-                reading.get(name) == value for name, value in self.where.items()
-            ):
-                return float(reading["value"])
-        return None
+    title: str
+    higher: bool
+    value: Callable[[Sequence[Reading]], float | None]
 
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
-        """Whether a value beats the best so far, by more than `least`."""
-        return _better(new, old, least, higher=self.higher_is_better)
+        """Whether a value beats the best so far by more than `least`: any number beats none, and NaN beats nothing."""
+        if old is None or math.isnan(new):
+            return not math.isnan(new)
+        return new > old + least if self.higher else new < old - least
 
 
-@dataclass(frozen=True)
-class Balance:
+def select_by(measure: str, **where: Any) -> Choice:
+    """Choose by one reading, in its measure's declared direction: the first of a step that has these coordinates.
+
+    >>> choice = select_by("perplexity", target="nl")
+    >>> choice.value([{"measure": "perplexity", "value": 9.0, "target": "en"}]) is None
+    True
+    >>> choice.title, choice.better(5.0, 6.0)
+    ('perplexity (target nl)', True)
+    """
+    higher = direction(measure)
+    if higher is None:
+        raise InputError(f"{measure!r} has no declared direction; choose {', '.join(MEASURES)}")
+    wanted = {"measure": measure, **where}.items()
+    coordinates = ", ".join(f"{name} {value}" for name, value in where.items())
+
+    def value(readings: Sequence[Reading]) -> float | None:
+        return next((float(reading["value"]) for reading in readings if wanted <= reading.items()), None)
+
+    return Choice(f"{measure} ({coordinates})" if where else measure, higher, value)
+
+
+def balance_of(target: Choice, others: Choice) -> Choice:
     """The best balance of two readings: lowest log target + log others, up to a constant `measures.perplexity.balance`.
 
     Each counts in its own direction: the logarithm of a reading that is better when higher is subtracted. A reading
-    that has no logarithm (0 or below) makes no balance.
+    that has no logarithm (0 or below) makes no balance, and a step that lacks one of the two has none.
 
-    >>> nl, others = Selection("perplexity", {"target": "nl"}), Selection("perplexity", {"target": "others"})
-    >>> both = {"nl": 8.0, "others": 2.0}
-    >>> readings = [{"measure": "perplexity", "value": value, "target": name} for name, value in both.items()]
-    >>> round(Balance(nl, others).value(readings), 4)
+    >>> both = balance_of(select_by("perplexity", target="nl"), select_by("perplexity", target="others"))
+    >>> perplexities = {"nl": 8.0, "others": 2.0}
+    >>> readings = [{"measure": "perplexity", "value": value, "target": name} for name, value in perplexities.items()]
+    >>> round(both.value(readings), 4)
     2.7726
     """
 
-    target: Selection
-    others: Selection
-
-    @property
-    def title(self) -> str:
-        """The two readings in words."""
-        return f"the balance of {self.target.title} and {self.others.title}"
-
-    def value(self, readings: Sequence[Reading]) -> float | None:
-        """The balance at a step whose readings these are, in nats; None unless both are among them."""
+    def value(readings: Sequence[Reading]) -> float | None:
         total = 0.0
-        for side in (self.target, self.others):
-            value = side.value(readings)
-            if value is None:
+        for side in (target, others):
+            reading = side.value(readings)
+            if reading is None:
                 return None
-            logarithm = math.log(value) if value > 0 else math.nan
-            total += -logarithm if side.higher_is_better else logarithm
+            logarithm = math.log(reading) if reading > 0 else math.nan
+            total += -logarithm if side.higher else logarithm
         return total
 
-    def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
-        """Whether a balance is lower than the lowest so far, by more than `least` nats."""
-        return _better(new, old, least, higher=False)
-
-
-Choice = Selection | Balance
+    return Choice(f"the balance of {target.title} and {others.title}", False, value)
 
 
 @dataclass(frozen=True)
@@ -124,7 +107,7 @@ class Stopping:
     A reading is compared with the best so far, so slow progress adds up until it is more than `least`. One that is no
     number is no progress. A step without the reading is no evaluation.
 
-    >>> rule = Stopping(Selection("perplexity"), patience=2)
+    >>> rule = Stopping(select_by("perplexity"), patience=2)
     >>> memory = {}
     >>> for step, value in enumerate((9.0, 7.0, 8.0, 7.0)):
     ...     memory, sentence = rule(memory, step, [{"measure": "perplexity", "value": value}])
@@ -162,26 +145,3 @@ class Stopping:
         since = "has been no number" if at is None else f"has not improved since step {at}"
         sentence = f"{self.selection.title} {since} (patience {self.patience})"
         return {"best": best, "step": at, "waited": waited}, sentence
-
-
-def at_balance(
-    target: Mapping[str, Any],
-    others: Mapping[str, Any],
-    *,
-    patience: int,
-    measure: str = "perplexity",
-    least: float = 0.0,
-) -> Stopping:
-    """Stop when the balance of gain and loss has not improved for `patience` evaluations.
-
-    target, others: coordinates of the two readings, as {"target": "nl", "unit": "token"}. least: in nats. Given the
-    rule's own `selection`, the loop keeps the model of the balance step as `best`: the rule itself stops later.
-    """
-    return Stopping(Balance(Selection(measure, target), Selection(measure, others)), patience, least)
-
-
-def _better(new: float, old: float | None, least: float, *, higher: bool) -> bool:
-    """No number is better than nothing; any number is."""
-    if old is None or math.isnan(new):
-        return not math.isnan(new)
-    return new > old + least if higher else new < old - least

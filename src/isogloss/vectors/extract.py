@@ -19,9 +19,8 @@ from torch.nn import Module
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
-from isogloss.stack.chain import Chain
 from isogloss.stack.linears import Prepared, laid_out
-from isogloss.stack.stack import Part, Stack, measuring
+from isogloss.stack.stack import Chain, Part, Stack, measuring
 from isogloss.text.batches import Batch, chunks, encode, group
 from isogloss.text.corpora import Corpus, check_corpus
 from isogloss.vectors.pool import first_of_group, mean_by_group

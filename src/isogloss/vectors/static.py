@@ -29,8 +29,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.measures.inputs import double
 from isogloss.progress import Progress, silent
-from isogloss.stack.chain import Chain
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
 from isogloss.text.vocabulary import words_of
 from isogloss.text.words import spans

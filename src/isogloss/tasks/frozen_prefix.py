@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,69 +23,41 @@ from torch import Tensor
 from isogloss.files import one_at_a_time, whole
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Stack, measuring
-from isogloss.text.batches import Batch, group, ranges
+from isogloss.tasks.task import Items
+from isogloss.text.batches import group
 from isogloss.training.probes import arithmetic
 
 SHARE = 0.5  # of the memory that is free, for one prefix
 
 
-class TokenItems(Protocol):
-    """Items end to end: ids and token types (tokens,), lengths (items,)."""
-
-    @property
-    def ids(self) -> np.ndarray:
-        """Token ids, special tokens included."""
-
-    @property
-    def types(self) -> np.ndarray:
-        """0 for the first and 1 for the second sentence of a pair."""
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Tokens of each item."""
-
-
 @dataclass(frozen=True)
 class Prefix:
-    """States of one cut: kept (tokens, width) of the items end to end, whose lengths these are.
+    """States of one cut: kept (tokens, width), those of these items end to end.
 
     turn: what is done to states, (tokens, width), before they are handed out: a map into another model's space.
     """
 
     cut: int
     kept: Tensor
-    lengths: np.ndarray
-    starts: np.ndarray
+    items: Items
     turn: Callable[[Tensor], Tensor] | None = None
 
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
-        tokens = torch.from_numpy(ranges(self.starts[chosen], self.lengths[chosen]))
+        tokens = torch.from_numpy(self.items.tokens(chosen))
         states = self.kept[tokens.to(self.kept.device, non_blocking=True)]
         states = states.to(device, non_blocking=True).float()
         return states if self.turn is None else self.turn(states)
 
 
-def batch_of(items: TokenItems, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> Batch:
-    """The tokens of some items, end to end, in this order; words and content are not told apart."""
-    numbers = np.asarray(chosen)
-    lengths = items.lengths[numbers]
-    tokens = ranges((np.cumsum(items.lengths) - items.lengths)[numbers], lengths)
-    ids = torch.from_numpy(items.ids[tokens].astype(np.int64))
-    types = torch.from_numpy(items.types[tokens].astype(np.int64))
-    none = torch.zeros(0, dtype=torch.long)
-    parts = (ids, torch.from_numpy(lengths), none.bool(), none, torch.from_numpy(numbers), none.bool(), types)
-    return Batch(*(part.to(device, non_blocking=True) for part in parts))
-
-
-def has_room(stack: Stack, items: TokenItems, *, dtype: torch.dtype | None = None) -> bool:
+def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
     """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
     return _home(stack.device, _size(stack, items, dtype)) is not None
 
 
 def read_prefix(
     stack: Stack,
-    items: TokenItems,
+    items: Items,
     cut: int,
     *,
     dtype: torch.dtype | None = None,
@@ -101,15 +72,14 @@ def read_prefix(
     home = _home(stack.device, _size(stack, items, dtype))
     if home is None and file is not None:
         return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
-    total = int(items.lengths.sum())
-    room = torch.empty((total, stack.width), dtype=dtype or torch.float32, device=home or "cpu")
+    room = torch.empty((len(items.ids), stack.width), dtype=dtype or torch.float32, device=home or "cpu")
     _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
-    return Prefix(cut, room, items.lengths, np.cumsum(items.lengths) - items.lengths)
+    return Prefix(cut, room, items)
 
 
 def shared_prefix(
     stack: Stack,
-    items: TokenItems,
+    items: Items,
     cut: int,
     *,
     folder: Path,
@@ -139,38 +109,35 @@ def shared_prefix(
 
 
 def _in_a_file(
-    stack: Stack, items: TokenItems, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
+    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
 ) -> Prefix:
     """States mapped from a file, which is made where it is not there yet."""
-    total, kind = int(items.lengths.sum()), dtype or torch.float32
+
+    def mapped(path: Path, *, shared: bool) -> Tensor:
+        size = len(items.ids) * stack.width
+        return torch.from_file(str(path), shared=shared, size=size, dtype=dtype or torch.float32).view(-1, stack.width)
+
     if not file.is_file():
         with whole(file) as beside:
-            room = torch.from_file(str(beside), shared=True, size=total * stack.width, dtype=kind)
-            _fill(stack, items, cut, room=room.view(total, stack.width), dtype=dtype, progress=progress)
-            del room
-    mapped = torch.from_file(str(file), shared=False, size=total * stack.width, dtype=kind)
-    return Prefix(cut, mapped.view(total, stack.width), items.lengths, np.cumsum(items.lengths) - items.lengths)
+            _fill(stack, items, cut, room=mapped(beside, shared=True), dtype=dtype, progress=progress)
+    return Prefix(cut, mapped(file, shared=False), items)
 
 
-def _fill(
-    stack: Stack, items: TokenItems, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress
-) -> None:
-    lower, starts = stack[:cut], np.cumsum(items.lengths) - items.lengths
+def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+    lower, done = stack[:cut], 0
     size = 65_536 if stack.device.type == "cuda" else 2_048
-    done = 0
     with measuring(stack.model), arithmetic(stack.device, dtype):
         for members in group(items.lengths.tolist(), tokens=size):
-            batch = batch_of(items, members, device=stack.device)
-            states_of_cut = lower.read(batch, [cut], reduce=lambda _, states: states)[cut]
-            tokens = torch.from_numpy(ranges(starts[members], items.lengths[members]))
-            room[tokens.to(room.device)] = states_of_cut.to(room.device, room.dtype)
+            states = lower.read(items.batch(np.array(members), stack.device), [cut])[cut]
+            tokens = torch.from_numpy(items.tokens(members))
+            room[tokens.to(room.device)] = states.to(room.device, room.dtype)
             done += len(members)
             progress("frozen layers", done, len(items.lengths))
 
 
-def _size(stack: Stack, items: TokenItems, dtype: torch.dtype | None) -> int:
+def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
     """Bytes of the states of one cut."""
-    return int(items.lengths.sum()) * stack.width * (dtype or torch.float32).itemsize
+    return len(items.ids) * stack.width * (dtype or torch.float32).itemsize
 
 
 def _home(device: torch.device, size: int) -> torch.device | None:

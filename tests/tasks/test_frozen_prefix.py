@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from isogloss.stack.load import load
+from isogloss.tasks import frozen_prefix
+from isogloss.tasks.frozen_prefix import read_prefix, shared_prefix
 from isogloss.tasks.task import join_items
-from isogloss.training import frozen_prefix
-from isogloss.training.frozen_prefix import read_prefix, shared_prefix
 from tiny_tasks import read_task, write_task
 
 
