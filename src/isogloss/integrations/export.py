@@ -50,7 +50,7 @@ from isogloss.recipes.model_card import markdown_table, model_card, read_metadat
 from isogloss.recipes.recipe import joined_corpus, language_files, model_name, one_of
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
-from isogloss.stack.stack import Stack, graft, module_at
+from isogloss.stack.stack import Stack, graft
 from isogloss.text import embedded
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Bitext, Corpus
@@ -162,7 +162,7 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     """
     from transformers import AutoModel
 
-    blocks = list(module_at(stack.model, stack.family.blocks))[:layer]
+    blocks = list(stack.model.get_submodule(stack.family.blocks))[:layer]
     depth, old = layer + spare, stack.model.config
     changed = copy.deepcopy(old)
     changed.num_hidden_layers = depth
@@ -177,7 +177,7 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     if spare:
         with torch.device("meta"):
             skeleton = AutoModel.from_config(config)
-        block = module_at(skeleton, stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
+        block = skeleton.get_submodule(stack.family.blocks)[layer].to_empty(device="cpu").to(torch.float32)
         for tensor in block.state_dict().values():
             tensor.zero_()
         blocks.append(block)
