@@ -270,11 +270,11 @@ def write_cards(
         "seed": settings.seed,
     }
     table = []
-    for language, train in packed.train.items():
+    for language, stream in packed.train.items():
         files, held = packed.facts["text"][language], packed.held_out.get(language)
         sources = [file["name"] + (f" ({file['times']} times)" if "times" in file else "") for file in files]
         megabytes = sum(file["bytes"] for file in files) / 1e6
-        numbers = (f"{megabytes:,.1f}", f"{train.paragraphs:,}", f"{train.tokens:,}")
+        numbers = (f"{megabytes:,.1f}", f"{stream.paragraphs:,}", f"{stream.tokens:,}")
         table.append((language, ", ".join(sources), *numbers, f"{held.tokens:,}" if held else "none"))
     names = ", ".join(language_name(language) for language in packed.languages)
     for config in sorted(folder.rglob("config.json")):
