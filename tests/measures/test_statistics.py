@@ -10,8 +10,6 @@ from scipy.stats import binomtest
 
 from isogloss.errors import InputError
 from isogloss.measures.statistics import (
-    _displacements,
-    _runs,
     band,
     correlation,
     mean_interval,
@@ -78,14 +76,6 @@ def test_intervals_are_wider_where_neighbours_are_drawn_together():
     alone, together = (correlation(*walk, kind="pearson", run=run) for run in (1, 4))
     assert together.high - together.low > alone.high - alone.low
     assert together.low <= together.value <= together.high
-
-
-def test_runs_are_neighbours_and_places_are_all_different():
-    drawn = _runs(7, run=3, draws=50, seed=0)
-    assert drawn.shape == (50, 7) and drawn.min() == 0 and drawn.max() == 6
-    for start in (0, 3):
-        assert (np.diff(drawn[:, start : start + 3], axis=1) % 7 == 1).all()
-    assert len({tuple(one) for one in _displacements(5)}) == 10 and tuple(_displacements(5)[0]) == (0, 1, 2, 3, 4)
 
 
 def test_a_seed_decides_the_interval():

@@ -106,8 +106,8 @@ def test_intervals_leave_out_one_sentence_at_a_time(bert, native):
     without = [
         np.mean([float((here[key] - there[key]).norm()) for key in here if key[0] != row]) for row in range(len(TEXT))
     ]
-    low, high = jackknife_interval(readings[1]["value"], torch.tensor(without))
-    assert (readings[1]["low"], readings[1]["high"]) == pytest.approx((low, high), rel=1e-4)
+    expected = jackknife_interval(readings[1]["value"], torch.tensor(without))
+    assert (readings[1]["low"], readings[1]["high"]) == pytest.approx((expected.low, expected.high), rel=1e-4)
     assert [one["measure"] for one in readings] == ["cosine_drift", "l2_drift"]
     alone = take(bert, native, ig.Corpus("en", TEXT[:1]), measures=["l2"])
     assert all(math.isnan(one["low"]) and math.isnan(one["high"]) for one in alone)

@@ -464,8 +464,8 @@ def _terms(hsic: Tensor, first: Any, second: Any) -> Tensor:
 
 def _from_blocks(value: float, terms: Tensor, shuffled: Tensor, n: int) -> Interval:
     """CKA of all items, its jackknife interval and its floor, from HSIC (blocks, 3) and HSIC of shuffles (blocks,)."""
-    low, high = jackknife_interval(value, leave_one_out(terms))
-    return Interval(value, low, high, n, cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1)))
+    floor = cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
+    return jackknife_interval(value, leave_one_out(terms), n=n, floor=floor)
 
 
 def cka_from_blocks(values: Tensor) -> float:
@@ -643,9 +643,9 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     lefts = ((whole[0] - part[0], whole[1] - part[1], whole[2] - part[2]) for part in parts() if len(blocks) > 2)
     without = [[cka_from_sums(*left, form) for form in FORMS[1:]] for left in lefts]  # (blocks, forms)
     for number, form in enumerate(FORMS[1:]):
-        value = cka_from_sums(*whole, form)
-        low, high = jackknife_interval(value, torch.tensor([values[number] for values in without], dtype=torch.float64))
-        estimates[form] = Interval(value, low, high, n, floor_from_sums(*whole[:2], form)).clipped()
+        left_out = torch.tensor([values[number] for values in without], dtype=torch.float64)
+        value, floor = cka_from_sums(*whole, form), floor_from_sums(*whole[:2], form)
+        estimates[form] = jackknife_interval(value, left_out, n=n, floor=floor).clipped()
     return estimates
 
 

@@ -20,7 +20,6 @@ PUNCTUATION = frozenset({"PUNCT", "SYM"})
 _NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
 
 Pairs = NDArray[np.complex128]  # numpy compares complex numbers by the real part first, then by the other
-_Cycle = list[tuple[list[int], int, int]]  # of each node: its words, and the arc into it, from a word to its head
 
 
 def best_tree(scores: ArrayLike) -> list[int]:
@@ -45,82 +44,53 @@ def best_tree(scores: ArrayLike) -> list[int]:
     if not np.isfinite(table).all():
         raise InputError("a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
-    heads = table.argmax(axis=1)
-    reached = np.concatenate([[0], heads])  # after one step towards the root, then after 2, 4, 8 ...
-    for _ in range(n.bit_length()):
+    heads = np.concatenate([[0], table.argmax(axis=1)])
+    if (heads[1:] == 0).sum() > 1 or _cycle(heads):  # else each word has its best head, and no tree is better
+        pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
+        pairs[1:].imag = table
+        pairs[:, 0] -= 1.0
+        np.fill_diagonal(pairs, _NEVER)
+        heads = _arborescence(pairs, np.append(0, pairs[1:].argmax(axis=1)))
+    return [int(head) for head in heads[1:]]
+
+
+def _cycle(heads: NDArray[np.int64]) -> list[int]:
+    """The nodes of one cycle among the heads (nodes,), each followed by its head; empty where all paths end at 0.
+
+    Node 0 is its own head.
+    """
+    reached = heads
+    for _ in range(len(heads).bit_length()):  # after 2, 4, 8 ... steps along the heads
         reached = reached[reached]
-    if (heads == 0).sum() == 1 and not reached.any():  # without a cycle every word reaches the root
-        return [int(head) for head in heads]  # each word has its best head, so no tree is better
-    pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
-    pairs[1:].imag = table
-    pairs[:, 0] -= 1.0
-    np.fill_diagonal(pairs, _NEVER)
-    return _arborescence(pairs)[1:]
+    cycle = [int(node) for node in reached[reached != 0][:1]]
+    while cycle and heads[cycle[-1]] != cycle[0]:
+        cycle.append(int(heads[cycle[-1]]))
+    return cycle
 
 
-def _arborescence(pairs: Pairs) -> list[int]:
-    """The head of each node but 0 in the best arborescence from 0; pairs: (nodes, nodes), dependent by head.
+def _arborescence(pairs: Pairs, heads: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The head of each node in the best arborescence from node 0; pairs: (nodes, nodes), dependent by head.
 
-    From each node the best heads are followed until a node that reaches 0, and a cycle on the way becomes one node
-    (Tarjan 1977). It takes the row and the column of its first one, so every other node's best head stays what it was.
+    heads: the best head of each node by itself. Where these make a cycle, it becomes one node. An arc into it breaks
+    the cycle at some node, and counts with what is gained or lost there; an arc from it leaves from the node that is
+    best for the dependent. The best arborescence of this smaller graph says which arc enters, and so where to break.
     """
-    size = len(pairs)
-    arcs = np.indices((size, size))  # dependent and head of the words that an arc between nodes joins
-    best = pairs.argmax(axis=1).tolist()
-    inside, words = list(range(size)), [[node] for node in range(size)]
-    reaches, cycles = [True, *[False] * (size - 1)], list[_Cycle]()
-
-    def node_of(node: int) -> int:
-        while inside[node] != node:
-            node = inside[node]
-        return node
-
-    for start in range(1, size):
-        path, node = list[int](), node_of(start)
-        while not reaches[node]:
-            if node not in path:
-                path.append(node)
-                node = node_of(best[node])
-                continue
-            members = path[path.index(node) :]
-            del path[-len(members) :]
-            heads = [node_of(best[member]) for member in members]
-            cycles.append(
-                [(words[member], *arcs[:, member, head].tolist()) for member, head in zip(members, heads, strict=True)]
-            )
-            _contract(pairs, arcs, members, heads)
-            node = members[0]
-            words[node] = [word for member in members for word in words[member]]
-            for member in members:
-                inside[member] = node
-            best[node] = int(pairs[node].argmax())
-        for visited in path:
-            reaches[visited] = True
-    tree = [-1] * size
-    for node in range(1, size):
-        if inside[node] == node:
-            word, head = arcs[:, node, node_of(best[node])].tolist()
-            tree[word] = head
-    for cycle in reversed(cycles):  # broken where an arc enters it
-        for inner, word, head in cycle:
-            if all(tree[member] < 0 for member in inner):
-                tree[word] = head
-    return tree
-
-
-def _contract(pairs: Pairs, arcs: NDArray[np.int64], members: list[int], heads: list[int]) -> None:
-    """Make one node of a cycle, the first of these, whose heads in it are given.
-
-    An arc into it breaks the cycle at some node, and counts with what is gained or lost there; an arc from it leaves
-    from the node that is best for the dependent.
-    """
-    first, every = members[0], np.arange(len(pairs))
-    gained = pairs[members] - pairs[members, heads][:, None]
-    entry, leaving = gained.argmax(axis=0), np.array(members)[pairs[:, members].argmax(axis=1)]
-    pairs[:, first], arcs[:, :, first] = pairs[every, leaving], arcs[:, every, leaving]
-    pairs[first], arcs[:, first] = gained[entry, every], arcs[:, np.array(members)[entry], every]
-    pairs[:, members[1:]] = _NEVER
-    pairs[first, members] = _NEVER
+    cycle = np.array(_cycle(heads))
+    if not len(cycle):
+        return heads
+    number = np.zeros(len(pairs), dtype=np.int64)  # of each node in the smaller graph, where the cycle is the last
+    number[cycle] = 1
+    rest = np.flatnonzero(number == 0)  # node 0 first
+    number[rest], number[cycle] = np.arange(len(rest)), len(rest)
+    gained = (pairs[cycle] - pairs[cycle, heads[cycle]][:, None])[:, rest]  # (cycle, rest)
+    entered, left = gained.argmax(axis=0), cycle[pairs[rest[:, None], cycle].argmax(axis=1)]  # (rest,) each
+    smaller = np.full((len(rest) + 1, len(rest) + 1), _NEVER, dtype=np.complex128)
+    smaller[:-1, :-1], smaller[:-1, -1] = pairs[rest[:, None], rest], pairs[rest, left]
+    smaller[-1, :-1] = gained[entered, np.arange(len(rest))]
+    inner = _arborescence(smaller, np.append(number[heads[rest]], smaller[-1].argmax()))
+    heads[rest] = np.where(inner[:-1] == len(rest), left, np.append(rest, 0)[inner[:-1]])
+    heads[cycle[entered[inner[-1]]]] = rest[inner[-1]]
+    return heads
 
 
 @dataclass(frozen=True)

@@ -120,8 +120,8 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     if len(counts) < 3:
         return math.nan, math.nan
     without = rate * (totals.sum() - totals) / (counts.sum() - counts)
-    low, high = jackknife_interval(rate * float(totals.sum() / counts.sum()), without)
-    return max(_exp(low), 1.0), _exp(high)  # in this order NaN stays NaN
+    nats = jackknife_interval(rate * float(totals.sum() / counts.sum()), without)
+    return max(_exp(nats.low), 1.0), _exp(nats.high)  # in this order NaN stays NaN
 
 
 def _exp(nats: float) -> float:

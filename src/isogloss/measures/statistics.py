@@ -211,7 +211,7 @@ def percentile_interval(values: Floats) -> tuple[float, float]:
     return round(float(low), 12), round(float(high), 12)
 
 
-def jackknife_interval(value: float, without: Tensor) -> tuple[float, float]:
+def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: float = math.nan) -> Interval:
     """The interval around `value` of any statistic, from its values without each block in turn, (blocks,).
 
     Delete-one-block jackknife: with r_i the statistic without block i, the variance is (B - 1) / B * sum (r_i - mean
@@ -221,10 +221,10 @@ def jackknife_interval(value: float, without: Tensor) -> tuple[float, float]:
     """
     blocks = without.numel()
     if blocks < 3:
-        return math.nan, math.nan
+        return Interval(value, n=n, floor=floor)
     deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
     reach = t_quantile(blocks - 1) * deviation
-    return value - reach, value + reach
+    return Interval(value, value - reach, value + reach, n, floor)
 
 
 # The correlation of two curves over layers
@@ -280,12 +280,16 @@ def correlation(
         raise InputError("curves to correlate must be finite; leave out layers that were not measured")
     n = first.shape[1]
     value = float(_pooled(first[:, None], second[:, None], kind)[0])
-    displaced = _displacements(n)  # (2n, n), its first row the layers in order
+    ahead = (np.arange(n) + np.arange(n)[:, None]) % n
+    displaced = np.concatenate([ahead, ahead[:, ::-1]])  # moved in a circle and read backwards, (2n, n)
     moved = _pooled(first[:, displaced], np.broadcast_to(second[:, None], (len(second), *displaced.shape)), kind)
     share = float(np.mean(moved >= value - 1e-12)) if math.isfinite(value) else math.nan
     if n < LEAST_LAYERS or not math.isfinite(value):
         return Correlation(value, math.nan, math.nan, share, n)
-    drawn = _runs(n, run=min(run, n), draws=draws, seed=seed)
+    # Layers in runs of neighbours, drawn with replacement until there are n of them: (draws, n).
+    run = min(run, n)
+    starts = np.random.default_rng(seed).integers(n, size=(draws, -(-n // run)))
+    drawn = ((starts[..., None] + np.arange(run)) % n).reshape(draws, -1)[:, :n]
     values = _pooled(first[:, drawn], second[:, drawn], kind)
     low, high = np.nanquantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Correlation(value, min(float(low), value), max(float(high), value), share, n)
@@ -300,15 +304,3 @@ def _pooled(x: Floats, y: Floats, kind: Kind) -> Floats:
     sizes = np.sqrt((x * x).sum(axis=(0, 2)) * (y * y).sum(axis=(0, 2)))
     constant = np.full(len(products), np.nan)
     return cast(Floats, np.clip(np.divide(products, sizes, out=constant, where=sizes > 1e-12), -1.0, 1.0))
-
-
-def _displacements(n: int) -> NDArray[np.int64]:
-    """Every way to move layers in a circle, forwards and read backwards: (2n, n)."""
-    ahead = (np.arange(n) + np.arange(n)[:, None]) % n
-    return np.concatenate([ahead, ahead[:, ::-1]])
-
-
-def _runs(n: int, *, run: int, draws: int, seed: int) -> NDArray[np.int64]:
-    """Layers in runs of neighbours, drawn with replacement until there are n of them: (draws, n)."""
-    starts = np.random.default_rng(seed).integers(n, size=(draws, -(-n // run)))
-    return ((starts[..., None] + np.arange(run)) % n).reshape(draws, -1)[:, :n]

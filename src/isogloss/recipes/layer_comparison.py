@@ -51,12 +51,10 @@ def layer_rows(
     best = max(known or layers.values(), key=lambda mean: mean.value)
     for layer, mean in layers.items():
         coordinates = {**base, "layer": layer, "unit": unit, "method": method, "n": n}
-        low, high = jackknife_interval(mean.value, mean.without)
-        low, high = max(low, least), min(high, 1.0)
-        yield row(f"{measure}_mean", mean.value, low=low, high=high, floor=mean.floor, **coordinates)
-        behind = best.value - mean.value
-        low, high = jackknife_interval(behind, best.without - mean.without)
-        yield row(f"{measure}_behind", behind, low=low, high=high, **coordinates)
+        estimate = jackknife_interval(mean.value, mean.without, floor=mean.floor).clipped(least, 1.0)
+        yield row(f"{measure}_mean", estimate, **coordinates)
+        behind = jackknife_interval(best.value - mean.value, best.without - mean.without)
+        yield row(f"{measure}_behind", behind, **coordinates)
 
 
 Judged = dict[tuple[str, str], Retrieval]

@@ -216,9 +216,7 @@ def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) ->
     values = distances.cpu()
     totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
     without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
-    value = float(values.mean())
-    low, high = jackknife_interval(value, without)
-    return {"measure": measure, "value": value, "low": max(low, 0.0), "high": min(high, most)}
+    return {"measure": measure, **asdict(jackknife_interval(float(values.mean()), without).clipped(0.0, most))}
 
 
 def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:

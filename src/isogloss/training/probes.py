@@ -99,10 +99,9 @@ def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Readi
                 hits.append((result.ranks == 1).double())
                 floors.append(result.p[1].floor)
         mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
-        value = float(mean_hits.mean())
-        low, high = jackknife_interval(value, (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1))
-        answer = {"measure": "p@1_mean", "value": value, "low": max(low, 0.0), "high": min(high, 1.0)}
-        yield answer | {"floor": sum(floors) / len(floors), "n": len(mean_hits)} | coordinates
+        n, without = len(mean_hits), (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1)
+        mean = jackknife_interval(float(mean_hits.mean()), without, n=n, floor=sum(floors) / len(floors))
+        yield {"measure": "p@1_mean", **asdict(mean.clipped())} | coordinates
 
 
 def _name(bitext: Bitext) -> str:
