@@ -216,7 +216,8 @@ def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) ->
     values = distances.cpu()
     totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
     without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
-    return {"measure": measure, **asdict(jackknife_interval(float(values.mean()), without).clipped(0.0, most))}
+    mean = jackknife_interval(float(values.mean()), without).clipped(0.0, most)
+    return {"measure": measure, "value": mean.value, "low": mean.low, "high": mean.high}
 
 
 def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
