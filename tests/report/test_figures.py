@@ -8,9 +8,9 @@ import pytest
 from report_runs import HOSTILE, WORDS, Shape, word_points, write_run
 
 from isogloss.errors import InputError
-from isogloss.report import style, write_figures
-from isogloss.report.style import choose_fonts, script_of
-from isogloss.report.word_map import MOST_BYTES, choose_layers, picture, word_map
+from isogloss.report import draw_matplotlib, write_figures
+from isogloss.report.draw_matplotlib import choose_fonts, script_of
+from isogloss.report.word_map import MOST_BYTES, choose_layers, word_map
 
 SMALL = Shape(languages=("en", "zh", "ar"), layers=4, meet=2.3, words=30, model="costs $5, not $6_x^2")
 
@@ -65,10 +65,10 @@ def test_no_setting_of_matplotlib_is_left_behind(tmp_path):
 
 
 def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
-    base = {style.BASE_FONT: style._installed()[style.BASE_FONT]}
-    monkeypatch.setattr(style, "_installed", lambda: base)
+    base = {draw_matplotlib.BASE_FONT: draw_matplotlib._installed()[draw_matplotlib.BASE_FONT]}
+    monkeypatch.setattr(draw_matplotlib, "_installed", lambda: base)
     choice = choose_fonts(["book", "книга", "书", "किताब"])
-    assert choice.families == (style.BASE_FONT,)
+    assert choice.families == (draw_matplotlib.BASE_FONT,)
     assert choice.draws("книга")
     assert not choice.draws("书")
     assert "Chinese words not shown: no installed font has them." in choice.caption()
@@ -76,30 +76,29 @@ def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
 
 
 def test_joined_scripts_need_a_matplotlib_that_shapes_text(monkeypatch):
-    monkeypatch.setattr(style, "_shapes_text", lambda: False)
+    monkeypatch.setattr(draw_matplotlib, "_shapes_text", lambda: False)
     choice = choose_fonts(["book", "كتاب"])
     assert not choice.draws("كتاب")
     assert "Arabic words not shown: this matplotlib cannot join" in choice.caption()
 
 
 def test_fonts_that_only_hold_boxes_are_never_chosen():
-    assert not any(name.startswith("Last Resort") for name in style._installed())
+    assert not any(name.startswith("Last Resort") for name in draw_matplotlib._installed())
 
 
 def test_no_box_is_drawn_for_the_words_of_the_map(recwarn):
     from isogloss.report.draw_matplotlib import drawing, new_figure
     from isogloss.report.word_map import _label, draw_map
 
-    points = word_map(word_points(SMALL, hostile=True))
-    shown = picture(points, SMALL.languages, title="x", centre="en")
-    with drawing(shown.fonts.families):
+    points = word_map(word_points(SMALL, hostile=True), SMALL.languages, title="x", centre="en")
+    with drawing(points.words) as fonts:
         figure, axes = new_figure(6, 5)
-        draw_map(axes, shown, points.at(2), size=9)
-        _label(axes, shown, points.at(2))
+        draw_map(axes, points, points.at(2), size=9)
+        _label(axes, points, fonts, points.at(2))
         texts = [text.get_text() for text in axes.texts]
         figure.canvas.draw()
     assert texts
-    assert all(shown.fonts.draws(text) for text in texts)
+    assert all(fonts.draws(text) for text in texts)
     assert not [warning for warning in recwarn if "missing from font" in str(warning.message)]
 
 

@@ -52,7 +52,7 @@ def test_thinning_keeps_whole_groups_of_translations():
     counts = pd.Series(drawn.pairs).value_counts()
     assert set(counts) == {len(shape.languages)}
     assert len(drawn.words) <= 200
-    assert (drawn.kept, drawn.total) == (40, 300)
+    assert (len(drawn.groups), drawn.total) == (40, 300)
 
 
 def test_words_missing_at_a_layer_are_left_out():

@@ -2,13 +2,19 @@
 
 The style is set for the time of drawing only, and files are written whole. `charts.js` draws the same figures on the
 page; ticks of axes that count in factors are chosen in the same way there.
+
+A figure never shows an empty box: a word that no installed font covers stays unlabelled and its script is named in the
+caption. Scripts whose letters join or run right to left also need a matplotlib that shapes text (3.11, with libraqm).
 """
 
 import io
 import textwrap
+import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, floor, isnan, log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,20 +23,8 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
-from isogloss.report.style import (
-    BASE_FONT,
-    CHANCE,
-    DARK,
-    INK,
-    PAPER,
-    QUIET,
-    REFERENCE,
-    RULE,
-    SHADES,
-    colour,
-    printable,
-    write_file,
-)
+from isogloss.files import whole
+from isogloss.report.style import CHANCE, DARK, INK, PAPER, QUIET, REFERENCE, RULE, SHADES, colour, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,9 +44,26 @@ FEWEST_FACTORS, MOST_FACTORS = 4, 9
 FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
 
 
+BASE_FONT = "DejaVu Sans"  # comes with matplotlib
+PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter is a box or nothing in them
+FONT_HINTS = {
+    "Chinese": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi"),
+    "Japanese": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic"),
+    "Korean": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic", "Malgun Gothic"),
+    "Arabic": ("Noto Sans Arabic", "Geeza Pro", "Segoe UI"),
+}
+SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
+NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
+INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
+ASIAN = ("Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Mongolian")
+JOINED = frozenset(("Arabic", "Hebrew", "Syriac", "Thaana", "Nko", *INDIC, *ASIAN))
+
+
 @contextmanager
-def drawing(families: Sequence[str] = (BASE_FONT,)) -> Iterator[None]:
-    """Set the style of figures while the block runs; the caller's matplotlib settings are untouched afterwards.
+def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
+    """Set the style of figures that show these words, while the block runs, and give the fonts that were chosen.
+
+    The caller's matplotlib settings are untouched afterwards.
 
     Text is never read as mathematics: a `$` in a word or a model's name is a `$`.
     """
@@ -61,8 +72,9 @@ def drawing(families: Sequence[str] = (BASE_FONT,)) -> Iterator[None]:
         import matplotlib.style
     except ImportError as error:
         raise InputError("figures need matplotlib and Pillow: pip install 'isogloss[report]'") from error
+    fonts = choose_fonts(words)
     chosen = {
-        "font.family": list(families),
+        "font.family": list(fonts.families),
         "font.size": 10,
         "text.color": INK,
         "text.parse_math": False,
@@ -88,7 +100,126 @@ def drawing(families: Sequence[str] = (BASE_FONT,)) -> Iterator[None]:
     with matplotlib.style.context(["default", chosen]), warnings.catch_warnings():
         # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
+        yield fonts
+
+
+def script_of(character: str) -> str:
+    """The script of a letter, "" for digits, punctuation and marks that belong to none.
+
+    >>> script_of("k"), script_of("к"), script_of("書"), script_of("ك"), script_of("1")
+    ('Latin', 'Cyrillic', 'Chinese', 'Arabic', '')
+    """
+    if not character.isalpha():
+        return ""
+    words = unicodedata.name(character, "").split(" ")
+    first = words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") else words[0]
+    return "" if first in NO_SCRIPT else SCRIPT_NAMES.get(first, first.capitalize())
+
+
+def characters_by_script(words: Iterable[str]) -> dict[str, str]:
+    """The distinct letters of each script in the words, in order of appearance."""
+    scripts: dict[str, str] = {}
+    for character in dict.fromkeys(character for word in words for character in word):
+        if script := script_of(character):
+            scripts[script] = scripts.get(script, "") + character
+    return scripts
+
+
+@dataclass(frozen=True)
+class FontChoice:
+    """Fonts for a set of words.
+
+    Attributes:
+        families: the fonts to draw with, in order.
+        letters: the code points that they cover.
+        cannot: the scripts that stay undrawn, each with the reason.
+
+    """
+
+    families: tuple[str, ...]
+    letters: frozenset[int]
+    cannot: tuple[tuple[str, str], ...] = ()
+
+    def draws(self, word: str) -> bool:
+        """Whether every letter of a word can be drawn, and joined where its script needs that."""
+        blocked = {script for script, _ in self.cannot}
+        covered = all(ord(letter) in self.letters for letter in word if not letter.isspace())
+        return covered and not {script_of(letter) for letter in word} & blocked
+
+    def caption(self) -> str:
+        """What is missing, in words; "" when nothing is."""
+        return " ".join(f"{script} words not shown: {reason}." for script, reason in self.cannot)
+
+
+def choose_fonts(words: Iterable[str]) -> FontChoice:
+    """Choose families that together draw as many of the words as the installed fonts can."""
+    families, letters = [BASE_FONT], _letters_of(BASE_FONT)
+    cannot: list[tuple[str, str]] = []
+    for script, characters in characters_by_script(words).items():
+        needed = {ord(character) for character in characters}
+        if script in JOINED and not _shapes_text():
+            cannot.append((script, "this matplotlib cannot join or reorder letters; 3.11 can"))
+            continue
+        for family in _candidates(script):
+            if needed <= letters:
+                break
+            more = _letters_of(family)
+            if (needed - letters) & more:
+                families.append(family)
+                letters |= more
+        if not needed & letters:
+            cannot.append((script, "no installed font has them"))
+        elif not needed <= letters:
+            cannot.append((f"Some {script}", f"no installed font has {len(needed - letters)} of their letters"))
+    return FontChoice(tuple(families), letters, tuple(cannot))
+
+
+def _candidates(script: str) -> list[str]:
+    """Installed families, the ones meant for the script first."""
+    hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
+    wanted = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
+    return sorted(wanted, key=lambda name: (wanted[name], "Sans" not in name, name))
+
+
+@lru_cache(maxsize=1)
+def _installed() -> dict[str, tuple[str, int]]:
+    """Each family's upright regular face: its file, and its index in the file."""
+    from matplotlib.font_manager import fontManager
+
+    entries: list[Any] = [
+        entry
+        for entry in fontManager.ttflist
+        if entry.style == "normal" and not entry.name.lstrip(".").startswith(PLACEHOLDER_FONTS)
+    ]
+    entries.sort(key=lambda entry: abs(entry.weight - 400) if isinstance(entry.weight, int) else 0, reverse=True)
+    return {entry.name: (entry.fname, getattr(entry, "index", 0)) for entry in entries}
+
+
+@lru_cache(maxsize=256)
+def _letters_of(family: str) -> frozenset[int]:
+    """The code points that a family has; none when its file cannot be read."""
+    from matplotlib.ft2font import FT2Font
+
+    path, index = _installed().get(family, ("", 0))
+    try:
+        font = FT2Font(path, face_index=index) if index else FT2Font(path)
+        return frozenset(font.get_charmap())
+    except (OSError, RuntimeError):
+        return frozenset()
+
+
+def _shapes_text() -> bool:
+    from matplotlib import ft2font
+
+    return hasattr(ft2font, "__libraqm_version__")
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write a file so that a reader meets the old one or the new one, never half of one; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as beside:
+        beside.write_bytes(content)
+    return path
 
 
 def new_figure(width: float, height: float, **grid: Any) -> "tuple[Drawing, Any]":
@@ -171,12 +302,12 @@ def _draw_curves(figure: Figure) -> "Drawing":
 
 
 def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, legend: bool) -> None:
-    joined = [line for line in panel.lines if not line.dots]
-    for index, line in enumerate(joined):
-        _draw_line(axes, line, index)
-    for index, line in enumerate(line for line in panel.lines if line.dots):
-        look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": ink_of(line, index)}
-        axes.plot(line.steps, line.value, "o", label=line.label, **look)
+    for line, ink in sorted(zip(panel.lines, inks(panel.lines), strict=True), key=lambda pair: pair[0].dots):
+        if line.dots:
+            look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": ink}
+            axes.plot(line.steps, line.value, "o", label=line.label, **look)
+        else:
+            _draw_line(axes, line, ink)
     floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
     if floors is not None:
         axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
@@ -195,13 +326,17 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         axes.legend([handles[index] for index in order], [labels[index] for index in order], loc="best", fontsize=8.5)
 
 
-def ink_of(line: Line, index: int) -> str:
-    """The colour of a line: its own, dark where it stands for all, or that of its number."""
-    return line.colour or (DARK if line.thick else colour(index if line.hue is None else line.hue))
+def inks(lines: Sequence[Line]) -> list[str]:
+    """The colours of a panel's lines: their own, dark for what stands for all, or by number, dots counted apart."""
+    counts, colours = [0, 0], []
+    for line in lines:
+        index = counts[line.dots] if line.hue is None else line.hue
+        counts[line.dots] += 1
+        colours.append(line.colour or (DARK if line.thick else colour(index)))
+    return colours
 
 
-def _draw_line(axes: "Axes", line: Line, index: int) -> None:
-    ink = ink_of(line, index)
+def _draw_line(axes: "Axes", line: Line, ink: str) -> None:
     if line.faint:
         axes.plot(line.steps, line.value, color=ink, linewidth=0.7, alpha=0.45)
         return

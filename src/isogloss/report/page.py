@@ -25,9 +25,9 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import word_map
 from isogloss.report.curves import RunFolder, central_language, display_names, parts, read_run, read_runs
-from isogloss.report.draw_matplotlib import drawing, ink_of, write_figure
+from isogloss.report.draw_matplotlib import drawing, inks, write_figure, write_file
 from isogloss.report.map_view import NOT_DRAWN
-from isogloss.report.style import COLOURS, SHADES, choose_fonts, language_look, write_file
+from isogloss.report.style import COLOURS, SHADES, language_look
 from isogloss.report.views import View, paper_part, view_of
 from isogloss.runs import table
 
@@ -44,10 +44,6 @@ MOST_NAMED = 12
 LONG_VALUE = 40
 MOST_ROWS = 12_000
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
-
-Numbers = dict[tuple[int, ...], int]
-"""Which curve of the page holds the numbers of a line, by the identity of its sequences."""
-
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 
@@ -92,9 +88,7 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
-    with drawing():
-        families = choose_fonts([run.model, *run.data, *run.names.values()]).families
-    with drawing(families):
+    with drawing([run.model, *run.data, *run.names.values()]):
         written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
 
@@ -185,7 +179,7 @@ def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str
         "tables": tables,
         "heading": view.heading(run) if tables or figured else None,
         "verdict": view.verdict(run),
-        "facts": [{"label": label, "value": value, "rest": rest} for label, value, rest in view.facts(run)],
+        "facts": view.facts(run),
         "caution": view.caution(run),
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
         "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
@@ -226,22 +220,40 @@ def payload(runs: Sequence[RunFolder], figures: Sequence[Sequence[Figure]]) -> d
 
 
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
-    """One run: its figures, the numbers of their curves, its word map and its rows."""
+    """One run: its figures, the numbers of their curves, its word map and its rows.
+
+    Of figures, panels and lines what differs from the defaults of their records is sent, and of a line the index of its
+    numbers, which lines of several panels may share.
+    """
     points = None if run.points is None else word_map.word_map(run.points)
-    lead, numbers = run.lead, Numbers()
+    places: dict[tuple[int, ...], int] = {}
     curves: list[dict[str, Any]] = []
-    drawn = [_figure_payload(figure, numbers, curves) for figure in figures]
+    drawn = []
+    for figure in figures:
+        panels = []
+        for panel in figure.panels:
+            lines = []
+            for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
+                key = tuple(id(getattr(line, name)) for name in NUMERIC)
+                if key not in places:
+                    places[key] = len(curves)
+                    curves.append(_numbers(line))
+                look = {"c": places[key], **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
+                lines.append(look if line.cell else {**look, "colour": ink})
+            panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
+        explained = figure.explanation or figure.kind != "curves"
+        about = _differing(figure, leave=("panels", "page_only", "caption" if explained else ""))
+        drawn.append({**about, "panels": panels})
     steps = list(dict.fromkeys(curve["steps"] for curve in curves))
-    order = {positions: index for index, positions in enumerate(steps)}
     # The curve above the slider of the word map:
-    guide = lead and {
-        "name": lead.name,
-        "layers": lead.at,
-        "value": _compact(lead.value),
-        "high": _compact(lead.high),
-        "members": lead.members,
-        "best": lead.best,
-        "alike": lead.alike,
+    guide = run.lead and {
+        "name": run.lead.name,
+        "layers": run.lead.at,
+        "value": _compact(run.lead.value),
+        "high": _compact(run.lead.high),
+        "members": run.lead.members,
+        "best": run.lead.best,
+        "alike": run.lead.alike,
     }
     return {
         "name": run.name,
@@ -250,36 +262,18 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         "lead": guide,
         "figures": drawn,
         "steps": steps,
-        "curves": [{**curve, "steps": order[curve["steps"]]} for curve in curves],
+        "curves": [{**curve, "steps": steps.index(curve["steps"])} for curve in curves],
         "map": None if points is None else word_map.payload(points),
         "table": table_payload(run.rows),
     }
 
 
-def _figure_payload(figure: Figure, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
-    """A figure as the page draws it: what differs from the defaults of its record, and its panels."""
-    panels = []
-    for panel in figure.panels:
-        orders = {dots: [line for line in panel.lines if line.dots == dots] for dots in (True, False)}
-        inks = {id(line): ink_of(line, index) for group in orders.values() for index, line in enumerate(group)}
-        lines = [_line_payload(line, inks[id(line)], numbers, curves) for line in panel.lines]
-        panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
-    explained = figure.explanation or figure.kind != "curves"
-    return {**_differing(figure, leave=("panels", "page_only", "caption" if explained else "")), "panels": panels}
-
-
-def _line_payload(line: Line, ink: str, numbers: Numbers, curves: list[dict[str, Any]]) -> dict[str, Any]:
-    """The look of a line, and the index of its numbers, which lines of several panels may share."""
-    key = tuple(id(getattr(line, name)) for name in NUMERIC)
-    if key not in numbers:
-        numbers[key] = len(curves)
-        lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
-        known = {name: values for name, values in lists.items() if any(value is not None for value in values)}
-        steps = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
-        about = {"n": line.n, "members": line.members}
-        curves.append({"steps": steps, "value": _compact(line.value), **known, **about})
-    look = _differing(line, leave=(*NUMERIC, "hue", "colour"))
-    return {"c": numbers[key], **look, **({"colour": ink} if line.cell is None else {})}
+def _numbers(line: Line) -> dict[str, Any]:
+    """The numbers of a line; of the bounds and the floor those that are known."""
+    lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+    known = {name: values for name, values in lists.items() if any(value is not None for value in values)}
+    steps = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
+    return {"steps": steps, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
 
 
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:

@@ -194,19 +194,11 @@ def paper_part(run: RunFolder) -> dict[str, Any] | None:
     if paper is None:
         return None
     results = Results(run.rows)
-    findings = [
-        {
-            "verdict": finding.verdict,
-            "mark": finding.verdict.replace(", ", "-").replace(" ", "-"),
-            "claim": finding.claim,
-            "measured": finding.measured,
-        }
-        for finding in paper.findings(results)
-    ]
+    findings = list(paper.findings(results))
     return {
         "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
         "conditions": str(run.record.get("conditions", "")),
         "findings": findings,
-        "count": Counter(finding["verdict"] for finding in findings),
+        "count": Counter(finding.verdict for finding in findings),
         "tables": list(paper.tables(results)),
     }

@@ -17,27 +17,19 @@ import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.report.curves import RunFolder, display_names
-from isogloss.report.draw_matplotlib import caption, drawing, new_figure, save
-from isogloss.report.style import (
-    COLOURS,
-    INK,
-    PAPER,
-    QUIET,
-    RULE,
+from isogloss.report.draw_matplotlib import (
     FontChoice,
+    caption,
     characters_by_script,
-    choose_fonts,
-    colour,
-    mix,
-    printable,
-    shape,
-    text_colour,
+    drawing,
+    new_figure,
+    save,
     write_file,
 )
+from isogloss.report.style import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
     from PIL.Image import Image
 
 MOST_POINTS = 1200
@@ -47,17 +39,17 @@ MOST_LABELS = 30
 LONGEST_LABEL, LONGEST_TITLE = 24, 46
 SHEET = 6
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
+# The marker of each shape, and the area that looks as large as a circle's:
 MARKERS = {
-    "circle": "o",
-    "square": "s",
-    "triangle": "^",
-    "diamond": "D",
-    "wedge": "v",
-    "plus": "P",
-    "star": "*",
-    "hexagon": "h",
+    "circle": ("o", 1.0),
+    "square": ("s", 1.0),
+    "triangle": ("^", 1.25),
+    "diamond": ("D", 0.8),
+    "wedge": ("v", 1.25),
+    "plus": ("P", 1.5),
+    "star": ("*", 2.4),
+    "hexagon": ("h", 1.2),
 }
-MARKER_SIZES = {"*": 2.4, "P": 1.5, "^": 1.25, "v": 1.25, "D": 0.8, "h": 1.2}  # areas that look as large as a circle's
 MOST_FRAMES = 100
 BETWEEN = (7, 3, 1)  # pictures between two layers: each is half the one before, so frames can be halved
 MOST_BYTES = 3_000_000
@@ -67,27 +59,57 @@ Positions = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WordMap:
-    """Words at every layer.
+    """Words at every layer, and how they are drawn.
 
-    `languages`, `words` and `pairs` have one entry a point; `positions` has shape (layers, points, 2), x within about
-    [-1.4, 1.4] and y within about [-1, 1]; `total` counts the translation groups before thinning and `kept` after.
+    Attributes:
+        title: the name of the model.
+        layers: the layers.
+        languages: the language of each point.
+        words: the word of each point.
+        pairs: the translation group of each point.
+        positions: shape (layers, points, 2), x within about [-1.4, 1.4] and y within about [-1, 1].
+        looks: how the points of each language look, as `language_look` says.
+        groups: the points of each translation group, the central language's first.
+        total: how many translation groups there were before thinning.
+
     """
 
+    title: str
     layers: tuple[int, ...]
     languages: tuple[str, ...]
     words: tuple[str, ...]
     pairs: tuple[int, ...]
     positions: Positions
+    looks: Mapping[str, Mapping[str, str]]
+    groups: Sequence[Sequence[int]]
     total: int
-    kept: int
 
     def at(self, layer: int) -> Positions:
         """Positions of one layer, shape (points, 2)."""
         return self.positions[self.layers.index(layer)]
 
+    def members(self, code: str) -> list[int]:
+        """The places of a language's points."""
+        return [at for at, language in enumerate(self.languages) if language == code]
 
-def word_map(points: pd.DataFrame, *, most: int = MOST_POINTS) -> WordMap | None:
-    """The drawable word map of a run's points; None when no word is there at every layer."""
+    def segments(self, positions: Positions) -> list[Positions]:
+        """The lines from the first word of each group to the others, at positions of shape (points, 2)."""
+        return [positions[[group[0], other]] for group in self.groups for other in group[1:]]
+
+
+def word_map(
+    points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "", most: int = MOST_POINTS
+) -> WordMap | None:
+    """The drawable word map of a run's points; None when no word is there at every layer.
+
+    Args:
+        points: the columns layer, language, word, pair, x and y.
+        languages: the languages in the order that gives them their colours; others follow.
+        title: the name of the model.
+        centre: the language whose words are joined to their translations.
+        most: how many points a layer has at most; whole translation groups are left out.
+
+    """
     layers = sorted(int(layer) for layer in points["layer"].unique())
     data = points.drop_duplicates(["layer", "pair", "language", "word"])
     present = data.groupby(["pair", "language", "word"], sort=False)["layer"].transform("nunique")
@@ -100,16 +122,21 @@ def word_map(points: pd.DataFrame, *, most: int = MOST_POINTS) -> WordMap | None
     data = data[data["pair"].isin(kept)].sort_values(["layer", "pair", "language", "word"], kind="stable")
     if data.empty:
         return None
-    first = data[data["layer"] == layers[0]]
+    first = data[data["layer"] == layers[0]].reset_index(drop=True)
     raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
+    own = tuple(first["language"])
+    codes = list(dict.fromkeys([*languages, *own]))
+    names = display_names(code for code in codes if code in own)
     return WordMap(
+        title=printable(title),
         layers=tuple(layers),
-        languages=tuple(first["language"]),
+        languages=own,
         words=tuple(first["word"]),
         pairs=tuple(int(pair) for pair in first["pair"]),
         positions=_standardise(_align(raw)),
+        looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
+        groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
         total=len(groups),
-        kept=len(kept),
     )
 
 
@@ -152,76 +179,37 @@ def payload(points: WordMap) -> dict[str, Any]:
         "x": whole[:, :, 0].tolist(),
         "y": whole[:, :, 1].tolist(),
         "total": points.total,
-        "kept": points.kept,
+        "kept": len(points.groups),
         "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words).items()},
     }
 
 
 def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     """Draw `word-map`, `word-map-layers` and `layers.gif` of a run that has points, and return the files."""
-    points = None if run.points is None else word_map(run.points)
+    points = None
+    if run.points is not None:
+        points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
     if points is None:
         return []
     best = run.lead.best if run.lead is not None and run.lead.best in points.layers else points.layers[-1]
-    shown = picture(points, run.languages, title=run.model, centre=run.centre)
-    with drawing(shown.fonts.families):
-        return [*write_map(shown, best, out), *write_sheet(shown, best, out), write_animation(shown, out)]
+    names = (look["name"] for look in points.looks.values())
+    with drawing([*map(printable, points.words), run.model, *names]) as fonts:
+        return [*write_map(points, fonts, best, out), *write_sheet(points, best, out), write_animation(points, out)]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A word map and how it is drawn.
-
-    `members` has, for each language, the places of its points, `looks` its colour, its marker and the colour of its
-    words; `lines`, shape (lines, 2), which points are joined; `groups` the points of each translation group, the
-    central language's first.
-    """
-
-    points: WordMap
-    title: str
-    fonts: FontChoice
-    names: Mapping[str, str]
-    members: Mapping[str, Sequence[int]]
-    looks: Mapping[str, tuple[str, str, str]]
-    groups: Sequence[Sequence[int]]
-    lines: npt.NDArray[np.int64]
-
-
-def picture(points: WordMap, languages: Sequence[str], *, title: str, centre: str) -> Picture:
-    """Everything that the drawings of one word map share; `languages` in the order that gives them their colours."""
-    codes = [*languages, *(code for code in dict.fromkeys(points.languages) if code not in languages)]
-    used = [code for code in codes if code in set(points.languages)]
-    places = {code: codes.index(code) for code in used}
-    names = display_names(used)
-    by_pair: dict[int, list[int]] = {}
-    for at, pair in enumerate(points.pairs):
-        by_pair.setdefault(pair, []).append(at)
-    groups = [sorted(group, key=lambda at: points.languages[at] != centre) for group in by_pair.values()]
-    joined = [(group[0], other) for group in groups for other in group[1:]]
-    return Picture(
-        points=points,
-        title=printable(title),
-        fonts=choose_fonts([*map(printable, points.words), title, *names.values()]),
-        names=names,
-        members={code: [at for at, language in enumerate(points.languages) if language == code] for code in used},
-        looks={code: (colour(at), MARKERS[shape(at)], text_colour(at)) for code, at in places.items()},
-        groups=groups,
-        lines=np.array(joined, dtype="int64").reshape(-1, 2),
-    )
-
-
-def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float) -> list[Any]:
+def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float) -> list[Any]:
     """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
     from matplotlib.collections import LineCollection
 
-    alpha = float(np.clip(60 / (len(shown.lines) + 1), 0.16, 0.5))
-    lines = LineCollection(list(positions[shown.lines]), colors="#8d98a0", linewidths=0.5, alpha=alpha)
+    segments = points.segments(positions)
+    alpha = float(np.clip(60 / (len(segments) + 1), 0.16, 0.5))
+    lines = LineCollection(segments, colors="#8d98a0", linewidths=0.5, alpha=alpha)
     artists: list[Any] = [axes.add_collection(lines)]
-    for code, places in shown.members.items():
-        ink, marker, _ = shown.looks[code]
-        x, y = positions[places].T
-        look: dict[str, Any] = {"color": ink, "marker": marker, "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
-        artists.append(axes.scatter(x, y, s=size * MARKER_SIZES.get(marker, 1.0), label=shown.names[code], **look))
+    for code, look in points.looks.items():
+        marker, area = MARKERS[look["shape"]]
+        dots: dict[str, Any] = {"color": look["colour"], "edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+        x, y = positions[points.members(code)].T
+        artists.append(axes.scatter(x, y, s=size * area, marker=marker, label=look["name"], **dots))
     across, up = WIDE + EDGE + 0.06, 1.06 + EDGE
     axes.set(xlim=(-across, across), ylim=(-up, up), aspect="equal", xticks=[], yticks=[])  # directions mean nothing
     axes.grid(False)
@@ -230,76 +218,65 @@ def draw_map(axes: "Axes", shown: Picture, positions: Positions, *, size: float)
     return artists
 
 
-def write_map(shown: Picture, layer: int, out: Path) -> list[Path]:
+def write_map(points: WordMap, fonts: FontChoice, layer: int, out: Path) -> list[Path]:
     """`word-map`: one layer, with labels on some of the words."""
     figure, axes = new_figure(10.4, 6.8)
-    positions = shown.points.at(layer)
-    draw_map(axes, shown, positions, size=26)
-    axes.set_title(f"{shown.title}: words at layer {layer}")
+    draw_map(axes, points, points.at(layer), size=26)
+    axes.set_title(f"{points.title}: words at layer {layer}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-    points = shown.points
+    kept = len(points.groups)
     about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
-    thinned = "" if points.kept == points.total else f"{points.kept:,} of {points.total:,} groups of translations."
-    caption(figure, " ".join(filter(None, (about, thinned, shown.fonts.caption()))))
+    thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
+    caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
     figure.draw_without_rendering()
-    _label(axes, shown, positions)
+    _label(axes, points, fonts, points.at(layer))
     return save(figure, out, "word-map")
 
 
-def _label(axes: "Axes", shown: Picture, positions: Positions) -> None:
+def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Positions) -> None:
     """Write a word and one of its translations beside their points, wherever the text overlaps no other text."""
-    taken: list[Any] = []
-    count = len(shown.groups)
-    # A stride spreads the first few labels over the whole list; the dict keeps each group once.
-    order = dict.fromkeys([*((place * 37) % count for place in range(count)), *range(count)])
-    for place, at_group in enumerate(order):
-        if len(taken) >= MOST_LABELS:
-            return
-        group = shown.groups[at_group]
-        other = [group[1 + place % (len(group) - 1)]] if len(group) > 1 else []
-        for at in (group[0], *other):
-            word = printable(shown.points.words[at])
-            if shown.fonts.draws(word) and len(word) <= LONGEST_LABEL:
-                _write_word(axes, word, positions[at], ink=shown.looks[shown.points.languages[at]][2], taken=taken)
-
-
-def _write_word(axes: "Axes", word: str, at: Positions, *, ink: str, taken: list[Any]) -> None:
-    """Try the four sides of a point; `taken` grows by the box of the side that was free."""
     from matplotlib import patheffects
 
     halo = [patheffects.withStroke(linewidth=2.2, foreground="white")]
-    look: dict[str, Any] = {"fontsize": 8.5, "color": ink, "path_effects": halo, "textcoords": "offset points"}
-    for dx, dy, side, rise in SIDES:
-        text: Any = axes.annotate(word, (at[0], at[1]), xytext=(dx, dy), ha=side, va=rise, **look)
-        box = text.get_window_extent().padded(2)
-        inside = axes.bbox.contains(box.x0, box.y0) and axes.bbox.contains(box.x1, box.y1)
-        if inside and not any(box.overlaps(other) for other in taken):
-            taken.append(box)
+    taken: list[Any] = []
+    count = len(points.groups)
+    # A stride spreads the first few labels over the whole list; the dict keeps each group once.
+    order = dict.fromkeys([*((place * 37) % count for place in range(count)), *range(count)])
+    for place, group in enumerate(points.groups[at] for at in order):
+        if len(taken) >= MOST_LABELS:
             return
-        text.remove()
+        other = [group[1 + place % (len(group) - 1)]] if len(group) > 1 else []
+        for at in (group[0], *other):
+            word = printable(points.words[at])
+            if not fonts.draws(word) or len(word) > LONGEST_LABEL:
+                continue
+            look: dict[str, Any] = {"color": points.looks[points.languages[at]]["ink"], "path_effects": halo}
+            for dx, dy, side, rise in SIDES:  # the side of the point that is free
+                look |= {"xytext": (dx, dy), "textcoords": "offset points", "ha": side, "va": rise}
+                text: Any = axes.annotate(word, tuple(positions[at]), fontsize=8.5, **look)
+                box = text.get_window_extent().padded(2)
+                inside = axes.bbox.contains(box.x0, box.y0) and axes.bbox.contains(box.x1, box.y1)
+                if inside and not any(box.overlaps(other) for other in taken):
+                    taken.append(box)
+                    break
+                text.remove()
 
 
-def write_sheet(shown: Picture, best: int, out: Path) -> list[Path]:
+def write_sheet(points: WordMap, best: int, out: Path) -> list[Path]:
     """`word-map-layers`: several layers side by side, the first, the best and the last among them."""
-    layers = choose_layers(shown.points.layers, best, most=SHEET)
+    layers = choose_layers(points.layers, best, most=SHEET)
     columns = min(3, len(layers))
     rows = -(-len(layers) // columns)
     figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(layers):
-            axes.set_axis_off()
-            continue
-        draw_map(axes, shown, shown.points.at(layers[place]), size=7)
-        axes.set_title(f"layer {layers[place]}" + (" (best)" if layers[place] == best else ""), fontsize=10)
+    for axes in grid.flat[len(layers) :]:
+        axes.set_axis_off()
+    for axes, layer in zip(grid.flat, layers, strict=False):
+        draw_map(axes, points, points.at(layer), size=7)
+        axes.set_title(f"layer {layer}" + (" (best)" if layer == best else ""), fontsize=10)
     handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.suptitle(shown.title, x=0.004, ha="left", fontweight="bold")
-    look: dict[str, Any] = {
-        "ncols": min(7, len(labels)),
-        "markerscale": 1.8,
-        "handletextpad": 0.1,
-        "columnspacing": 1.2,
-    }
-    figure.legend(handles, labels, loc="outside lower center", **look)
+    figure.suptitle(points.title, x=0.004, ha="left", fontweight="bold")
+    look: dict[str, Any] = {"markerscale": 1.8, "handletextpad": 0.1, "columnspacing": 1.2}
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), **look)
     return save(figure, out, "word-map-layers")
 
 
@@ -319,11 +296,11 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
     return sorted(chosen)
 
 
-def write_animation(shown: Picture, out: Path) -> Path:
+def write_animation(points: WordMap, out: Path) -> Path:
     """The animation; every second picture between the layers is left out until the file is below 3 MB."""
-    layers = len(shown.points.layers)
+    layers = len(points.layers)
     between = next((count for count in BETWEEN if (layers - 1) * (count + 1) <= MOST_FRAMES), 0)
-    pictures = list(frames(shown, between))
+    pictures = list(frames(points, between))
     content = encode(pictures, between)
     while len(content) > MOST_BYTES and between > 0:
         pictures, between = pictures[::2], between // 2
@@ -331,14 +308,25 @@ def write_animation(shown: Picture, out: Path) -> Path:
     return write_file(out / "layers.gif", content)
 
 
-def frames(shown: Picture, between: int) -> "Iterator[Image]":
+def frames(points: WordMap, between: int) -> "Iterator[Image]":
     """Every layer and `between` pictures on the way to the next."""
     try:
         from PIL import Image
     except ImportError as error:
         raise InputError("the animation needs Pillow: pip install 'isogloss[report]'") from error
-    points = shown.points
-    figure, axes, moving = _stage(shown)
+    figure, axes = new_figure(6.6, 5.3)
+    layout: Any = figure.get_layout_engine()
+    layout.set(h_pad=0.1, w_pad=0.1)
+    lines, *clouds = draw_map(axes, points, points.positions[0], size=15)
+    heading = axes.set_title("layer 00", fontsize=13)
+    title = points.title if len(points.title) <= LONGEST_TITLE else f"{points.title[: LONGEST_TITLE - 1]}…"
+    axes.set_title(title, loc="right", fontsize=9, fontweight="normal", color=QUIET)
+    look: dict[str, Any] = {"handletextpad": 0.1, "columnspacing": 1.0, "fontsize": 8}
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=min(7, len(points.looks)), **look)
+    figure.set_dpi(100)
+    moving = [lines, *clouds, heading]
+    for artist in moving:
+        artist.set_animated(True)
     canvas: Any = figure.canvas
     canvas.draw()
     still = canvas.copy_from_bbox(figure.bbox)  # frame, legend and title are drawn once
@@ -348,38 +336,14 @@ def frames(shown: Picture, between: int) -> "Iterator[Image]":
         eased = share * share * (3 - 2 * share)
         after = min(place + 1, len(points.layers) - 1)
         positions = points.positions[place] * (1 - eased) + points.positions[after] * eased
-        heading, lines, *clouds = moving
         heading.set_text(f"layer {points.layers[place if share < 0.5 else after]}")
-        lines.set_segments(list(positions[shown.lines]))
-        for places, cloud in zip(shown.members.values(), clouds, strict=True):
-            cloud.set_offsets(positions[places])
+        lines.set_segments(points.segments(positions))
+        for code, cloud in zip(points.looks, clouds, strict=True):
+            cloud.set_offsets(positions[points.members(code)])
         canvas.restore_region(still)
-        for artist in (lines, *clouds, heading):
+        for artist in moving:
             axes.draw_artist(artist)
         yield Image.fromarray(np.asarray(canvas.buffer_rgba())[:, :, :3])
-
-
-def _stage(shown: Picture) -> "tuple[Drawing, Axes, list[Any]]":
-    """The figure of the animation, its axes, and what moves in it: heading, lines, one cloud of points a language."""
-    figure, axes = new_figure(6.6, 5.3)
-    layout: Any = figure.get_layout_engine()
-    layout.set(h_pad=0.1, w_pad=0.1)
-    artists = draw_map(axes, shown, shown.points.positions[0], size=15)
-    heading = axes.set_title("layer 00", fontsize=13)
-    title = shown.title if len(shown.title) <= LONGEST_TITLE else f"{shown.title[: LONGEST_TITLE - 1]}…"
-    axes.set_title(title, loc="right", fontsize=9, fontweight="normal", color=QUIET)
-    look: dict[str, Any] = {
-        "ncols": min(7, len(shown.names)),
-        "handletextpad": 0.1,
-        "columnspacing": 1.0,
-        "fontsize": 8,
-    }
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), **look)
-    figure.set_dpi(100)
-    moving = [heading, *artists]
-    for artist in moving:
-        artist.set_animated(True)
-    return figure, axes, moving
 
 
 def encode(pictures: "Sequence[Image]", between: int) -> bytes:
