@@ -131,11 +131,6 @@ class Figure:
     shared: bool = False
     page_only: bool = False
 
-    @property
-    def visible(self) -> list[Panel]:
-        """The panels that the chosen entries of the menus show."""
-        return [panel for panel in self.panels if not panel.choice or dict(panel.choice) == dict(self.chosen)]
-
 
 @dataclass(frozen=True)
 class Table:

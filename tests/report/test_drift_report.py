@@ -255,7 +255,7 @@ def test_a_run_that_was_cut_off_says_what_is_there(tmp_path):
     folder = write_drift(tmp_path / "run")
     table.frame(cut_off(drift_rows())).to_parquet(folder / "rows.parquet")
     record = json.loads((folder / "run.json").read_text())
-    asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3}
+    asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3, "seed": 0, "legacy": None}
     (folder / "run.json").write_text(json.dumps({**record, "status": "running", "arguments": asked}))
     run = read_run(folder)
     assert unfinished(run) == [

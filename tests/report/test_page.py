@@ -13,8 +13,7 @@ from report_runs import HOSTILE, Shape, rows, write_run
 from isogloss.errors import InputError
 from isogloss.report import VIEWS, write_page
 from isogloss.report.curves import read_run
-from isogloss.report.page import script_safe_json, thin_rows
-from isogloss.report.views import view_of
+from isogloss.report.page import script_safe_json, thin_rows, view_of
 from isogloss.runs import table
 
 

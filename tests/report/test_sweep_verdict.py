@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isogloss.report.views import sweep_sentences
+from isogloss.report.page import sweep_sentences
 from isogloss.runs.table import frame, row
 
 ENDS = {"queue": (0.10, 0.12, 0.17), "batch": (0.2, 0.22, 0.24)}

@@ -4,7 +4,7 @@ Nothing is drawn or rendered at import: matplotlib, Pillow and Jinja are importe
 so a machine without them can still import this package and read a verdict.
 """
 
-from isogloss.report.page import write_figures, write_page
-from isogloss.report.views import VIEWS, View, verdict
+from isogloss.report.curves import View
+from isogloss.report.page import VIEWS, verdict, write_figures, write_page
 
 __all__ = ["VIEWS", "View", "verdict", "write_figures", "write_page"]

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import Line
+from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import MEASURES, describe
 from isogloss.measures.statistics import band
 from isogloss.runs import read_rows
@@ -162,15 +162,6 @@ class Curve:
         """How a sentence calls the measure and its method, such as "centred P@1"."""
         name = SHORT_TITLES.get(self.measure, describe(self.measure).title)
         return f"{METHOD_TITLES.get(self.method, self.method)} {name}".strip() if self.measure == "p@1" else name
-
-    @property
-    def items(self) -> str:
-        """How many sentences or words stand behind a value, in words."""
-        low, high = self.counts
-        if high == 0:
-            return "n not recorded"
-        items = "words" if self.measure in ("word_agreement", "aer") else "sentences"
-        return f"n = {span_of(low, high)} {items}{' each' if self.members > 1 else ''}"
 
     @property
     def turn(self) -> int:
@@ -450,13 +441,6 @@ class RunFolder:
             named.append(replace(curve, kind=", ".join(filter(None, (curve.method, curve.selection, to)))))
         return named
 
-    def by_model(self) -> "list[tuple[str, RunFolder]]":
-        """The run of each model after the name that its sentences begin with; one model needs no name."""
-        models = [model for model in self.rows["model"].unique() if model]
-        if len(models) < 2:
-            return [("", self)]
-        return [(f"{model}: ", replace(self, rows=self.rows[self.rows["model"] == model])) for model in models]
-
     @cached_property
     def data(self) -> list[str]:
         """Names of the data sets in order of appearance."""
@@ -480,6 +464,34 @@ class RunFolder:
     def centre(self) -> str:
         """The language that the others are compared with."""
         return central_language(zip(self.rows["source"], self.rows["target"], strict=True))
+
+
+@dataclass(frozen=True)
+class View:
+    """How a run is told.
+
+    Attributes:
+        mark: what the page calls the run, in one word.
+        verdict: the sentences that say what was found.
+        facts: the few numbers that a reader takes away.
+        figures: every figure; its `section` says where on the page it stands.
+        tables: tables above the figures of the section `scores`.
+        heading: the title and the introduction of that section.
+        caution: whether the verdict is a warning, such as that nothing is better than chance.
+        two_models: whether a second model is named in the title.
+        parallel: whether the text is called parallel text.
+
+    """
+
+    mark: str
+    verdict: Callable[[RunFolder], list[str]]
+    facts: Callable[[RunFolder], list[Fact]]
+    figures: Callable[[RunFolder], list[Figure]]
+    tables: Callable[[RunFolder], list[Table]] = lambda run: []
+    heading: Callable[[RunFolder], tuple[str, str]] = lambda run: ("", "")
+    caution: Callable[[RunFolder], bool] = lambda run: False
+    two_models: bool = False
+    parallel: bool = False
 
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:

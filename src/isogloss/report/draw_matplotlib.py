@@ -24,7 +24,7 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
 from isogloss.files import whole
-from isogloss.report.style import CHANCE, DARK, INK, PAPER, QUIET, REFERENCE, RULE, SHADES, colour, printable
+from isogloss.report.style import CHANCE, COLOURS, DARK, INK, PAPER, QUIET, REFERENCE, RULE, SHADES, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -265,8 +265,13 @@ def write_figure(figure: Figure, out: Path) -> list[Path]:
     return save(sheet, out, figure.name)
 
 
+def _visible(figure: Figure) -> list[Panel]:
+    """The panels that the chosen entries of the menus show."""
+    return [panel for panel in figure.panels if not panel.choice or dict(panel.choice) == dict(figure.chosen)]
+
+
 def _draw_curves(figure: Figure) -> "Drawing":
-    panels = figure.visible
+    panels = _visible(figure)
     count = len(panels)
     rows = ceil(count / figure.columns) if figure.columns else 2 if count == 4 else ceil(count / MOST_COLUMNS)
     columns = figure.columns or ceil(count / rows)
@@ -332,7 +337,7 @@ def inks(lines: Sequence[Line]) -> list[str]:
     for line in lines:
         index = counts[line.dots] if line.hue is None else line.hue
         counts[line.dots] += 1
-        colours.append(line.colour or (DARK if line.thick else colour(index)))
+        colours.append(line.colour or (DARK if line.thick else COLOURS[index % len(COLOURS)]))
     return colours
 
 
@@ -442,7 +447,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
-    lines = figure.visible[0].lines
+    lines = _visible(figure)[0].lines
     if figure.kind == "matrix":
         rows = columns = list(figure.ticks.values())
         layer = float(figure.chosen["Layer"])

@@ -5,7 +5,6 @@ the two readings part, over seeds and over the text: seeds that agree say nothin
 defects of the original code are told apart: what each defect does to the curves, in a sentence and in one figure.
 """
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from math import exp, isnan
 from typing import Any
@@ -15,9 +14,8 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.recipes.drift import drift
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
-from isogloss.report import map_view, training_view
+from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import (
     HELD,
     OTHERS,
@@ -25,14 +23,11 @@ from isogloss.report.curves import (
     Curve,
     Fact,
     RunFolder,
-    between,
+    View,
     digits,
     language_name,
     listed,
-    name_layers,
-    records,
     select,
-    with_trainings,
 )
 from isogloss.report.style import DARK, file_name, printable
 from isogloss.runs.table import START, training_name
@@ -127,7 +122,7 @@ def _perplexity(courses: Sequence[Curve], language: str, by: str) -> str:
 def _turning_points(rows: pd.DataFrame, by: str) -> list[str]:
     """Where the curves cross and where they balance best, per token and per character."""
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
-    for row in records(rows[rows["measure"].isin(list(steps))]):
+    for row in curves.records(rows[rows["measure"].isin(list(steps))]):
         value, low, high = (f"{row[name]:,.0f}" for name in ("value", "low", "high"))
         over = "" if isnan(row["low"]) else f" [{low}, {high}] ({row['n']} seeds)"
         steps[row["measure"]][str(row["unit"])] = f"step {value}{over}"
@@ -163,7 +158,7 @@ def _test(rows: pd.DataFrame) -> tuple[float, str]:
     """A test over seeds, or with the interval of one; as a number and in words."""
     mean = mean_over_seeds(rows["value"].tolist(), scale="log")
     low, high = (mean.low, mean.high) if len(rows) > 1 else (float(rows[name].iloc[0]) for name in ("low", "high"))
-    return mean.value, between(mean.value, low, high, write=digits)
+    return mean.value, curves.between(mean.value, low, high, write=digits)
 
 
 def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int, Curve]:
@@ -180,7 +175,7 @@ def _moved(layers: Mapping[int, Curve], by: str) -> list[str]:
         return []
     first, last = ranked[0], ranked[-1]
     least = f", layer {last} least ({layers[last].reading(-1)})" if len(ranked) > 1 else ""
-    stood = f"; {name_layers(still)} did not move" if still else ""
+    stood = f"; {curves.name_layers(still)} did not move" if still else ""
     return [f"Layer {first} moved most{by} (L2 {layers[first].reading(-1)} from its start){least}{stood}."]
 
 
@@ -202,7 +197,7 @@ def unfinished(run: RunFolder) -> list[str]:
     """
     if run.record.get("command") != "drift" or run.record.get("status", "finished") == "finished":
         return []
-    perplexity = with_trainings(run.trained[run.trained["measure"] == "perplexity"])
+    perplexity = curves.with_trainings(run.trained[run.trained["measure"] == "perplexity"])
     tested = perplexity[perplexity["data"] == TEST]
     done = {(str(plan), int(seed)) for plan, seed in zip(tested["training"], tested["seed"], strict=True)}
     begun = {
@@ -228,13 +223,12 @@ def unfinished(run: RunFolder) -> list[str]:
 
 def _planned(run: RunFolder) -> list[tuple[str, int]]:
     """Every training that the run was asked for; nothing where its record does not say."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(drift).parameters.items()}
-    asked = {**defaults, **run.arguments}
+    asked = run.arguments
     try:
         first, count = int(asked["seed"]), int(asked["seeds"])
         plans = [parse_plan(text.strip()) for text in str(asked["plans"]).split(",")]
         sets = parse_legacy(asked["legacy"])
-    except (InputError, TypeError, ValueError):
+    except (InputError, KeyError, TypeError, ValueError):
         return []
     names = [
         training_name({"plan": str(plan), "condition": legacy_condition(defects)}) for plan in plans for defects in sets
@@ -275,7 +269,7 @@ def defect_sentences(rows: pd.DataFrame) -> list[str]:
 
 def _shifts(rows: pd.DataFrame) -> list[str]:
     shifts = []
-    for row in records(rows[rows["measure"] == SHIFT]):
+    for row in curves.records(rows[rows["measure"] == SHIFT]):
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
         alone = isnan(low)
         if not (abs(value) >= LEAST_SHIFT if alone else low > 0 or high < 0):
@@ -358,3 +352,6 @@ def _defect_lines(
         line = Line(label, tuple(sorted(layers)), **ends, **look)
         panels[f"L2 to {'the start' if to == START else printable(to)}, by layer"] = [line]
     return panels
+
+
+VIEW = View("training", verdict, facts, figures)

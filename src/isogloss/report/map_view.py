@@ -13,16 +13,14 @@ import pandas as pd
 
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import describe
+from isogloss.report import curves
 from isogloss.report.curves import (
-    LEADING,
     METHOD_TITLES,
     Curve,
     Fact,
     RunFolder,
+    View,
     average,
-    display_names,
-    language_name,
-    name_layers,
     number,
     overall,
     select,
@@ -111,7 +109,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     thin, members = "", [line.label for line in first.lines if line.faint]
     if members:
         some = len(members) < first.lines[-1].members
-        single = f"pairs with {language_name(run.centre)}" if some else "single pairs"
+        single = f"pairs with {curves.language_name(run.centre)}" if some else "single pairs"
         thin = f"Thin: {single if any(' ' in label for label in members) else 'single languages'}."
     about = describe(measure)
     return Figure(
@@ -281,7 +279,15 @@ def verdict(run: RunFolder) -> list[str]:
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives.
     """
-    return [head + sentence for head, own in run.by_model() for sentence in map_sentences(own)]
+    return [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
+
+
+def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
+    """The run of each model after the name that its sentences begin with; one model needs no name."""
+    models = [model for model in run.rows["model"].unique() if model]
+    if len(models) < 2:
+        return [("", run)]
+    return [(f"{model}: ", replace(run, rows=run.rows[run.rows["model"] == model])) for model in models]
 
 
 def map_sentences(run: RunFolder) -> list[str]:
@@ -291,7 +297,7 @@ def map_sentences(run: RunFolder) -> list[str]:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
     sentences = [_lead(lead), _basis(lead, own), *name_partners(own, run.centre, lead)]
-    for measure, method in LEADING[3:]:
+    for measure, method in curves.LEADING[3:]:
         if measure != lead.measure and select(parts, measure=measure, method=method):
             sentences.append(_second(overall(parts, measure, method), lead))
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
@@ -308,9 +314,9 @@ def _lead(curve: Curve) -> str:
         return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.at) > 1:
         how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
-        return f"No layer stands out: of {name_layers(same)} {how}, layer {best}, where {told} is {numbers}."
+        return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {told} is {numbers}."
     if len(same) > 1:
-        opening = f"The languages meet most closely at {name_layers(same)}, which cannot be told apart"
+        opening = f"The languages meet most closely at {curves.name_layers(same)}, which cannot be told apart"
         return f"{opening}: {told} peaks at layer {best} with {numbers}."
     how = (
         "better than any other layer on the same sentences"
@@ -323,8 +329,8 @@ def _lead(curve: Curve) -> str:
 def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     """What an average was taken over, and how many items stand behind it."""
     if curve.members == 1:
-        pair = " to ".join(display_names([code for code in (curve.source, curve.target) if code]).values())
-        return f"This is one curve, {f'{pair}, ' if pair else ''}{curve.items}."
+        pair = " to ".join(curves.display_names([code for code in (curve.source, curve.target) if code]).values())
+        return f"This is one curve, {f'{pair}, ' if pair else ''}{count_items(curve)}."
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     if _pairs_repeat(parts):
@@ -340,7 +346,16 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
         if curve.tied is None
         else "layers are compared on the same sentences"
     )
-    return f"The value is the average over {curve.members} {members}, {curve.items}; {averaged}."
+    return f"The value is the average over {curve.members} {members}, {count_items(curve)}; {averaged}."
+
+
+def count_items(curve: Curve) -> str:
+    """How many sentences or words stand behind a value of a curve, in words."""
+    low, high = curve.counts
+    if high == 0:
+        return "n not recorded"
+    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
+    return f"n = {span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
 
 
 def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]:
@@ -351,7 +366,7 @@ def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]
         return []
     ranked = sorted(partners, key=lambda code: -partners[code].value[partners[code].at.index(best)])
     near, far = partners[ranked[0]], partners[ranked[-1]]
-    names = display_names([centre, *ranked])
+    names = curves.display_names([centre, *ranked])
     first, last = names[ranked[0]], names[ranked[-1]]
     near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
     if near.low[near.at.index(best)] <= far.high[far.at.index(best)]:
@@ -370,7 +385,7 @@ def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]
 def _second(curve: Curve, lead: Curve) -> str:
     best, name = curve.best, curve.name
     kind = "pairs" if curve.measure == "cka" else "directions"
-    told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curve.items}"
+    told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{count_items(curve)}"
     if curve.above_chance is False:
         return f"By {name} no layer is better than chance: at best {curve.say(best)}, at layer {best} ({told})."
     if lead.above_chance is False:
@@ -388,7 +403,7 @@ def _where(curve: Curve) -> str:
     best, same = curve.best, curve.alike
     if len(same) == 1:
         return f"layer {best}"
-    told = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
+    told = "no layer stands out" if len(same) == len(curve.at) else f"{curves.name_layers(same)} cannot be told apart"
     return f"layer {best} ({told})"
 
 
@@ -420,3 +435,6 @@ def _direction_of_travel(curve: Curve) -> list[str]:
     names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
     places = " and ".join(names[layer] for layer in ends)
     return [f"Away from there the languages lie further apart: {curve.name} is {said} ({places})."]
+
+
+VIEW = View("map", verdict, facts, figures, caution=caution)

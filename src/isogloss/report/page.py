@@ -1,4 +1,7 @@
-"""One self-contained page from the folders of one or several runs.
+"""How the run of each command is told, and one self-contained page from the folders of one or several runs.
+
+A view tells a run, chosen by the command in run.json. A sweep has the view of its recipe; a reproduction shows the
+paper's own findings, tables and figures, and below them what the view of `BENEATH` says of the paper's table.
 
 Everything is inside the file: style, script and data. A content security policy forbids every request and allows only
 the one script that is written here, by its hash, so that no text of a corpus or a run can ever act. Figures travel as
@@ -8,11 +11,12 @@ data and are drawn by `charts.js`; numbers that several figures share are sent o
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from importlib import metadata
 from importlib.util import find_spec
-from math import isfinite
+from math import isclose, isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,26 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import describe
+from isogloss.measures.statistics import mean_over_seeds
+from isogloss.papers import Paper, Results, find
+from isogloss.papers import names as paper_names
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
-from isogloss.report import word_map
-from isogloss.report.curves import RunFolder, central_language, display_names, parts, read_run, read_runs
+from isogloss.report import drift_view, map_view, score_views, training_view, word_map
+from isogloss.report.curves import (
+    RunFolder,
+    View,
+    between,
+    central_language,
+    display_names,
+    number,
+    parts,
+    read_run,
+    read_runs,
+    with_trainings,
+)
 from isogloss.report.draw_matplotlib import drawing, inks, write_figure, write_file
-from isogloss.report.map_view import NOT_DRAWN
 from isogloss.report.style import COLOURS, SHADES, language_look
-from isogloss.report.views import View, paper_part, view_of
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
@@ -46,6 +62,118 @@ MOST_ROWS = 12_000
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
+MOST_TRAININGS = 12
+VIEWS = {
+    "map": map_view.VIEW,
+    "lexicon": score_views.LOOKUP,
+    "rotate": score_views.LOOKUP,
+    "stitch": score_views.STITCH,
+    "drift": drift_view.VIEW,
+    "transfer": score_views.TRANSFER,
+    "align": training_view.VIEW,
+    "pretrain": training_view.VIEW,
+}
+BENEATH = {"hussain2020": VIEWS["drift"], "jexus2020": VIEWS["map"]}
+"""What is shown below the findings of a paper: the view of the command that most of its table comes from."""
+
+
+def view_of(run: RunFolder) -> View:
+    """The view of a run, by its command; a folder without a record is shown as a map."""
+    paper = reproduced_paper(run)
+    if paper is None:
+        return VIEWS.get(run.command, map_view.VIEW)
+    nothing = View("reproduction", lambda run: [], lambda run: [], lambda run: [])
+    below = BENEATH.get(paper.name, nothing)
+
+    def figures(run: RunFolder) -> list[Figure]:
+        own = [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
+        return own + below.figures(run)
+
+    return replace(below, mark="reproduction", figures=figures)
+
+
+def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
+    """Say in a few sentences what a run found.
+
+    Args:
+        run: a run folder, or a table of rows.
+        command: the command that made the table, such as "map"; a folder's own record says it.
+
+    Raises:
+        InputError: a table was given without a command, or one that no view is for.
+
+    """
+    if isinstance(run, pd.DataFrame):
+        if command not in VIEWS:
+            raise InputError(
+                f"a table needs the command it was made by: verdict(rows, {' or '.join(map(repr, VIEWS))})"
+            )
+        return VIEWS[command].verdict(RunFolder(Path(), "", {"command": command}, run))
+    jobs = parts(Path(run))
+    if jobs == [Path(run)]:
+        folder = read_run(Path(run))
+        return view_of(folder).verdict(folder)
+    first = ((job.name, view_of(folder := read_run(job)).verdict(folder)) for job in jobs)
+    return [*(f"{name}: {said[0]}" for name, said in first if said), *sweep_sentences(read_run(Path(run)).rows)]
+
+
+def sweep_sentences(rows: pd.DataFrame) -> list[str]:
+    """One sentence on mean P@1, first to last step, of every training of a sweep; none where it was not read.
+
+    The layer is the one at which all jobs together end highest. Brackets are t intervals over seeds.
+    """
+    read = rows[(rows["measure"] == "p@1_mean") & rows["layer"].notna() & rows["step"].notna() & rows["seed"].notna()]
+    read = with_trainings(read[read["method"].isin(("centred", ""))])
+    several = read["model"].nunique() > 1
+    pairs = zip(read["model"], read["training"], strict=True)
+    names = [" ".join(filter(None, (model if several or not name else "", name))) for model, name in pairs]
+    read = read.assign(name=names)
+    last = read.groupby(["name", "seed"])["step"]
+    if last.ngroups < 2:
+        return []
+    began, ended = (
+        read[read["step"] == last.transform(end)].pivot_table("value", ["name", "seed"], "layer")
+        for end in ("min", "max")
+    )
+    layer: Any = ended.mean().idxmax()
+    said = []
+    for name in list(dict.fromkeys(names))[:MOST_TRAININGS]:
+        before, after = ([float(value) for value in side.loc[name][layer]] for side in (began, ended))
+        seeds = f", {len(after)} seeds" if len(after) > 1 else ""
+        said.append(f"{name} from {_mean(before)} to {_mean(after)}{seeds}")
+    more = len(set(names)) - MOST_TRAININGS
+    said += [f"{more} more are in the rows"] if more > 0 else []
+    chance = read["floor"].mean()
+    floor = "" if isnan(chance) else f" (chance {number(chance)})"
+    return [f"Mean P@1 at layer {layer}, where all jobs together end highest{floor}: {'; '.join(said)}."]
+
+
+def _mean(values: Sequence[float]) -> str:
+    mean = mean_over_seeds(values)
+    return number(mean.value) if isclose(mean.low, mean.high) else between(mean.value, mean.low, mean.high)
+
+
+def reproduced_paper(run: RunFolder) -> Paper | None:
+    """The paper that a run reproduces, or None."""
+    name = run.arguments.get("paper")
+    reproduces = run.record.get("command") == "reproduce" and name in paper_names() and len(run.rows)
+    return find(str(name)) if reproduces else None
+
+
+def paper_part(run: RunFolder) -> dict[str, Any] | None:
+    """The findings and the tables of a reproduction for the page; None for any other run."""
+    paper = reproduced_paper(run)
+    if paper is None:
+        return None
+    results = Results(run.rows)
+    findings = list(paper.findings(results))
+    return {
+        "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
+        "conditions": str(run.record.get("conditions", "")),
+        "findings": findings,
+        "count": Counter(finding.verdict for finding in findings),
+        "tables": list(paper.tables(results)),
+    }
 
 
 def write_page(
@@ -134,7 +262,7 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         reproduced=any(text["paper"] for text in texts),
         told=any(text["verdict"] or text["facts"] for text in texts),
         scores=next((text["heading"] for text in texts if text["heading"]), None),
-        meanings=[describe(str(name)) for name in rows["measure"].unique() if name in NOT_DRAWN],
+        meanings=[describe(str(name)) for name in rows["measure"].unique() if name in map_view.NOT_DRAWN],
         version=version,
         policy=Markup(policy(style, script)),
         style=Markup(style),

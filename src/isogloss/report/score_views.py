@@ -19,23 +19,8 @@ import pandas as pd
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table
 from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
-from isogloss.report import training_view
-from isogloss.report.curves import (
-    ORACLE,
-    OTHERS,
-    Curve,
-    Fact,
-    RunFolder,
-    average,
-    between,
-    display_names,
-    listed,
-    name_layers,
-    number,
-    records,
-    select,
-    with_trainings,
-)
+from isogloss.report import curves, training_view
+from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, display_names, number, records, select
 from isogloss.report.style import DARK, QUIET, file_name, printable
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
@@ -75,7 +60,7 @@ def _cell(row: Record | None, *, interval: bool = True) -> str:
     """The value of a row, with its interval where that is wanted; a dash where there is none."""
     if row is None or isnan(row["value"]):
         return NOTHING
-    return between(row["value"], row["low"], row["high"]) if interval else number(row["value"])
+    return curves.between(row["value"], row["low"], row["high"]) if interval else number(row["value"])
 
 
 def _line(label: str, rows: Mapping[int, Record], **look: Any) -> Line:
@@ -256,7 +241,7 @@ def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
     # Which layers cannot be told from the best one of the same mapping:
     same = [row for row in lookup.counted if (row["condition"], row["method"]) == (mapping, best["method"])]
     tied = sorted(int(row["layer"]) for row in same if row["measure"] == "p@1_behind" and row["low"] <= 0)
-    ties = f"; {name_layers(tied)} cannot be told apart" if len(tied) > 1 else ""
+    ties = f"; {curves.name_layers(tied)} cannot be told apart" if len(tied) > 1 else ""
     yield (
         f"{head}Most translations are found {where} with {mapping}: {_cell(best)} of {int(best['n']):,} "
         f"{UNITS[lookup.task]}s have theirs nearest of all by {METHOD_NAMES[lookup.task]}, where chance gives "
@@ -456,7 +441,7 @@ def results(frame: pd.DataFrame) -> pd.DataFrame:
     The column `training` names plan, condition and settings; `main` says whether a row is of the score that languages
     are compared by.
     """
-    rows = with_trainings(frame[frame["step"].isna() & frame["task"].ne("") & frame["selection"].ne(ORACLE)])
+    rows = curves.with_trainings(frame[frame["step"].isna() & frame["task"].ne("") & frame["selection"].ne(ORACLE)])
     means = set(rows[rows["seed"].isna()]["training"])
     rows = rows[rows["seed"].isna() | ~rows["training"].isin(means)]
     gaps = rows[rows["measure"] == "gap"]
@@ -566,7 +551,7 @@ def transfer_verdict(run: RunFolder) -> list[str]:
             best = _highest(own)
             others = [row for row in own if row["training"] != best["training"] and row["data"] == best["data"]]
             same = [str(row["training"]) for row in others if row["high"] >= best["low"]]
-            tied = f"{len(same)} more plans" if len(same) > MOST_TIES else listed(same) if same else ""
+            tied = f"{len(same)} more plans" if len(same) > MOST_TIES else curves.listed(same) if same else ""
             reach = f"interval of {tied} reaches" if len(same) == 1 else f"intervals of {tied} reach"
             ties = f"; the {reach} into that" if same else ""
             sentences.append(f"{head}The others score highest under {best['training']}: {_cell(best)}{ties}.")
@@ -608,7 +593,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
         parts: dict[str, list[Curve]] = {}
         for (target, _), curve in firsts.items():
             parts.setdefault(target, []).append(curve)
-        courses = {target: average(group) for target, group in parts.items()}
+        courses = {target: curves.average(group) for target, group in parts.items()}
         sentences.append(_course_sentence(f"{training}: {task} {measure}", courses, source))
     more = len(sentences) - MOST_CURVES
     return sentences[:MOST_CURVES] + ([f"{more} more plans are in the rows."] if more > 0 else [])
@@ -631,7 +616,7 @@ def _course_sentence(subject: str, courses: Mapping[str, Curve], source: str) ->
         for code, curve in others.items()
         if curve.turn
     ]
-    changed = f" It clearly changed in {listed(single)}." if single else ""
+    changed = f" It clearly changed in {curves.listed(single)}." if single else ""
     changed = changed or (" In no single language it clearly changed." if len(others) > 1 else "")
     seeds = max(curve.seeds for curve in courses.values())
     over = f", over {seeds} seeds of the tuning" if seeds > 1 else ""
@@ -714,7 +699,7 @@ def similarity_figures(run: RunFolder) -> list[Figure]:
     """
     rows = run.rows
     rows = rows[(rows["measure"] == "cka") & rows["layer"].notna() & rows["task"].ne("") & rows["step"].isna()]
-    rows = with_trainings(rows[rows["target"] != OTHERS])
+    rows = curves.with_trainings(rows[rows["target"] != OTHERS])
     groups = list(rows.groupby(["model", "task", "source"], sort=False))
     drawings = []
     for key, group in groups:
@@ -741,3 +726,12 @@ def similarity_figures(run: RunFolder) -> list[Figure]:
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
         drawings.append(Figure(name, title, caption, panels, "CKA", xlabel="layer"))
     return drawings
+
+
+LOOKUP = View("lookup", lookup_verdict, lookup_facts, lookup_figures, lookup_tables, lookup_heading, two_models=True)
+STITCH = View(
+    "training", stitch_verdict, stitch_facts, stitch_figures, stitch_tables, lambda run: STITCH_HEADING, two_models=True
+)
+TRANSFER = View(
+    "training", transfer_verdict, transfer_facts, transfer_figures, transfer_tables, lambda run: TRANSFER_HEADING
+)

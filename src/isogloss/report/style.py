@@ -14,11 +14,6 @@ DASHES = 3
 FILE_NAMES = {"p@1": "retrieval"}
 
 
-def colour(index: int) -> str:
-    """The colour of the language, or the line, with this index."""
-    return COLOURS[index % len(COLOURS)]
-
-
 def mix(first: str, second: str, share: float) -> str:
     """A colour between two, `share` of the way to the second."""
     pairs = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
@@ -31,8 +26,8 @@ def language_look(index: int, code: str, name: str) -> dict[str, str]:
     >>> language_look(4, "nl", "Dutch")
     {'code': 'nl', 'name': 'Dutch', 'colour': '#E69F00', 'ink': '#8e6c16', 'shape': 'wedge'}
     """
-    ink, shape = mix(colour(index), INK, 0.44), SHAPES[index % len(SHAPES)]
-    return {"code": code, "name": name, "colour": colour(index), "ink": ink, "shape": shape}
+    colour, shape = COLOURS[index % len(COLOURS)], SHAPES[index % len(SHAPES)]
+    return {"code": code, "name": name, "colour": colour, "ink": mix(colour, INK, 0.44), "shape": shape}
 
 
 def file_name(measure: str) -> str:

@@ -13,30 +13,8 @@ from typing import Any
 
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import Measure, describe
-from isogloss.report import map_view
-from isogloss.report.curves import (
-    HELD,
-    LEADING,
-    METHOD_TITLES,
-    ORACLE,
-    OTHERS,
-    POOLED,
-    TEST,
-    Curve,
-    Fact,
-    RunFolder,
-    average,
-    central_language,
-    curves,
-    digits,
-    display_names,
-    language_name,
-    leading,
-    listed,
-    name_layers,
-    select,
-    span_of,
-)
+from isogloss.report import curves, map_view
+from isogloss.report.curves import HELD, OTHERS, POOLED, Curve, Fact, RunFolder, View, average, language_name, select
 from isogloss.report.style import COLOURS, DASHES, file_name, printable
 
 MOST_SENTENCES = 8
@@ -100,7 +78,7 @@ class StepPanel:
     @property
     def title(self) -> str:
         """The measure and the kind."""
-        return self.about.title + (f" ({METHOD_TITLES.get(self.kind, self.kind)})" if self.kind else "")
+        return self.about.title + (f" ({curves.METHOD_TITLES.get(self.kind, self.kind)})" if self.kind else "")
 
 
 def panels(run: RunFolder) -> list[StepPanel]:
@@ -108,11 +86,11 @@ def panels(run: RunFolder) -> list[StepPanel]:
     known = [
         curve
         for curve in run.by_step
-        if curve.selection != ORACLE
+        if curve.selection != curves.ORACLE
         and curve.measure != "relative_gap"
-        and (curve.measure, curve.data) != ("perplexity", TEST)
+        and (curve.measure, curve.data) != ("perplexity", curves.TEST)
     ]
-    centre = central_language((curve.source, curve.target) for curve in known)
+    centre = curves.central_language((curve.source, curve.target) for curve in known)
     measures = list(dict.fromkeys(curve.measure for curve in known))
     groups: dict[tuple[str, str, str, int | None], list[Curve]] = {}
     for curve in known:
@@ -356,7 +334,7 @@ def _note(panel: StepPanel) -> str:
     bands = "Bands: intervals" if panel.layer is None or panel.by_training else "Band: interval"
     seeds = max(line.seeds for line in panel.lines)
     band = f"{bands} over {seeds} seeds." if seeds > 1 else f"{bands}."
-    count = f"n = {span_of(min(counts), max(counts))}{items}." if counts else ""
+    count = f"n = {curves.span_of(min(counts), max(counts))}{items}." if counts else ""
     total = max(len(line.at) for line in panel.lines)
     most = MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER
     left_out = f"Drawn: {most} of {total:,} readings; all are in the run's rows." if total > most else ""
@@ -366,7 +344,7 @@ def _note(panel: StepPanel) -> str:
 def verdict(run: RunFolder) -> list[str]:
     """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named."""
     sentences = []
-    for head, own in run.by_model():
+    for head, own in map_view.by_model(run):
         said = [] if own.trained.empty else step_sentences(own)
         said += map_view.map_sentences(own) if not said or own.lead else []
         sentences += [head + sentence for sentence in said]
@@ -403,7 +381,7 @@ def facts(run: RunFolder) -> list[Fact]:
     leads = [panel.lead for panel in panels(run) if panel.lead is not None]
     for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
         for lead in select(leads, measure=measure)[:1]:
-            numbers.append((label, digits(lead.value[-1]), f"{per} {lead.unit}" if lead.unit else ""))
+            numbers.append((label, curves.digits(lead.value[-1]), f"{per} {lead.unit}" if lead.unit else ""))
     curve = _last_layer_curve(run)
     numbers += [] if curve is None else map_view.layer_facts(curve, run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
@@ -422,12 +400,12 @@ def _layers_at(run: RunFolder, end: str) -> tuple[int, list[Curve]]:
     trainings.
     """
     layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
-    lead = leading(zip(layered["measure"], layered["method"], strict=True))
+    lead = curves.leading(zip(layered["measure"], layered["method"], strict=True))
     if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
         return 0, []
     own = layered[layered["measure"].isin((lead[0], lead[0] + MEAN)) & (layered["method"] == lead[1])]
     step = int(own.loc[own["measure"] == lead[0], "step"].agg(end))
-    return step, curves(own[own["step"] == step])
+    return step, curves.curves(own[own["step"] == step])
 
 
 def _layer_curve(parts: Sequence[Curve]) -> Curve:
@@ -460,7 +438,7 @@ def _meeting(run: RunFolder) -> list[str]:
             f"At step {last:,} no layer stands out, all intervals overlapping: at layer {best}, the highest, {told}"
         )
     else:
-        beside = f" ({name_layers(same)} cannot be told apart)" if len(same) > 1 else ""
+        beside = f" ({curves.name_layers(same)} cannot be told apart)" if len(same) > 1 else ""
         opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
     began = _layer_curve(before) if first < last else None
     since = "" if began is None or best not in began.at else _since(began, curve, best, step=first)
@@ -468,7 +446,7 @@ def _meeting(run: RunFolder) -> list[str]:
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
     basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
-    sentences = [f"{opening}{since}; {basis}{curve.items}."]
+    sentences = [f"{opening}{since}; {basis}{map_view.count_items(curve)}."]
     if began is not None and since.startswith(SAME) and best < curve.at[-1] in began.at:
         end = curve.at[-1]
         change = _since(began, curve, end, step=first)
@@ -490,7 +468,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     if panel is None or panel.lead is None:
         return []
     lead, lines = panel.lead, [line for line in panel.lines if line.languages]
-    names = display_names(code for line in lines for code in line.languages)
+    names = curves.display_names(code for line in lines for code in line.languages)
     of = f" of {names[lead.languages[0]]}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
     mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
@@ -514,14 +492,14 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
             clear.append(f"{name} from step {since} on {ends}")
         else:
             slight.append(f"{name} (lowest at step {since})")
-    rises = [f"It rose for {listed(clear)}."] if clear else []
-    rises += [f"It rose by less than its interval for {listed(slight)}."] if slight else []
+    rises = [f"It rose for {curves.listed(clear)}."] if clear else []
+    rises += [f"It rose by less than its interval for {curves.listed(slight)}."] if slight else []
     return [sentence, *rises]
 
 
 def _others(charts: Sequence[StepPanel]) -> list[str]:
     """A sentence for every other measure: over the steps, and at its best layer where it is taken by layer."""
-    told = {"loss", "perplexity", *(measure for measure, _ in LEADING)}
+    told = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}
     sentences = []
     for measure in dict.fromkeys(panel.measure for panel in charts if panel.measure not in told):
         own = [panel for panel in charts if panel.measure == measure]
@@ -545,3 +523,6 @@ def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", 
         return f"{subject} is {end}."
     how = curve.way("fell", "did not clearly change:", "rose")
     return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}."
+
+
+VIEW = View("training", verdict, facts, figures, caution=caution, parallel=True)
