@@ -495,8 +495,8 @@ def test_lines_are_cut_at_so_many_bytes():
 
 SMOKE = paper.SCALES["smoke"]
 SMALL = replace(
-    SMOKE, pretraining={**SMOKE.pretraining, "steps": 2}, variants=("Default", "Sep Emb"), compared=24, examples=8,
-    tested=8, inferred=8, stitching={**SMOKE.stitching, "layers": "0,4"},
+    SMOKE, variants=("Default", "Sep Emb"), stitching={**SMOKE.stitching, "layers": "0,4"},
+    sizes={**SMOKE.sizes, "steps": 2, "compared": 24, "examples": 8, "tested": 8, "inferred": 8},
 )  # fmt: skip
 
 

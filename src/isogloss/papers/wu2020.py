@@ -23,22 +23,10 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, correlation
+from isogloss.papers import paper
 from isogloss.papers import treebanks as banks
 from isogloss.papers.jexus2020 import pair_table
-from isogloss.papers.paper import (
-    EPYC,
-    Outline,
-    Paper,
-    Request,
-    Texts,
-    as_lines,
-    by_scale,
-    data_file,
-    invented_parts,
-    join_jobs,
-    lowest_hashed,
-    scale_of,
-)
+from isogloss.papers.paper import as_lines, by_scale
 from isogloss.papers.results import (
     LEAST,
     Claim,
@@ -134,11 +122,13 @@ class WuScale:
     """Settings of one scale.
 
     targets: the languages besides the source, the first with models of several seeds; tuned_targets: those of Table 1,
-    of which `variants` are run. treebanks: by language. pretraining, packing, stitching, lookup, tuning: options of
-    pretrain, of packing its text (`vocabulary`: pieces of a bilingual model, half for one language), of stitch, lexicon
-    and transfer. seconds: about how long a job takes, by its part; measured: on what. compared: most parallel sentences
-    to learn maps from and compare languages on. text_bytes: of text of each language to pretrain on, None for all there
-    is. examples, tested: most sentences to train tasks on, of a test set; inferred: pairs of NLI to train on.
+    of which `variants` are run. treebanks: by language. pretraining, stitching, lookup, tuning: options of pretrain,
+    stitch, lexicon and transfer; held_out: the share of the text that is not pretrained on. sizes: options of
+    pretraining that the user may give (`width`, `steps`, `batch`, `vocabulary`: pieces of a bilingual model, half for
+    one language); bytes of text of each language to pretrain on (`text_bytes`); most parallel sentences to learn maps
+    from and compare languages on (`compared`); most sentences to train tasks on (`examples`, for NLI `inferred`) and of
+    a test set (`tested`); what is missing is not limited. seconds: about how long a job takes, by its part; measured:
+    on what.
     """
 
     source: str
@@ -146,18 +136,14 @@ class WuScale:
     tuned_targets: tuple[str, ...]
     treebanks: Mapping[str, str]
     pretraining: Mapping[str, Any]
-    packing: Mapping[str, Any]
     stitching: Mapping[str, Any]
     lookup: Mapping[str, Any]
     tuning: Mapping[str, Any]
+    sizes: Mapping[str, int]
     seconds: Mapping[str, float]
     measured: str
     variants: tuple[str, ...] = tuple(VARIANTS)
-    compared: int = 10_000
-    text_bytes: int | None = None
-    examples: int | None = None
-    tested: int | None = None
-    inferred: int | None = None
+    held_out: float | None = None
 
     @property
     def again(self) -> str:
@@ -176,60 +162,46 @@ SCALES = {
         targets=("qab",),
         tuned_targets=("qab",),
         treebanks={"qaa": "home", "qab": "home"},
-        pretraining={"architecture": "modernbert", "depth": DEPTH, "width": 16, "heads": 2, "length": 32, "batch": 8}
-        | {"steps": 20, "rate": 1e-2, "warm_up": 0.1, "report": 8, "probe": 1000, "checkpoint": 1000},
-        packing={"vocabulary": 300, "held_out": 0.05},
+        pretraining={"architecture": "modernbert", "depth": DEPTH, "heads": 2, "length": 32, "rate": 1e-2}
+        | {"warm_up": 0.1, "report": 8, "probe": 1000, "checkpoint": 1000},
         stitching={"layers": "0,4,8", "epochs": 1, "batch": 8, "rate": 5e-3, "word_pairs": 200, "fresh_layers": 1},
         lookup={"vocabulary": 200, "min_count": 1},
         tuning={"epochs": 1, "batch": 8, "rate": "5e-3"},
+        sizes={"width": 16, "steps": 20, "batch": 8, "vocabulary": 300, "text_bytes": 9_000, "compared": 60}
+        | {"examples": 24, "tested": 16, "inferred": 24},
         seconds={"pretrain": 0.9, "stitch": 0.8, "transfer": 0.3},
-        measured=f"as measured on {EPYC}",
+        measured=f"as measured on {paper.EPYC}",
         variants=(DEFAULT, "No anchors", "Default anchors", "Extra anchors", OWN_EMBEDDINGS, "Sep L1-6"),
-        compared=60,
-        text_bytes=9_000,
-        examples=24,
-        tested=16,
-        inferred=24,
+        held_out=0.05,
     ),
     "mini": WuScale(
         source=ENGLISH,
         targets=("fr", "de", "ru", "zh", "nl"),
         tuned_targets=("fr", "ru"),
         treebanks={"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsdsimp", "nl": "lassysmall"},
-        pretraining={
-            "architecture": "modernbert",
-            "depth": DEPTH,
-            "width": 256,
-            "heads": 4,
-            "length": 128,
-            "batch": 128,
-        }
-        | {"steps": 6_000, "rate": 1e-3, "warm_up": 0.1, "mask_share": 0.3, "report": 500, "probe": 100_000}
-        | {"checkpoint": 100_000, "save_dtype": "float16"},
-        # By the hash of paragraphs, of which mini_text.py sets the first 0.02 aside, so a hundredth is left.
-        packing={"vocabulary": 20_000, "held_out": 0.03},
+        pretraining={"architecture": "modernbert", "depth": DEPTH, "heads": 4, "length": 128, "rate": 1e-3}
+        | {"warm_up": 0.1, "mask_share": 0.3, "report": 500, "probe": 100_000, "checkpoint": 100_000}
+        | {"save_dtype": "float16"},
         stitching={"epochs": 3, "batch": 32, "rate": 5e-4, "word_pairs": 20_000, "checkpoint": 100_000},
         lookup={"sample": 250_000, "vocabulary": 20_000},
         tuning={"epochs": 3, "batch": 32, "rate": "2e-4", "checkpoint": 100_000},
+        sizes={"width": 256, "steps": 6_000, "batch": 128, "vocabulary": 20_000, "text_bytes": 20_000_000}
+        | {"compared": 10_000, "examples": 2_000, "tested": 250, "inferred": 20_000},
         seconds={"pretrain": 40, "stitch": 61, "transfer": 27},
         measured="as measured on one H200, nine models of 8 x 256 at a time; tasks share a GPU well, with --parallel",
-        text_bytes=20_000_000,
-        examples=2_000,
-        tested=250,
-        inferred=20_000,
+        held_out=0.03,  # by the hash of paragraphs: mini_text.py sets the first 0.02 aside, so a hundredth is left
     ),
     "paper": WuScale(
         source=ENGLISH,
         targets=("fr", "de", "ru", "zh"),
         tuned_targets=("fr", "ru", "zh"),
         treebanks={"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsd"},
-        pretraining={"architecture": "bert", "depth": DEPTH, "width": 768, "heads": 12, "dropout": 0.1, "length": 256}
-        | {"batch": 768, "steps": 52_000, "rate": 1e-4, "warm_up": 30 / 52, "decay": "inverse-sqrt", "probe": 5_000}
-        | {"checkpoint": 2_000},
-        packing={"vocabulary": 80_000},
+        pretraining={"architecture": "bert", "depth": DEPTH, "heads": 12, "dropout": 0.1, "length": 256, "rate": 1e-4}
+        | {"warm_up": 30 / 52, "decay": "inverse-sqrt", "probe": 5_000, "checkpoint": 2_000},
         stitching={"epochs": 10, "batch": 32, "rate": 5e-5},
         lookup={"sample": 500_000},
         tuning={"epochs": 10, "batch": 32, "rate": "2e-5,3e-5,5e-5"},
+        sizes={"width": 768, "steps": 52_000, "batch": 768, "vocabulary": 80_000, "compared": 10_000},
         seconds={"pretrain": 17_100, "stitch": 3_200, "transfer": 11_800},
         measured="an estimate for one H200, from 1.9 million tokens/s that a model of 12 x 384 with 32,000 pieces has",
     ),
@@ -237,7 +209,7 @@ SCALES = {
 
 
 def plan(
-    request: Request,
+    request: paper.Request,
     *,
     text: Annotated[str | None, "folder of text to pretrain on, *.LANG.txt; default: train of --data"] = None,
     crawl: Annotated[str | None, "folder of LANG.txt, for the row Wiki-CC; with --scale paper only"] = None,
@@ -251,54 +223,49 @@ def plan(
     compared: Annotated[int | None, by_scale("most parallel sentences to compare and learn maps on", least=16)] = None,
     examples: Annotated[int | None, by_scale("most sentences to train tasks on")] = None,
     tested: Annotated[int | None, by_scale("most sentences of a test set", least=8)] = None,
-) -> Outline:
+) -> paper.Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
     if request.model:
         raise InputError("--model is no option here: the paper pretrains every model that it reads")
     if crawl is not None and (request.scale != "paper" or not Path(crawl).is_dir()):
         raise InputError(f"--crawl {crawl} goes with --scale paper, and is a folder of LANG.txt")
-    sizes = {"text_bytes": text_bytes, "compared": compared, "examples": examples, "tested": tested}
-    own = {"steps": steps, "batch": batch, "width": width, "vocabulary": vocabulary}
-    chosen = {name: value for name, value in own.items() if value is not None}
-    scale = scale_of(SCALES, request, (text, treebanks, entities), **sizes)
-    pretraining, packing = (
-        {name: chosen.get(name, value) for name, value in options.items()}
-        for options in (scale.pretraining, scale.packing)
-    )
-    scale = replace(scale, pretraining=pretraining, packing=packing, inferred=examples or scale.inferred)
+    given = {"text_bytes": text_bytes, "steps": steps, "batch": batch, "width": width, "vocabulary": vocabulary}
+    given |= {"compared": compared, "examples": examples, "tested": tested}
+    scale = paper.scale_of(SCALES, request, (text, treebanks, entities))
+    chosen = {name: value for name, value in {"inferred": examples, **given}.items() if value is not None}
+    scale = replace(scale, sizes={**scale.sizes, **chosen})
     data = None if scale.invented else request.data
     kinds = {"text": text, "treebanks": treebanks, "entities": entities}
     folders = {kind: banks.folder_of(kind, path, data) for kind, path in kinds.items()}
-    asked = {**sizes, **own, "scale": request.scale}
-    texts = Texts(
+    asked = {**given, "scale": request.scale}
+    texts = paper.Texts(
         request.out / "text", lambda: dict(_contents(scale, folders, data)), asked=asked, removable="pretrain."
     )
     # What is done needs nothing: its models and packed text may have been left on another machine.
     planned = Planner(request, scale, texts, folders, crawl).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
-    called = f"{pretraining['architecture']}-{DEPTH}x{pretraining['width']}"
+    called = f"{scale.pretraining['architecture']}-{DEPTH}x{scale.sizes['width']}"
     arguments: dict[str, Any] = {"model": called, "seeds": request.seeds, "crawl": crawl is not None}
-    arguments |= {name: getattr(scale, name) for name in sizes}
-    arguments |= {name: {**pretraining, **packing}[name] for name in ("steps", "batch", "vocabulary")}
+    arguments |= {name: scale.sizes.get(name) for name in given if name != "width"}
     conditions = (
-        f"models {called}, {pretraining['steps']:,} updates of {pretraining['batch']} streams of "
-        f"{pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
+        f"models {called}, {scale.sizes['steps']:,} updates of {scale.sizes['batch']} streams of "
+        f"{scale.pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
     )
     measured = f"{scale.measured}; packing, rotate and lexicon are not counted"
+    text_again = "other text of the same language" if "text_bytes" in scale.sizes else "the same text"
     notes = [
         f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
-        f"apart, on {'the same text' if scale.text_bytes is None else 'other text of the same language'}; its "
-        "sentences share a translation, where the paper has a back-translation"
+        f"apart, on {text_again}; its sentences share a translation, where the paper has a back-translation"
     ]
     if learned := ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets):
         notes.append(f"XNLI has no {learned}: maps are learned and languages compared on other text there")
-    if scale.text_bytes is not None and not scale.invented:
+    if "text_bytes" in scale.sizes and not scale.invented:
         notes.append(
             "text that is known to be parallel is not pretrained on; debates of one parliament in several languages are"
         )
     if crawl is None:
         notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
-    return Outline(conditions, arguments, texts, jobs, scale.seconds, measured, depth=DEPTH, notes=notes)
+    return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, measured, depth=DEPTH, notes=notes)
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -312,9 +279,9 @@ class Planner:
     first job reads the model.
     """
 
-    request: Request
+    request: paper.Request
     scale: WuScale
-    texts: Texts
+    texts: paper.Texts
     folders: banks.Folders
     crawl: str | None = None
     packs: dict[str, Job] = field(default_factory=dict)
@@ -333,7 +300,7 @@ class Planner:
         if name not in self.models:
             pack = self._packing(languages, variant)
             options = {"streams": pack.options["streams"], **scale.pretraining, **VARIANTS[variant].options}
-            options["seed"] = seed
+            options |= {"seed": seed} | {size: scale.sizes[size] for size in ("width", "steps", "batch")}
             at = {"part": "pretrain", "model": pair, "condition": variant, "seed": seed}
             folder, needs = self.request.out / "models" / name, [pack.folder]
             self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, needs=needs, **at)
@@ -348,8 +315,9 @@ class Planner:
             halved = len(languages) < 2 or (made.pieces and made.pieces != _EXTRA_ANCHORS)
             options: dict[str, Any] = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1}
             options |= {shared: scale.pretraining[shared] for shared in ("architecture", "length")}
-            options |= {**scale.packing, **made.pieces, "streams": str(self.request.out / "streams" / name)}
-            options["vocabulary"] //= 2 if halved else 1
+            options |= {"streams": str(self.request.out / "streams" / name), **made.pieces}
+            options["vocabulary"] = scale.sizes["vocabulary"] // (2 if halved else 1)
+            options |= {} if scale.held_out is None else {"held_out": scale.held_out}
             if made.pieces == _EXTRA_ANCHORS:
                 options["lexicon"] = [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]
             text = {language: self._text(language) for language in languages}
@@ -362,7 +330,7 @@ class Planner:
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
         """The text of a language: a file of ours, or at full scale the files of the folder itself, with commas."""
-        if self.scale.text_bytes is not None:
+        if "text_bytes" in self.scale.sizes:
             return self.texts.path(f"{kind}.{language}.txt.gz")
         folder = self.folders["text"]
         known = folder is not None and folder.is_dir()
@@ -395,16 +363,16 @@ class Planner:
 
         Without a test set, or with fresh weights, CKA alone.
         """
-        scale = self.scale
+        scale, compared = self.scale, self.scale.sizes["compared"]
         for target in (scale.again, *scale.targets):
             pair = f"{scale.source}-{target}"
             parallel = [self.texts.path(f"parallel.{pair}.tsv")]
             for kind in KINDS:
                 if target == scale.again or kind == RANDOM:
-                    options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": scale.compared}
+                    options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": compared}
                 else:
                     options = {"bitext": [self.texts.path(f"tatoeba.{pair}.tsv")], "train_bitext": parallel}
-                    options |= {"mappings": MAPPINGS, "train_sample": scale.compared}
+                    options |= {"mappings": MAPPINGS, "train_sample": compared}
                 options |= {"random_weights": True} if kind == RANDOM else {}
                 several = target == scale.targets[0] or (target == scale.again and kind != BILINGUAL)
                 for seed in range(self.request.seeds if several else 1):
@@ -480,26 +448,27 @@ def _contents(scale: WuScale, folders: banks.Folders, data: str | None) -> Itera
     source, languages = scale.source, (scale.source, *scale.targets)
     for language in languages:
         files = text_files(scale, folders, language)
-        if scale.text_bytes is not None:
+        if "text_bytes" in scale.sizes:
             yield from _pretraining_text(scale, language, files)
     base = data_dir(data)
     again = paraphrases(read_bitexts(base / "tatoeba_train"), source)
-    yield f"parallel.{source}-{scale.again}.tsv", _table(again, scale.compared)
+    yield f"parallel.{source}-{scale.again}.tsv", _table(again, scale.sizes["compared"])
     for both in ((source, target) for target in scale.targets):
         pair = "-".join(both)
         learned = base / LEARNED[both[1]] / f"{pair}.tsv" if both[1] in LEARNED else base / "xnli" / "xnli.15way.tsv"
-        bitext = read_bitext(data_file(learned, "parallel sentences"), languages=both)
-        yield f"parallel.{pair}.tsv", _table(bitext, scale.compared)
+        bitext = read_bitext(paper.data_file(learned, "parallel sentences"), languages=both)
+        yield f"parallel.{pair}.tsv", _table(bitext, scale.sizes["compared"])
         yield f"tatoeba.{pair}.tsv", _table(read_bitext(base / "tatoeba", languages=both), None)
         for split in ("train", "test"):
             yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(base, *both, split=split)))
-    counts = {"train": scale.inferred, "dev": scale.tested}
+    tested = scale.sizes.get("tested")
+    counts = {"train": scale.sizes.get("inferred"), "dev": tested}
     inference = {"train": base / "nli_en" / "mnli_train.tsv", "dev": base / "nli_en" / "mnli_val.tsv"}
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
     inference |= {language: base / "xnli" / f"test-{language}.tsv" for language in (source, *scale.tuned_targets)}
     for name, path in inference.items():
-        count = counts.get(name, scale.tested and INFERRED * scale.tested)
-        yield f"nli.{name}.tsv", pair_table(read_pairs(data_file(path, "pairs of sentences")), count)
+        count = counts.get(name, tested and INFERRED * tested)
+        yield f"nli.{name}.tsv", pair_table(read_pairs(paper.data_file(path, "pairs of sentences")), count)
     for file in task_files(scale):
         yield file.name, banks.cut_file(file, folders)
 
@@ -510,7 +479,7 @@ def text_files(scale: WuScale, folders: banks.Folders, language: str) -> list[Pa
     files = [
         path
         for path in sorted((*folder.glob("*.txt"), *folder.glob("*.txt.gz")))
-        if language_of(path) == wanted and (scale.text_bytes is None or path.name.split(".")[0] not in PARALLEL)
+        if language_of(path) == wanted and ("text_bytes" not in scale.sizes or path.name.split(".")[0] not in PARALLEL)
     ]
     if not files:
         raise InputError(f"{folder} has no text of {wanted}: no file is named *.{wanted}.txt")
@@ -519,7 +488,7 @@ def text_files(scale: WuScale, folders: banks.Folders, language: str) -> list[Pa
 
 def _pretraining_text(scale: WuScale, language: str, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
     """Text to pretrain on, and its sentences for words; of the source, as much again for its second self."""
-    size = scale.text_bytes or 0
+    size = scale.sizes["text_bytes"]
     lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
     first = cut(lines, size)
     yield f"pretrain.{language}.txt.gz", as_lines(first)
@@ -536,16 +505,17 @@ def _pretraining_text(scale: WuScale, language: str, files: Sequence[Path]) -> I
 
 def task_files(scale: WuScale) -> Iterator[banks.TaskFile]:
     """Treebanks and named entities: training and development of the source, a test of every language."""
-    source, half = scale.source, None if scale.tested is None else scale.tested // 2
+    source, examples, tested = scale.source, scale.sizes.get("examples"), scale.sizes.get("tested")
+    half = tested and tested // 2
     home = f"{source}_{scale.treebanks[source]}"
-    yield banks.TaskFile(f"{home}.train", source, "treebanks", (f"{home}-ud-train*.conllu",), scale.examples)
+    yield banks.TaskFile(f"{home}.train", source, "treebanks", (f"{home}-ud-train*.conllu",), examples)
     yield banks.TaskFile(f"{home}.dev", source, "treebanks", (f"{home}-ud-dev.conllu",), half)
-    yield banks.TaskFile(f"{source}_wikiann.train", source, "entities", (f"train-{source}.tsv",), scale.examples)
+    yield banks.TaskFile(f"{source}_wikiann.train", source, "entities", (f"train-{source}.tsv",), examples)
     yield banks.TaskFile(f"{source}_wikiann.dev", source, "entities", (f"dev-{source}.tsv",), half, "dev")
     for language in (source, *scale.targets):
         name, either = f"{language}_{scale.treebanks[language]}", (f"test-{language}.tsv", f"dev-{language}.tsv")
-        yield banks.TaskFile(name, language, "treebanks", (f"{name}-ud-test.conllu",), scale.tested)
-        yield banks.TaskFile(f"{language}_wikiann", language, "entities", either, scale.tested, "test")
+        yield banks.TaskFile(name, language, "treebanks", (f"{name}-ud-test.conllu",), tested)
+        yield banks.TaskFile(f"{language}_wikiann", language, "entities", either, tested, "test")
 
 
 def task_names(scale: WuScale, task: str, target: str) -> list[str]:
@@ -579,23 +549,23 @@ def cut(lines: Sequence[str], size: int) -> list[str]:
 def _table(bitext: Bitext, most: int | None) -> str:
     """A table of languages, its rows those with the lowest hash."""
     cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
-    rows = lowest_hashed(cleaned, most, lambda cells: cells[0])
+    rows = paper.lowest_hashed(cleaned, most, lambda cells: cells[0])
     return as_lines("\t".join(cells) for cells in (bitext.languages, *rows))
 
 
 def _invented(scale: WuScale) -> Iterator[tuple[str, str]]:
     """The same files in invented languages; a sentence and the same with its first two words turned are paraphrases."""
-    source, tested = scale.source, scale.tested or 0
-    counts = {"train": scale.examples or 0, "dev": tested, "test": tested}
+    source, tested, inferred = scale.source, scale.sizes["tested"], scale.sizes["inferred"]
+    counts = {"train": scale.sizes["examples"], "dev": tested, "test": tested}
     sets = banks.invented_sets((source, *scale.targets), counts)
     sizes = {
         "trees": sum(counts.values()),
         "known": KNOWN,
         "again": KNOWN,
-        "parallel": scale.compared,
+        "parallel": scale.sizes["compared"],
         "tatoeba": ASKED,
     }
-    parts = invented_parts((source, *scale.targets), sizes, seed=banks.SEED)
+    parts = paper.invented_parts((source, *scale.targets), sizes, seed=banks.SEED)
     for corpus in parts["known"]:
         for kind in ("pretrain", "words"):
             yield f"{kind}.{corpus.language}.txt.gz", as_lines(corpus)
@@ -610,10 +580,10 @@ def _invented(scale: WuScale) -> Iterator[tuple[str, str]]:
         words = [" ".join(pair) for pair in invented_lexicon(source, target, seed=banks.SEED).pairs]
         for split, half in (("train", words[::2]), ("test", words[1::2])):
             yield f"lexicon.{source}-{target}.{split}.txt", as_lines(half)
-    yield "nli.train.tsv", _inference(parts["known"][source].sentences[: scale.inferred])
+    yield "nli.train.tsv", _inference(parts["known"][source].sentences[:inferred])
     yield "nli.dev.tsv", _inference(parts["again"][source].sentences[:tested])
     for corpus in parts["known"]:
-        yield f"nli.{corpus.language}.tsv", _inference(corpus.sentences[scale.inferred :][:tested])
+        yield f"nli.{corpus.language}.tsv", _inference(corpus.sentences[inferred:][:tested])
     for file in task_files(scale):
         yield file.name, banks.invented_file(file, sets, file.stem.partition(".")[2] or "test")
 
@@ -657,7 +627,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     the source, fresh weights for the other); for the baseline of words it is `static`, in Table 1 the pair. `condition`
     is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
     """
-    join_jobs(run, [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")], _weights)
+    paper.join_jobs(run, [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")], _weights)
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
@@ -761,8 +731,8 @@ def _order(results: Results) -> Iterator[Contrast]:
     mean: dict[str, Any] = {**CKA, "layer": None}
     for first, second in pairwise(KINDS):
         lines = [PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)]
-        paper = [np.mean([float(line["value"]) for line in printed]) for printed in lines]
-        words = f"CKA of {first} above {second} ({paper[0] - paper[1]:.3f} in the paper)"
+        means = [np.mean([float(line["value"]) for line in printed]) for printed in lines]
+        words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         yield from on_pairs(words, mean, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
             seeds = less(*(results.values(target=target, **mean, model=kind) for kind in (first, second)))
@@ -1038,17 +1008,17 @@ def _table_1(results: Results) -> Table:
         floors = [results.value("floor", target=target, seed=0, **TABLE_1[task], condition=DEFAULT) for target in codes]
         chance += [*(NOTHING if floor is None else percent(floor) for floor in floors), NOTHING]
     for variant in VARIANTS:
-        measured, paper = [variant], ["  published"]
+        measured, printed = [variant], ["  published"]
         for task, codes in targets.items():
             scores, default = (
                 [results.values(target=target, **TABLE_1[task], condition=each) for target in codes]
                 for each in (variant, DEFAULT)
             )
             measured += [*map(share_cell, scores), cell(mean_by_seed(map(less, scores, default)), signed)]
-            paper += [PUBLISHED.cell(percent, target=target, **TABLE_1[task], condition=variant) for target in codes]
-            paper.append(PUBLISHED.cell(signed, measure="change", task=f"table-1 {task}", condition=variant))
+            printed += [PUBLISHED.cell(percent, target=target, **TABLE_1[task], condition=variant) for target in codes]
+            printed.append(PUBLISHED.cell(signed, measure="change", task=f"table-1 {task}", condition=variant))
         if set(measured[1:]) != {NOTHING}:
-            lines += [measured, paper] if results.source == ENGLISH else [measured]
+            lines += [measured, printed] if results.source == ENGLISH else [measured]
     note = (
         "Points in the target language, tuned on English alone; d: the mean over targets less Default's, seed by seed "
         f"of the task's head, with t intervals from {LEAST} on. What is a language's own is frozen in tuning; the "
@@ -1174,4 +1144,4 @@ def _figure_4(results: Results) -> Figure:
     return Figure("figure-4", "Figure 4: words found, layer by layer", caption, panels, "P@1", xlabel="layer")
 
 
-PAPER = Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
