@@ -621,7 +621,11 @@ def test_a_dry_run_tells_jobs_and_cost_and_needs_nothing(monkeypatch, capsys, tm
     code, shown, told = run("reproduce", "wu2020", "--scale", "paper", "--dry-run", "--only", "part=pretrain")
     assert code == 0, told
     assert not list(tmp_path.iterdir())
-    assert "--depth 8 --width 768 --heads 12 --dropout 0.1 --length 256" in shown and "--decay inverse-sqrt" in shown
+    assert (
+        "--depth 8 --heads 12 --dropout 0.1 --length 256" in shown
+        and "--width 768" in shown
+        and "--decay inverse-sqrt" in shown
+    )
     assert "Wiki-CC" not in shown and "millions" not in shown
     (tmp_path / "crawl").mkdir()
     code, shown, _ = run(

@@ -149,11 +149,6 @@ class PanScale:
         """Where the parts of the parallel text end, as shares of it."""
         return [*sorted(self.amounts.values()), 1.0]
 
-    @property
-    def dutch(self) -> bool:
-        """Whether Dutch is aligned, which SICK tests."""
-        return DUTCH in self.aligned
-
     def languages(self, data: str) -> tuple[str, ...]:
         """The languages of a test: the source, and those that are aligned."""
         return (self.source, *(code for code in self.aligned if code in COVERED[data]))
@@ -305,7 +300,7 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
         return {**options, **scale.nli}
 
     xnli = {code: f"xnli-test-{code}" for code in tested}
-    dutch = {DUTCH: f"sick-test-{DUTCH}"} if scale.dutch else {}
+    dutch = {DUTCH: f"sick-test-{DUTCH}"} if DUTCH in scale.aligned else {}
     tests = [f"{code}={path(f'qa/{data}-{code}.json')}" for data in ("xquad", "mlqa") for code in scale.languages(data)]
     train, dev = ({source: path(f"qa/squad-{part}.json")} for part in ("train", "dev"))
     tasks = {
@@ -313,7 +308,7 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
         "translate": inference(f"xnli-train-{source}", "mnli-dev", xnli, tested[1:]),
         "qa": {"task": "qa", "train": train, "dev": dev, "test": tests, **scale.qa},
     }
-    if scale.dutch:
+    if DUTCH in scale.aligned:
         sick = {source: f"sick-test-{source}", **dutch}
         tasks["sick"] = inference(f"sick-train-{source}", f"sick-dev-{source}", sick, [DUTCH])
     return tasks
@@ -404,7 +399,7 @@ def _inference_files(folder: Path, scale: PanScale, train: str | None, translate
             path = Path(translated) / f"{code}.tsv"
             pairs = read_pairs(Path(train) if code == scale.source else paper.data_file(path, "translated pairs"))
             files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
-    if scale.dutch:
+    if DUTCH in scale.aligned:
         sick = jexus2020.read_sick(paper.data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
         for part, called in {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}.items():
             rows = [(dutch, english) for split, dutch, english in sick if split == called]

@@ -558,13 +558,8 @@ def _invented(scale: WuScale) -> Iterator[tuple[str, str]]:
     source, tested, inferred = scale.source, scale.sizes["tested"], scale.sizes["inferred"]
     counts = {"train": scale.sizes["examples"], "dev": tested, "test": tested}
     sets = banks.invented_sets((source, *scale.targets), counts)
-    sizes = {
-        "trees": sum(counts.values()),
-        "known": KNOWN,
-        "again": KNOWN,
-        "parallel": scale.sizes["compared"],
-        "tatoeba": ASKED,
-    }
+    sizes = {"trees": sum(counts.values()), "known": KNOWN, "again": KNOWN}
+    sizes |= {"parallel": scale.sizes["compared"], "tatoeba": ASKED}
     parts = paper.invented_parts((source, *scale.targets), sizes, seed=banks.SEED)
     for corpus in parts["known"]:
         for kind in ("pretrain", "words"):
@@ -614,6 +609,7 @@ STITCH, TABLE_1 = (
     {task: {"measure": measure, "task": f"{part} {task}"} for task, measure in TASKS.items()}
     for part in ("stitch", "table-1")
 )
+# Two models, and words in use with them; two models stitched by a rotation; one bilingual model as it is, and mapped.
 TWO_MODELS, IN_USE = {"model": MONOLINGUAL}, {"model": MONOLINGUAL, "unit": "word"}
 JOINED, ONE_MODEL = {"model": MONOLINGUAL, "condition": STITCHED}, {"model": BILINGUAL, "condition": UNMAPPED}
 MAPPED, IN_MIDDLE = {"model": BILINGUAL, "condition": STITCHED}, {"layer": (3, 4, 5)}
@@ -693,9 +689,8 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
                 continue
             layers = sorted(set(similar.steps.tolist()) & set(right.steps.tolist()))
             for seed in sorted(set(similar.seeds) & set(right.seeds)) if len(layers) >= LEAST else ():
-                both = correlation(
-                    *([at.at(layer)[seed] for layer in layers] for at in (similar, right)), kind="pearson"
-                )
+                x, y = ([curves.at(layer)[seed] for layer in layers] for curves in (similar, right))
+                both = correlation(x, y, kind="pearson")
                 if np.isfinite(both.value):
                     ends = {"low": both.low, "high": both.high} if np.isfinite(both.low) else {}
                     own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
@@ -879,15 +874,11 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ the tables
 
-RETRIEVAL = (
-    ("raw", "cosine"),
-    ("centred inductive", "cosine"),
-    ("centred transductive", "cosine"),
-    ("procrustes", "cosine"),
-    (ROTATION, "cosine"),
-    ("procrustes+iterative transductive", "cosine"),
-    ("procrustes+iterative transductive", "csls"),
-)
+TRANSDUCTIVE = "procrustes+iterative transductive"
+RETRIEVAL = {
+    "cosine": ("raw", "centred inductive", "centred transductive", "procrustes", ROTATION, TRANSDUCTIVE),
+    "csls": (TRANSDUCTIVE,),
+}
 # Curves of Figure 5 by their labels: coordinates, and the column that its table has of them.
 SEAMS = {
     "two models, stitched": (JOINED, "stitched"),
@@ -954,12 +945,12 @@ def _retrieval_tables(results: Results) -> list[Table | None]:
         f"normalisation, means of the text that was learned from. {GRAPHIC}"
     )
     lines = []
-    for mapping, method in RETRIEVAL:
-        at = {**SENTENCES, "model": MONOLINGUAL, "condition": mapping, "method": method}
-        curves = [_curves(results, target, **at) for target in targets]
-        if any(curves):
+    for method, mappings in RETRIEVAL.items():
+        for mapping in mappings:
+            at = {**SENTENCES, **TWO_MODELS, "condition": mapping, "method": method}
+            curves = [_curves(results, target, **at) for target in targets]
             best = [f"{curve.mean.max():.3f} at {curve.peak}" if curve else NOTHING for curve in curves]
-            lines.append([f"{mapping} {method}", *best])
+            lines += [[f"{mapping} {method}", *best]] if any(curves) else []
     ways = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
     return [
         curve_table(FIGURE_6, "layer", columns, [note], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())),
@@ -984,7 +975,7 @@ def _stitching_table(results: Results, task: str) -> Table | None:
 
 def _word_table(results: Results) -> Table | None:
     targets = results.targets(task="lexicon")
-    words = [(target, _curves(results, target, **WORDS, unit="word", model=MONOLINGUAL)) for target in targets]
+    words = [(target, _curves(results, target, **WORDS, **IN_USE)) for target in targets]
     table = curve_table("Figure 4: words looked up with two models", "layer", words, show=show_decimals)
     lines = {
         label: [results.values(source=results.source, target=target, **WORDS, **at) for target in targets]
@@ -1077,13 +1068,8 @@ def _figure_7(results: Results) -> Figure:
 
 
 def _figure_6(results: Results) -> Figure:
-    mappings = {
-        "raw": "raw",
-        "centred": "centred inductive",
-        "rotation": "procrustes",
-        "rotation, normalised": ROTATION,
-    }
-    labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in mappings.items()}
+    ways = {"raw": "raw", "centred": "centred inductive", "rotation": "procrustes", "rotation, normalised": ROTATION}
+    labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in ways.items()}
     labelled["bilingual, rotation, normalised"] = {**SENTENCES, "model": BILINGUAL}
     chance = {**SENTENCES, **TWO_MODELS, "source": results.source, "layer": 0, "seed": 0}
     panels = [
@@ -1091,8 +1077,7 @@ def _figure_6(results: Results) -> Figure:
         for target, panel in _panels(results, labelled, share=True).items()
     ]
     caption = (
-        f"P@1 of sentences of a test set, from {results.source}, two models unless said otherwise; {BANDS}. Dashed: "
-        "chance."
+        f"P@1 of test sentences, from {results.source}, two models unless said otherwise; {BANDS}. Dashed: chance."
     )
     return Figure("figure-6", FIGURE_6, caption, panels, "P@1", xlabel="layer")
 
@@ -1122,20 +1107,15 @@ def _figure_5(results: Results, task: str) -> Figure:
 
 
 def _figure_4(results: Results) -> Figure:
-    at, panels = {**WORDS, "unit": "word", "model": MONOLINGUAL}, []
+    at, panels = {**WORDS, **IN_USE}, []
     for target, panel in _panels(results, {"words in use": at}).items():
-        words = panel.lines[0]
         ends = [_curves(results, target, column=column, **at) for column in ("low", "high")]
         low, high = ([] if curve is None else curve.mean.tolist() for curve in ends)
-        flat = {
-            label: results.values(source=results.source, target=target, **WORDS, **own) for label, own in FLAT.items()
-        }
-        level = [
-            Line(label, [words.steps[0], words.steps[-1]], [*values.values()] * 2)
-            for label, values in flat.items()
-            if values
-        ]
-        panels.append(replace(panel, lines=[replace(words, low=low, high=high), *level]))
+        lines = [replace(panel.lines[0], low=low, high=high)]
+        for label, own in FLAT.items():
+            for value in results.values(source=results.source, target=target, **WORDS, **own).values():
+                lines.append(Line(label, [lines[0].steps[0], lines[0].steps[-1]], [value, value]))
+        panels.append(replace(panel, lines=lines))
     caption = (
         f"P@1 of words from {results.source} after a rotation with iterative normalisation, by CSLS; bands are Wilson "
         "intervals over words. Single pieces are other words than the layers', so compare them with the static line of "
