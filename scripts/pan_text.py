@@ -9,8 +9,8 @@ mapped and measured by, and the tasks, with a hash of every file in `texts.json`
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 from isogloss.errors import InputError
 from isogloss.papers.pan2021 import SCALES, texts_in
@@ -25,7 +25,8 @@ def main(given: list[str]) -> int:
     parser.add_argument("--scale", choices=("mini", "paper"), default="mini")
     parser.add_argument("--limit", type=int, help="rows of every data set, at most, for a rehearsal")
     asked = parser.parse_args(given)
-    texts = texts_in(asked.out, replace(SCALES[asked.scale], limit=asked.limit), data=asked.data)
+    scale = SimpleNamespace(**{**vars(SCALES[asked.scale]), "limit": asked.limit})
+    texts = texts_in(asked.out, scale, data=asked.data)
     try:
         texts.write(silent)
     except InputError as error:

@@ -1,6 +1,5 @@
 """The smoke scale made smaller still: trainings of nine updates, so that a reproduction takes seconds."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 from isogloss.papers import hussain2020, jexus2020, pan2021
@@ -50,11 +49,15 @@ def make_small_jexus(monkeypatch):
 
 
 PAN = {**pan2021.SCALES["smoke"].pretraining, "depth": 2, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
-SMALL_PAN = replace(
+SMALL_PAN = changed(
     pan2021.SCALES["smoke"],
     amounts={"10%": 0.1},
     answering=("before", "both"),
-    sizes={**pan2021.SCALES["smoke"].sizes, "known": 60, "pairs": 60, "train": 12, "compared": 12, "evaluated": 8},
+    known=60,
+    pairs=60,
+    train=12,
+    compared=12,
+    evaluated=8,
     pretraining=PAN,
     align={**pan2021.SCALES["smoke"].align, "batch": 4, "queue": 8, "steps": 2, "warm_up": 0.5},
     longer={"steps": 3},

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.sampling import hash_fraction
 from tiny_commands import command_line, parse
-from tiny_reproduction import HELD, make_small_pan
+from tiny_reproduction import HELD, changed, make_small_pan
 
 
 def write_table(path, head, rows):
@@ -96,9 +95,9 @@ def _paragraph(name):
     return {"context": f"it is {name}", "qas": asked}
 
 
-def small_scale():
+def small_scale(**settings):
     sizes = {"train": 9, "questions": 20, "compared": 16, "evaluated": 10, "pairs": 20, "chosen": 2}
-    return replace(SCALES["mini"], aligned=("nl", "de"), sizes=sizes)
+    return changed(SCALES["mini"], aligned=("nl", "de"), **{**sizes, **settings})
 
 
 PAPER = find("pan2021")
@@ -446,7 +445,7 @@ def test_no_sentence_of_a_test_is_in_the_parallel_text_however_it_is_written(tex
 
 
 def test_parts_are_shares_of_every_source_and_amounts_are_their_beginnings(texts):
-    assert small_scale().shares == [0.1, 0.3, 1.0]
+    assert paper.shares_of(small_scale()) == [0.1, 0.3, 1.0]
     jobs = {job.name: job for job in PAPER.plan(Request("mini", texts.folder)).jobs}
     parts = {name: jobs[f"align-{name}-seed-0"].options["train_bitext"] for name in ("30", "both")}
     assert [one.rsplit("/", 1)[1] for one in parts["30"]] == ["0", "1"] and len(parts["both"]) == 3
@@ -487,7 +486,7 @@ def test_tasks_are_what_transfer_reads(texts):
 
 def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
     def prepared(folder, **changes):
-        return texts_in(folder, replace(small_scale(), **changes), prepared=True)
+        return texts_in(folder, small_scale(**changes), prepared=True)
 
     again = prepared(texts.folder)
     assert again.facts["hashes"] == texts.facts["hashes"] and again.facts["notes"] == texts.facts["notes"]

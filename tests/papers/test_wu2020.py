@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +20,7 @@ from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, records, row
 from tiny_commands import command_line, parse
-from tiny_reproduction import HELD
+from tiny_reproduction import HELD, changed
 
 ROTATED = {"condition": paper.ROTATION, "method": "cosine"}
 PAPER = find("wu2020")
@@ -494,9 +493,9 @@ def test_lines_are_cut_at_so_many_bytes():
 # ---------------------------------------------------------------------------------------------- from end to end
 
 SMOKE = paper.SCALES["smoke"]
-SMALL = replace(
-    SMOKE, variants=("Default", "Sep Emb"), stitching={**SMOKE.stitching, "layers": "0,4"},
-    sizes={**SMOKE.sizes, "steps": 2, "compared": 24, "examples": 8, "tested": 8, "inferred": 8},
+SMALL = changed(
+    SMOKE, steps=2, variants=("Default", "Sep Emb"), compared=24, examples=8, tested=8, inferred=8,
+    stitching={**SMOKE.stitching, "layers": "0,4"},
 )  # fmt: skip
 
 

@@ -19,9 +19,10 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from isogloss.papers.results import (
     below,
     cell,
     changes,
+    claim,
     contrast,
     less,
     mean_by_seed,
@@ -110,98 +112,70 @@ OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "so
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-@dataclass(frozen=True)
-class PanScale:
-    """Settings of one scale.
-
-    aligned: languages that are aligned with the source, and tested where a test has them. align, longer, nli, qa:
-    options of trainings; `longer` of the alignment for search. sizes: most pairs of MultiNLI (`train`), questions of
-    SQuAD to train on and to choose by (`questions`, `chosen`), sentences of XNLI to map (`compared`), sentences for
-    perplexity (`evaluated`), pairs of a source of parallel text (`pairs`), and invented sentences to pretrain on
-    (`known`). seconds: about how long a job takes, by its part; measured: on what. amounts: shares of the parallel
-    text, by their names. answering: alignments whose models are trained on questions. limit: rows of every data set in
-    a rehearsal.
-    """
-
-    source: str
-    aligned: tuple[str, ...]
-    align: Mapping[str, Any]
-    longer: Mapping[str, Any]
-    nli: Mapping[str, Any]
-    qa: Mapping[str, Any]
-    sizes: Mapping[str, int]
-    seconds: Mapping[str, float]
-    measured: str
-    amounts: Mapping[str, float] = field(default_factory=lambda: {"10%": 0.1, "30%": 0.3})
-    model: str | None = None
-    answering: tuple[str, ...] = (BEFORE, BOTH, SEARCH)
-    pretraining: Mapping[str, Any] = field(default_factory=dict)
-    limit: int | None = None
-
-    @property
-    def alignments(self) -> dict[str, dict[str, Any]]:
-        """Options of every alignment by its name."""
-        options = {name: {**self.align, **OPTIONS.get(name, {})} for name in (BOTH, *self.amounts, *OPTIONS)}
-        return {**options, SEARCH: {**options[SEARCH], **self.longer}}
-
-    @property
-    def shares(self) -> list[float]:
-        """Where the parts of the parallel text end, as shares of it."""
-        return [*sorted(self.amounts.values()), 1.0]
-
-    def languages(self, data: str) -> tuple[str, ...]:
-        """The languages of a test: the source, and those that are aligned."""
-        return (self.source, *(code for code in self.aligned if code in COVERED[data]))
-
-    def size(self, name: str) -> int:
-        """A number of `sizes`, in a rehearsal its limit where that is less."""
-        return min(self.sizes[name], self.limit or self.sizes[name])
-
-
-SCALES = {
-    "smoke": PanScale(
-        "qaa",
-        aligned=("qab", "qac"),
-        align={"batch": 16, "queue": 64, "steps": 20, "rate": 2e-3, "warm_up": 0.1, "projection_width": 16}
-        | {"momentum": 0.9, "length": 48},
-        longer={"steps": 30, "warm_up": 1 / 15},
-        nli={"epochs": 1, "batch": 16, "rate": "5e-3"},
-        qa={"epochs": 1, "batch": 16, "rate": "5e-3", "length": 64},
-        sizes={"train": 48, "questions": 48, "chosen": 12, "compared": 60, "evaluated": 40, "pairs": 240, "known": 400},
-        pretraining={**TINY_ENCODER, "depth": 3},
-        seconds={"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
-        measured=f"as measured on {paper.EPYC}",
-    ),
-    "mini": PanScale(
-        "en",
-        aligned=("nl", "de", "fr", "es", "ru", "zh"),
-        align={"batch": 384, "queue": 32 * 384, "steps": 1000, "rate": 2e-4, "warm_up": 0.1, "momentum": 0.99}
-        | {"length": 128},
-        longer={"steps": 2000, "warm_up": 0.05},
-        nli={"epochs": 3, "batch": 32, "rate": "1e-4"},
-        qa={"epochs": 2, "batch": 32, "rate": "1e-4"},
-        sizes={"train": 20_000, "questions": 20_000, "chosen": 500, "compared": 3_000, "evaluated": 1_000}
-        | {"pairs": 12_000},
-        model="mini",
-        seconds={"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
-        measured="alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
-    ),
-    "paper": PanScale(
-        "en",
-        aligned=XNLI,
-        amounts={"12.5%": 0.125, "30%": 0.3},
-        align={"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 0.04, "momentum": 0.999}
+SCALES = paper.scale_table(
+    source=("qaa", "en", "en"),
+    aligned=(
+        ("qab", "qac"),
+        ("nl", "de", "fr", "es", "ru", "zh"),
+        XNLI,
+    ),  # with the source; tested where a test has them
+    model=(None, "mini", "bert-base-multilingual-cased"),
+    pretraining=({**TINY_ENCODER, "depth": 3}, {}, {}),
+    align=(
+        {"batch": 16, "queue": 64, "steps": 20, "rate": 2e-3, "warm_up": 0.1, "projection_width": 16, "momentum": 0.9}
+        | {"length": 48},
+        {"batch": 384, "queue": 32 * 384, "steps": 1000, "rate": 2e-4, "warm_up": 0.1, "momentum": 0.99, "length": 128},
+        {"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 0.04, "momentum": 0.999}
         | {"length": 192},
-        longer={},
-        nli={"epochs": 3, "batch": 32, "rate": "5e-5"},
-        qa={"epochs": 3, "batch": 32, "rate": "3e-5", "weight_decay": 1e-4, "warm_up": 0.06},
-        sizes={"train": 392_702, "questions": 87_599, "chosen": 500, "compared": 9_999, "evaluated": 5_000}
-        | {"pairs": 2_000_000},
-        model="bert-base-multilingual-cased",
-        seconds={"align": 20_000, "qa": 1_180, "nli": 670, "translate": 64},
-        measured=f"as measured on {paper.H200}",
     ),
-}
+    longer=({"steps": 30, "warm_up": 1 / 15}, {"steps": 2000, "warm_up": 0.05}, {}),  # for search
+    nli=(
+        {"epochs": 1, "batch": 16, "rate": "5e-3"},
+        {"epochs": 3, "batch": 32, "rate": "1e-4"},
+        {"epochs": 3, "batch": 32, "rate": "5e-5"},
+    ),
+    qa=(
+        {"epochs": 1, "batch": 16, "rate": "5e-3", "length": 64},
+        {"epochs": 2, "batch": 32, "rate": "1e-4"},
+        {"epochs": 3, "batch": 32, "rate": "3e-5", "weight_decay": 1e-4, "warm_up": 0.06},
+    ),
+    amounts=({"10%": 0.1, "30%": 0.3}, {"10%": 0.1, "30%": 0.3}, {"12.5%": 0.125, "30%": 0.3}),  # shares of the text
+    answering=((BEFORE, BOTH, SEARCH),) * 3,  # whose models are trained on questions
+    pairs=(240, 12_000, 2_000_000),  # most pairs of a source of parallel text
+    train=(48, 20_000, 392_702),  # most pairs of MultiNLI
+    questions=(48, 20_000, 87_599),  # most of SQuAD
+    chosen=(12, 500, 500),  # questions to choose by
+    compared=(60, 3_000, 9_999),  # most sentences of XNLI to map
+    evaluated=(40, 1_000, 5_000),  # most sentences for perplexity
+    known=(400, 0, 0),  # invented sentences to pretrain on
+    limit=(None, None, None),  # rows of every data set in a rehearsal
+    seconds=(  # about how long a job takes, by its part
+        {"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
+        {"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
+        {"align": 20_000, "qa": 1_180, "nli": 670, "translate": 64},
+    ),
+    measured=(
+        f"as measured on {paper.EPYC}",
+        "alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
+        f"as measured on {paper.H200}",
+    ),
+)
+
+
+def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
+    """Options of every alignment by its name."""
+    options = {name: {**scale.align, **OPTIONS.get(name, {})} for name in (BOTH, *scale.amounts, *OPTIONS)}
+    return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
+
+
+def shares_of(scale: SimpleNamespace) -> list[float]:
+    """Where the parts of the parallel text end, as shares of it."""
+    return [*sorted(scale.amounts.values()), 1.0]
+
+
+def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
+    """The languages of a test: the source, and those that are aligned."""
+    return (scale.source, *(code for code in scale.aligned if code in COVERED[data]))
 
 
 def plan(
@@ -227,23 +201,24 @@ def plan(
         align["batch"] = min(limit, align["batch"])
         align["queue"] = 4 * align["batch"]
     longer, again = {} if steps else scale.longer, {"epochs": epochs} if epochs else {}
-    scale = replace(scale, align=align, longer=longer, nli={**scale.nli, **again}, qa={**scale.qa, **again})
+    own = {"align": align, "longer": longer, "nli": {**scale.nli, **again}, "qa": {**scale.qa, **again}}
+    scale = SimpleNamespace(**{**vars(scale), **own})
     folder = Path(texts) if texts else request.out / "text"
-    own = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
-    files = texts_in(folder, scale, prepared=texts is not None, **own)
+    given = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
+    files = texts_in(folder, scale, prepared=texts is not None, **given)
     known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
     jobs = list(_jobs(request, scale, files, model))
     arguments = {"model": called, "steps": align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
-        f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(scale.alignments)} ways and "
+        f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(alignments_of(scale))} ways and "
         f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
     )
     measured = f"{scale.measured}; loading, tests and maps are not counted"
     return paper.Outline(conditions, arguments, files, jobs, scale.seconds, measured, before)
 
 
-def _jobs(request: paper.Request, scale: PanScale, texts: paper.Texts, model: str) -> Iterator[Job]:
+def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
     seeds = range(request.seeds)
 
@@ -265,12 +240,12 @@ def _jobs(request: paper.Request, scale: PanScale, texts: paper.Texts, model: st
         return reading("transfer", called, name, seed, options, part=part, training=condition)
 
     tasks = _tasks(scale, texts.path)
-    read = (*scale.languages("xnli"), DUTCH)
+    read = (*languages_of(scale, "xnli"), DUTCH)
     evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
     for seed in seeds:
-        for name, options in scale.alignments.items():
+        for name, options in alignments_of(scale).items():
             share = scale.amounts.get(name, 1.0)
-            parts = [texts.path(f"pairs/{part}") for part, end in enumerate(scale.shares) if end <= share]
+            parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
             own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
             own |= {"held_out": 0.0, "probe": AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
             own |= {"packed": str(request.out / "packed"), "seed": seed}
@@ -278,18 +253,18 @@ def _jobs(request: paper.Request, scale: PanScale, texts: paper.Texts, model: st
             yield request.job("align", called, model, own, part="align", alignment=name, seed=seed)
     for seed in seeds:
         yield from (training("qa", name, seed) for name in scale.answering)
-        yield from (training("nli", name, seed) for name in (BEFORE, *scale.alignments))
+        yield from (training("nli", name, seed) for name in (BEFORE, *alignments_of(scale)))
         for name in (BEFORE, BOTH):
             for part in [part for part in ("translate", "sick") if part in tasks]:
                 yield from (training(part, name, seed, condition) for condition in (TRANSLATED, SWITCHED))
-    mapped = [(BEFORE, 0), *((name, seed) for seed in seeds for name in scale.alignments)]
+    mapped = [(BEFORE, 0), *((name, seed) for seed in seeds for name in alignments_of(scale))]
     options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
     yield from (reading("map", "map", name, seed, options, part="map") for name, seed in mapped)
 
 
-def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
+def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
     """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
-    source, tested = scale.source, scale.languages("xnli")
+    source, tested = scale.source, languages_of(scale, "xnli")
 
     def inference(train: str, dev: str, test: Mapping[str, str], translated: Sequence[str] = ()) -> dict[str, Any]:
         options = {"task": "nli", "train": {source: path(f"nli/{train}.tsv")}, "dev": {source: path(f"nli/{dev}.tsv")}}
@@ -301,7 +276,9 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
 
     xnli = {code: f"xnli-test-{code}" for code in tested}
     dutch = {DUTCH: f"sick-test-{DUTCH}"} if DUTCH in scale.aligned else {}
-    tests = [f"{code}={path(f'qa/{data}-{code}.json')}" for data in ("xquad", "mlqa") for code in scale.languages(data)]
+    tests = [
+        f"{code}={path(f'qa/{data}-{code}.json')}" for data in ("xquad", "mlqa") for code in languages_of(scale, data)
+    ]
     train, dev = ({source: path(f"qa/squad-{part}.json")} for part in ("train", "dev"))
     tasks = {
         "nli": inference("mnli-train", "mnli-dev", xnli | dutch),
@@ -319,7 +296,7 @@ def _tasks(scale: PanScale, path: Callable[[str], str]) -> dict[str, dict[str, A
 
 def texts_in(
     folder: Path,
-    scale: PanScale,
+    scale: SimpleNamespace,
     *,
     data: str | None = None,
     pairs: str | None = None,
@@ -350,8 +327,8 @@ def texts_in(
 
     """
     notes: list[str] = []
-    asked = {"languages": [scale.source, *scale.aligned], "shares": scale.shares, "limit": scale.limit}
-    asked |= {name: scale.sizes[name] for name in ("pairs", "train", "questions")}
+    asked = {"languages": [scale.source, *scale.aligned], "shares": shares_of(scale), "limit": scale.limit}
+    asked |= {"pairs": scale.pairs, "train": scale.train, "questions": scale.questions}
 
     def contents() -> dict[str, str]:
         if scale.model is None:
@@ -370,10 +347,10 @@ def texts_in(
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
         sources = pair_sources(folder) if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
-        most = {"most": scale.limit or scale.sizes["pairs"], "whole": scale.limit}
+        most = {"most": scale.limit or scale.pairs, "whole": scale.limit}
         for code in scale.aligned:
             both = (scale.source, code)
-            parts, counts, left_out = choose_pairs(sources, both, tests=tests - {""}, shares=scale.shares, **most)
+            parts, counts, left_out = choose_pairs(sources, both, tests=tests - {""}, shares=shares_of(scale), **most)
             for part, chosen in enumerate(parts):
                 files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines(map("\t".join, [both, *chosen]))
             taken = ", ".join(f"{count:,} of {Path(name).name}" for name, count in counts.items())
@@ -389,10 +366,10 @@ def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
         yield from line.split("\t")[:columns]
 
 
-def _inference_files(folder: Path, scale: PanScale, train: str | None, translated: str | None) -> dict[str, str]:
+def _inference_files(folder: Path, scale: SimpleNamespace, train: str | None, translated: str | None) -> dict[str, str]:
     """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
-    limit, languages = scale.limit, scale.languages("xnli")
-    files = jexus2020.inference_files(folder, languages, train, count=scale.sizes["train"], limit=limit)
+    limit, languages = scale.limit, languages_of(scale, "xnli")
+    files = jexus2020.inference_files(folder, languages, train, count=scale.train, limit=limit)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if translated is not None and train is not None:
         for code in languages:
@@ -409,19 +386,19 @@ def _inference_files(folder: Path, scale: PanScale, train: str | None, translate
     return {f"nli/{name}": content for name, content in files.items()}
 
 
-def _compared_files(folder: Path, scale: PanScale, dutch: str) -> dict[str, str]:
+def _compared_files(folder: Path, scale: SimpleNamespace, dutch: str) -> dict[str, str]:
     """Parallel sentences of XNLI, and Tatoeba's of each language with the source; those of XNLI again for perplexity.
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
     path = paper.data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
-    xnli = read_bitext(path, languages=scale.languages("xnli"))
+    xnli = read_bitext(path, languages=languages_of(scale, "xnli"))
     if not (folder / "tatoeba").is_dir():
         raise InputError(f"{folder / 'tatoeba'} is missing: parallel sentences to test retrieval on")
     tatoeba = read_bitexts(folder / "tatoeba", languages=[scale.source, *scale.aligned])
     files = {}
     for name, bitext, count in (
-        ("xnli", xnli, scale.size("compared")),
+        ("xnli", xnli, min(scale.compared, scale.limit or scale.compared)),
         *(("tatoeba", bitext, scale.limit) for bitext in tatoeba),
     ):
         table = bitext_table(bitext, paper.drawn(range(bitext.rows), count))
@@ -430,7 +407,7 @@ def _compared_files(folder: Path, scale: PanScale, dutch: str) -> dict[str, str]
     evaluated = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
     evaluated |= {DUTCH: [sentence for sentence in _cells(dutch) if sentence]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.sizes["evaluated"]])
+        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 
@@ -506,17 +483,17 @@ def choose_pairs(
     return parts, counts, left_out
 
 
-def _question_files(folder: Path, scale: PanScale) -> dict[str, str]:
+def _question_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
     """Questions of SQuAD to train on and to choose by, XQuAD and MLQA."""
     squad = paper.data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
     parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for article in _articles(squad):
         parts[hash_fraction(article["title"]) < HELD_ARTICLES].append(article)
-    files = {"squad-train": _questions(parts[False], scale.size("questions"))}
-    files["squad-dev"] = _questions(parts[True], scale.size("chosen"))
+    files = {"squad-train": _questions(parts[False], min(scale.questions, scale.limit or scale.questions))}
+    files["squad-dev"] = _questions(parts[True], min(scale.chosen, scale.limit or scale.chosen))
     names = {"xquad": "xquad.{0}.json", "mlqa": "dev-context-{0}-question-{0}.json"}
     for data, name in names.items():
-        for code in scale.languages(data):
+        for code in languages_of(scale, data):
             path = paper.data_file(folder / data / name.format(code), f"a set of {TESTS[data]}")
             files[f"{data}-{code}"] = _questions(_articles(path), scale.limit, by_hash=data != "xquad")
     return {f"qa/{name}.json": content for name, content in files.items()}
@@ -546,21 +523,21 @@ def _questions(articles: Sequence[dict[str, Any]], most: int | None, *, by_hash:
     return json.dumps({"data": [{"title": "", "paragraphs": chosen}]}, ensure_ascii=False)
 
 
-def invented_files(scale: PanScale) -> dict[str, str]:
+def invented_files(scale: SimpleNamespace) -> dict[str, str]:
     """The same files of invented languages, and `known/LANG.txt` to pretrain on.
 
     Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
     sets are what is translated, and `_invented_questions`.
     """
-    source, examples, compared = scale.source, scale.sizes["train"], scale.sizes["compared"]
-    counts = {name: scale.sizes[name] for name in ("known", "pairs")} | {"xnli": compared, "tatoeba": compared}
-    counts |= {"evaluate": scale.sizes["evaluated"], "qa": 3 * examples}
+    source, examples, compared = scale.source, scale.train, scale.compared
+    counts = {"known": scale.known, "pairs": scale.pairs, "xnli": compared, "tatoeba": compared}
+    counts |= {"evaluate": scale.evaluated, "qa": 3 * examples}
     parts = paper.invented_parts((source, *scale.aligned), counts, seed=INVENTED_SEED)
     files = {
         f"{name}/{corpus.language}.txt": as_lines(corpus) for name in ("known", "evaluate") for corpus in parts[name]
     }
     files[f"compared/xnli.{'-'.join(parts['xnli'].languages)}.tsv"] = bitext_table(parts["xnli"], range(compared))
-    ends = [0, *(round(share * counts["pairs"]) for share in scale.shares)]
+    ends = [0, *(round(share * counts["pairs"]) for share in shares_of(scale))]
     tables = [("pairs", f"pairs/{part}/", rows) for part, rows in enumerate(map(range, ends, ends[1:]))]
     for name, start_of_path, rows in (*tables, ("tatoeba", "compared/tatoeba.", range(compared))):
         home, *others = parts[name].corpora
@@ -719,8 +696,12 @@ def _at_best(
 
 # ------------------------------------------------------------------------------------------------ the claims
 
+XNLI_SCORES = {"measure": "accuracy", "data": "xnli", "condition": None}
 
+
+@claim("above chance", missing="no inference was run")
 def _above_chance(results: Results) -> Iterator[Contrast]:
+    """(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance."""
     for name in (BEFORE, BOTH):
         at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
         scores, floors = (results.values(column, **at) for column in ("value", "floor"))
@@ -739,22 +720,25 @@ def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
             yield replace(each, words=f"{each.words}{tatoeba}")
 
 
+@claim("code-switching", missing="translate-train was not run both ways")
 def _switching(results: Results) -> Iterator[Contrast]:
+    """Code-switching of sentences helps where translations are trained on."""
     ways = ({"condition": SWITCHED}, {"condition": TRANSLATED})
     for data in ("xnli", "sick"):
-        at = {"measure": "accuracy", "data": data}
-        aligned, before = (
-            list(
-                Comparison(f"{TESTS[data]} of {titled(name)}, switched above translated", {**at, "plan": name}, *ways)(
-                    results
-                )
-            )
-            for name in (BOTH, BEFORE)
-        )
+        words, at = f"switched above translated on {TESTS[data]}", {"measure": "accuracy", "data": data}
+        sides = [Comparison(f"{titled(name)}, {words}", {**at, "plan": name}, *ways) for name in (BOTH, BEFORE)]
+        aligned, before = (list(side(results)) for side in sides)
         for each in aligned:
             yield replace(each, words="; not judged, ".join(told.words for told in (each, *before)))
 
 
+@claim(
+    "search",
+    "(This project's aim, not the paper's.) Aligned for search, Tatoeba P@1 is at least "
+    + " and ".join(f"{100 * aim:.0f} for {', '.join(group)}" for group, aim in AIMS.items())
+    + ".",
+    missing="these languages were not aligned for search and mapped",
+)
 def _search(results: Results) -> Iterator[Contrast]:
     for group, aim in AIMS.items():
         scores = _at_best(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
@@ -766,7 +750,9 @@ def _search(results: Results) -> Iterator[Contrast]:
             yield contrast(words, scores, above, aim)
 
 
+@claim("perplexity", missing="no perplexity was read before and after")
 def _costs_nothing(results: Results) -> Iterator[Contrast]:
+    """(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language."""
     codes = results.distinct("target", measure="perplexity")
     factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
@@ -780,17 +766,11 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
         yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
 
 
-XNLI_SCORES = {"measure": "accuracy", "data": "xnli", "condition": None}
 F1 = {"measure": "answer_f1"}
 ALIGNED = ({"plan": BOTH}, {"plan": BEFORE})  # what is compared, and what with
 NOT_COMPARED = "what is to be compared was not run"
 CLAIMS = (
-    Claim(
-        "above chance",
-        "(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance.",
-        _above_chance,
-        "no inference was run",
-    ),
+    _above_chance,
     Claim(
         "zero-shot rises",
         f"Zero-shot XNLI rises by alignment (by {100 * RISE:.1f} points on average).",
@@ -804,12 +784,7 @@ CLAIMS = (
         NOT_COMPARED,
     ),
     Claim("shuffling", "Random input shuffling helps.", partial(_against, others=(UNSHUFFLED,)), NOT_COMPARED),
-    Claim(
-        "code-switching",
-        "Code-switching of sentences helps where translations are trained on.",
-        _switching,
-        "translate-train was not run both ways",
-    ),
+    _switching,
     Claim(
         "questions",
         "Answers to questions in other languages get better by alignment.",
@@ -825,20 +800,8 @@ CLAIMS = (
         lambda results: _against(results, _amounts(results)),
         NOT_COMPARED,
     ),
-    Claim(
-        "search",
-        "(This project's aim, not the paper's.) Aligned for search, Tatoeba P@1 is at least "
-        + " and ".join(f"{100 * aim:.0f} for {', '.join(group)}" for group, aim in AIMS.items())
-        + ".",
-        _search,
-        "these languages were not aligned for search and mapped",
-    ),
-    Claim(
-        "perplexity",
-        "(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language.",
-        _costs_nothing,
-        "no perplexity was read before and after",
-    ),
+    _search,
+    _costs_nothing,
 )
 
 
