@@ -208,3 +208,31 @@ def test_every_published_number_has_a_reference_and_known_columns(path):
     for line in published(path.stem).lines:
         assert line["reference"] and math.isfinite(float(line["value"])), line
         assert set(line) <= {*KEY, "value", "spread", "reference"}
+
+
+def test_a_comparison_has_intervals_over_seeds_and_over_pairs_of_languages():
+    levels = {"a": {"fr": 0.5, "de": 0.6, "ru": 0.3}, "b": {"fr": 0.4, "de": 0.4, "ru": 0.3, "zh": 0.9}}
+    rows = [
+        row("accuracy", level + 0.01 * seed * (plan == "a"), plan=plan, source="en", target=target, seed=seed)
+        for plan, targets in levels.items()
+        for target, level in targets.items()
+        for seed in range(3)
+    ]
+    found, sides = Results(frame(rows)), ({"plan": "a"}, {"plan": "b"})
+    over_seeds_alone = results.Comparison("a above b", {"measure": "accuracy"}, *sides)
+    one = next(over_seeds_alone(found))
+    low, high = stats.t.interval(0.95, 2, 11.0, stats.sem([10, 11, 12]))
+    assert one.judged is Side.HELD and one.seeds == 3
+    assert one.words.startswith(
+        f"a above b by +11.0 [{low:+.1f}, {high:+.1f}] over 3 seeds (47.7 less 36.7; fr +11.0 ["
+    )
+    assert "zh" not in one.words  # which has one side only
+    both = next(results.Comparison("a above b", {"measure": "accuracy"}, *sides, over=("seeds", "pairs"))(found))
+    low, high = stats.t.interval(0.95, 2, 11.0, stats.sem([11, 21, 1]))
+    assert f"+11.0 [{low:+.1f}, {high:+.1f}] over 3 pairs" in both.words and both.judged is Side.OPEN
+    few = next(results.Comparison("", {"target": ("fr", "de")}, *sides, over=("pairs",), shares=False)(found))
+    assert (
+        "+0.160 over 2 pairs, too few for an interval (0.560 less 0.400;" in few.words
+        and few.judged is few.seeds is None
+    )
+    assert not list(results.Comparison("", {"measure": "gap"}, *sides)(found))

@@ -497,28 +497,30 @@ class Comparison:
 
     def __call__(self, results: Results) -> Iterator[Contrast]:
         """The contrast, where it was measured."""
-        sides: dict[str, tuple[Seeds, Seeds]] = {}
+        apart: dict[str, Interval] = {}  # by target, over seeds
+        means, moved = [], []
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
-            mine, other = (results.values(**at, **own) for own in (self.first, self.second))
-            if less(mine, other):
-                sides[target] = (mine, other)
-        if not sides:
+            both = [results.values(**at, **own) for own in (self.first, self.second)]
+            if change := less(*both):
+                first, second = (over_seeds(seeds).value for seeds in both)  # a seed that one side lacks counts here
+                apart[target] = replace(over_seeds(change), value=first - second)
+                means.append((first, second))
+                moved.append(change)
+        if not apart:
             return
-        level, change = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
-        means = [[over_seeds(seeds).value for seeds in both] for both in sides.values()]
-        apart = [first - second for first, second in means]
-        values = {"pairs": over_seeds(apart), "seeds": over_seeds(mean_by_seed(less(*both) for both in sides.values()))}
+        level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
+        values = {
+            "seeds": over_seeds(mean_by_seed(moved)),
+            "pairs": over_seeds([each.value for each in apart.values()]),
+        }
         tested = {what: values[what] for what in self.over if values[what].known or what == self.over[0]}
+        told = ", ".join(f"{mean.say(signs)} over {mean.n} {what}" for what, mean in tested.items())
         few = ", too few for an interval" * ("pairs" in tested and not values["pairs"].known)
-        told = ", ".join(f"{mean.say(change)} over {mean.n} {what}" for what, mean in tested.items())
-        alone = [
-            replace(over_seeds(less(*both)), value=value) for both, value in zip(sides.values(), apart, strict=True)
-        ]
-        each = ", ".join(f"{target} {mean.say(change)}" for target, mean in zip(sides, alone, strict=True))
-        sums = " less ".join(level(value) for value in np.mean(means, axis=0))
+        sides = " less ".join(level(value) for value in np.mean(means, axis=0))
+        each = ", ".join(f"{target} {mean.say(signs)}" for target, mean in apart.items())
         judged, seeds = all_of(map(self.test, tested.values())), values["seeds"].n if "seeds" in tested else None
-        yield Contrast(f"{self.words} by {told}{few} ({sums}; {each})", judged, seeds)
+        yield Contrast(f"{self.words} by {told}{few} ({sides}; {each})", judged, seeds)
 
 
 class NotMeasured(Exception):
