@@ -41,7 +41,7 @@ def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
     facts = read_facts(folder)
     assert facts["status"] == "finished"
     assert len(facts["jobs"]["finished"]) == 5 and facts["jobs"]["hardware"]
-    assert facts["jobs"]["hashes"] == read_facts(folder / "jobs" / "last-1-seed-0")["hashes"]
+    assert facts["jobs"]["hashes"] == {"drift": read_facts(folder / "jobs" / "last-1-seed-0")["hashes"]}
     pd.testing.assert_frame_equal(read_rows(folder), whole)
     assert {path.name for path in (folder / "jobs").iterdir()} == {
         f"{plan.replace(':', '-').replace('/', '-')}-seed-0" for plan in PLANS

@@ -25,6 +25,7 @@ from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval
 from isogloss.papers import paper
 from isogloss.papers.jexus2020 import XNLI
+from isogloss.papers.paper import by_scale
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
@@ -50,7 +51,7 @@ from isogloss.papers.results import (
 )
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import Option, model_name
+from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, records
 from isogloss.text import read_corpus
@@ -106,12 +107,10 @@ def plan(
     text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
     native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
     native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
-    native_steps: Annotated[int | None, Option("updates of that pretraining; default: by --scale", least=0)] = None,
-    every: Annotated[int | None, Option("updates between readings of perplexity; default: by --scale", least=1)] = None,
-    distance: Annotated[
-        int | None, Option("updates between readings of distances; default: by --scale", least=1)
-    ] = None,
-    watched: Annotated[int | None, Option("sentences of each other language; default: by --scale", least=1)] = None,
+    native_steps: Annotated[int | None, by_scale("updates of that pretraining", least=0)] = None,
+    every: Annotated[int | None, by_scale("updates between readings of perplexity")] = None,
+    distance: Annotated[int | None, by_scale("updates between readings of distances")] = None,
+    watched: Annotated[int | None, by_scale("sentences of each other language")] = None,
 ) -> paper.Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
     given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}

@@ -29,7 +29,7 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper
-from isogloss.papers.paper import as_lines, data_file, drawn
+from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
@@ -118,9 +118,9 @@ def plan(
     request: paper.Request,
     *,
     train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
-    languages: Annotated[str | None, "languages of XNLI besides English, with commas; default: by --scale"] = None,
+    languages: Annotated[str | None, by_scale("languages of XNLI besides English, with commas", least=None)] = None,
     rate: Annotated[
-        str | None, "learning rates, with commas; English development data chooses; default: by --scale"
+        str | None, by_scale("learning rates, with commas; English development data chooses", least=None)
     ] = None,
     epochs: Annotated[int | None, Option("times the training pairs are seen; default 3", least=1)] = None,
     limit: Annotated[
@@ -322,7 +322,7 @@ def correlations(results: Results) -> Iterator[Row]:
     `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
     layers agree as well.
     """
-    coordinates = {"model": results.distinct("model")[0], "task": "nli", "source": _source(results)}
+    coordinates = {"model": results.distinct("model")[0], "task": "nli", "source": results.source}
     for name in ALIGNMENT:
         curves = {code: _both(results, name, code) for code in _languages(results)[1:]}
         whole = {code: (x, y) for code, (x, y) in curves.items() if len(x) == _depth(results)}
@@ -339,15 +339,10 @@ def correlations(results: Results) -> Iterator[Row]:
                     yield row(f"{kind}_share", value.share, **at)
 
 
-def _source(results: Results) -> str:
-    """The language that is trained in."""
-    return str(results.distinct("source")[0])
-
-
 def _languages(results: Results) -> list[str]:
     """Every language that was tested or, where none was, mapped: the source first, Dutch last."""
     targets = results.distinct("target", **SCORES) or results.distinct("target", measure=["p@1", "cka"])
-    codes = dict.fromkeys([_source(results), *targets])
+    codes = dict.fromkeys([results.source, *targets])
     return [code for code in codes if code not in (OTHERS, DUTCH)] + [DUTCH] * (DUTCH in codes)
 
 
@@ -381,7 +376,7 @@ def _curves(results: Results, language: str, column: str = "value") -> Curves:
 
 def _alignment(results: Results, name: str, language: str) -> Curves | None:
     """An alignment measure of the source with a language by layer, the mean of both directions."""
-    (measure, method), ends = ALIGNMENT[name], (_source(results), language)
+    (measure, method), ends = ALIGNMENT[name], (results.source, language)
     return results.curves("layer", measure=measure, method=method, source=ends, target=ends)
 
 
@@ -461,7 +456,7 @@ def best(results: Results) -> Iterator[Contrast]:
 )
 def flat(results: Results) -> Iterator[Contrast]:
     """Accuracy in the source at every N, less that with nothing frozen."""
-    points, source = _points(results), _source(results)
+    points, source = _points(results), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
     start = curves.at(NOTHING_FROZEN)
@@ -530,7 +525,7 @@ CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 def tables(results: Results) -> list[Table]:
     """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
-    source, targets, points = _source(results), _targets(results), _points(results)
+    source, targets, points = results.source, _targets(results), _points(results)
     columns = [source, *targets, OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
     anchors = [PUBLISHED.cell(target=code) for code in columns]
     first = [(f"{NOTHING_FROZEN}, published", anchors)] if set(anchors) != {NOTHING} else []
@@ -574,11 +569,11 @@ def tables(results: Results) -> list[Table]:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
-    model, source, dutch = results.distinct("model")[0], target_title(_source(results)), DUTCH in _languages(results)
+    model, source, dutch = results.distinct("model")[0], target_title(results.source), DUTCH in _languages(results)
     seeds, accuracy = 0, []
     if points := _points(results):
         shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
-        floors = _curves(results, _source(results), "floor")
+        floors = _curves(results, results.source, "floor")
         seeds, floor = len(floors.seeds), float(floors.mean.mean())
         accuracy = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
         if NOTHING_FROZEN in points:
@@ -625,7 +620,7 @@ def _line(results: Results, language: str, *, change: bool = False) -> Line:
 
     Bands are drawn of the source and the mean alone, so that the eye can follow them.
     """
-    curves, source = _curves(results, language), language == _source(results)
+    curves, source = _curves(results, language), language == results.source
     if change:
         curves = replace(curves, values=curves.values - curves.values[:, :1])
     label = f"{target_title(language)}, trained in" if source else target_title(language)

@@ -21,6 +21,7 @@ import numpy as np
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper
+from isogloss.papers.paper import by_scale
 from isogloss.papers.results import (
     LEAST,
     OTHERS,
@@ -57,7 +58,6 @@ from isogloss.papers.treebanks import (
     is_planned,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_bitext
@@ -129,13 +129,11 @@ def plan(
     treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
     pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
     entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    examples: Annotated[int | None, Option("most sentences to train on; default: by --scale", least=1)] = None,
-    tested: Annotated[int | None, Option("most sentences of a test set; default: by --scale", least=2)] = None,
-    compared: Annotated[
-        int | None, Option("most sentences that languages are compared on; default: by --scale", least=16)
-    ] = None,
-    epochs: Annotated[int | None, Option("times the training sentences are seen; default: by --scale", least=1)] = None,
-    rate: Annotated[float | None, Option("highest learning rate; default: by --scale", above=0)] = None,
+    examples: Annotated[int | None, by_scale("most sentences to train on")] = None,
+    tested: Annotated[int | None, by_scale("most sentences of a test set", least=2)] = None,
+    compared: Annotated[int | None, by_scale("most sentences that languages are compared on", least=16)] = None,
+    epochs: Annotated[int | None, by_scale("times the training sentences are seen")] = None,
+    rate: Annotated[float | None, by_scale("highest learning rate", least=1e-9)] = None,
 ) -> paper.Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
     given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}

@@ -158,7 +158,7 @@ class Paper:
         return [judge(claim, results) for claim in self.claims]
 
 
-def by_scale(text: str, least: int = 1) -> Option:
+def by_scale(text: str, least: float | None = 1) -> Option:
     """An option of a paper whose default is that of the scale: what its help says, and the smallest value allowed."""
     return Option(f"{text}; default: by --scale", least=least)
 

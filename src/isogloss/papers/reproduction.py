@@ -98,9 +98,8 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
     if outline.arguments["scale"] == "smoke":
         run.note(TOY)
     paper.collect(run, done)
-    # Of the first job of each recipe, which the others agree with; by recipe where there are several.
-    hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}
-    run.facts["jobs"] = facts_of_jobs(done) | {"hashes": hashes if len(hashes) > 1 else next(iter(hashes.values()))}
+    hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}  # the first of each recipe's
+    run.facts["jobs"] = facts_of_jobs(done) | {"hashes": hashes}
     if len(done) < len(outline.jobs):
         run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
     write_text(run.folder / SUMMARY, "\n\n".join(summary(paper, frame(run.rows))) + "\n")
@@ -220,14 +219,10 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
     chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
     if not chosen:
         raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
-    needed = _needed(jobs, chosen)
+    needed = {folder for job in chosen for folder in job.needs}
+    while more := {folder for job in jobs if job.folder in needed for folder in job.needs} - needed:
+        needed |= more
     return [job for job in jobs if job in chosen or job.folder in needed]
-
-
-def _needed(jobs: Sequence[Job], chosen: Sequence[Job]) -> set[Path]:
-    """The folders of all that these jobs need, and that those need in turn."""
-    folders = {folder for job in chosen for folder in job.needs}
-    return folders | _needed(jobs, [job for job in jobs if job.folder in folders]) if folders else folders
 
 
 def _named(jobs: Sequence[Job], item: str, option: str) -> tuple[str, str]:

@@ -71,22 +71,25 @@ def existing(kind: str, folders: Folders) -> Path:
     return folder
 
 
+def _candidates(file: TaskFile, folder: Path) -> Iterator[tuple[Path, str]]:
+    """What a file may be cut from, the first counts, and which half of that."""
+    for pattern in file.patterns:
+        half = file.half if pattern == file.patterns[-1] else ""
+        yield from ((path, half) for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz"))))
+
+
 def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
     """What a file is cut from, and which half of that."""
     folder = existing(file.kind, folders)
-    for number, pattern in enumerate(file.patterns):
-        paths = sorted(path for end in ("", ".gz") for path in folder.glob(f"{pattern}{end}"))
-        if paths:
-            return paths[0], file.half if number == len(file.patterns) - 1 else ""
+    for path, half in _candidates(file, folder):
+        return path, half
     raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {FOLDERS[file.kind][1]}")
 
 
 def is_planned(file: TaskFile, folders: Folders) -> bool:
     """Whether to count on a file: an optional one has to be there, unless no folder is known yet."""
     folder = folders[file.kind]
-    if not file.optional or folder is None:
-        return True
-    return any(next(folder.glob(f"{pattern}{end}"), None) for pattern in file.patterns for end in ("", ".gz"))
+    return not file.optional or folder is None or any(_candidates(file, folder))
 
 
 def cut_file(file: TaskFile, folders: Folders) -> str:
