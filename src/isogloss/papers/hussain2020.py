@@ -383,7 +383,7 @@ def crossed(results: Results) -> Iterator[Contrast]:
     (per_token, down), (per_character, _) = map(_crossing, target, others)
     seeds = len(target[0].seeds)
     words = f"per token {per_token}; per character {per_character}"
-    yield Contrast(words, down if seeds >= LEAST else None, seeds)
+    yield Contrast(words, down, seeds)
 
 
 def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:

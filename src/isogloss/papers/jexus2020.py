@@ -446,7 +446,7 @@ def best(results: Results) -> Iterator[Contrast]:
     # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
     refuted = all(point in behind and above(behind[point]) for point in near)
     side = Side.HELD if set(tops) <= set(near) else Side.REFUTED if refuted else Side.OPEN
-    yield Contrast(words, side if seeds >= LEAST else None, seeds)
+    yield Contrast(words, side, seeds)
 
 
 @claim(
@@ -492,7 +492,7 @@ def goes_with_alignment(results: Results) -> Iterator[Contrast]:
         share = results.value(measure="spearman_share", target=OTHERS, unit=name)
         words += f"{name} {interval.say(_two_digits)}"
         words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
-        yield Contrast(words, above(interval) if seeds >= LEAST else None, seeds)
+        yield Contrast(words, above(interval), seeds)
         words = ""
 
 

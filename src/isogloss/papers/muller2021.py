@@ -23,7 +23,6 @@ from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper
 from isogloss.papers.paper import by_scale
 from isogloss.papers.results import (
-    LEAST,
     OTHERS,
     Claim,
     Contrast,
@@ -37,7 +36,6 @@ from isogloss.papers.results import (
     cell,
     changes,
     claim,
-    curve_panels,
     curves_of,
     less,
     mean_by_seed,
@@ -553,7 +551,7 @@ def gap_and_similarity(results: Results, task: str) -> Contrast | None:
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(_score(results, _home(results, task, _sources(results, task)[0])))
-    return Contrast(words, below(after) if seeds >= LEAST else None, seeds)
+    return Contrast(words, below(after), seeds)
 
 
 CLAIMS = (
@@ -617,7 +615,11 @@ def figures(results: Results) -> list[Figure]:
     over = bands(min((len(_score(results, home)) for home in homes), default=0))
 
     def panels(curves: Callable[[str], Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
-        return curve_panels({NAMES[task]: curves(task) for task in tasks}, **look)
+        lines = {
+            task: [curve.line(label, **look) for label, curve in curves(task).items() if curve is not None]
+            for task in tasks
+        }
+        return [Panel(NAMES[task], drawn) for task, drawn in lines.items() if drawn]
 
     def both(task: str, **how: Any) -> dict[str, Curves | None]:
         named = {UNTUNED: "before training", REFERENCE: "after training"}

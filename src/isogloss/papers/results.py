@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isogloss.figure import NOTHING, Line, Panel, Table, number, percent, signed
+from isogloss.figure import NOTHING, Line, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, band, mean_over_seeds, paired_differences
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
@@ -34,12 +34,11 @@ ALONE = -1  # the seed of what has none, such as a model before training
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Seeds = dict[int, float]  # a value for each seed
-
-
+Values = Mapping[int, float] | Sequence[float] | Floats  # the same, or values one after the other (seeds,)
 decimals = "{:.3f}".format
 
 
-def over_seeds(values: Mapping[int, float] | Sequence[float] | Floats, *, log: bool = False) -> Interval:
+def over_seeds(values: Values, *, log: bool = False) -> Interval:
     """The mean of one value a seed and its t interval.
 
     Args:
@@ -60,18 +59,13 @@ def no_interval(seeds: int) -> str:
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
 
 
-def cell(
-    values: Interval | Mapping[int, float] | Sequence[float] | Floats,
-    form: Callable[[float], str] = number,
-    *,
-    log: bool = False,
-) -> str:
+def cell(values: Interval | Values, form: Callable[[float], str] = number, *, log: bool = False) -> str:
     """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
     interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
     return interval.say(form) if interval.n else NOTHING
 
 
-def share_cell(values: Mapping[int, float] | Sequence[float] | Floats) -> str:
+def share_cell(values: Values) -> str:
     """A share over seeds in percent, with its interval clipped to 0 to 100; a dash where there is no value.
 
     >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
@@ -251,21 +245,6 @@ def curve_table(
     return Table(title, [over, *(head for head, _ in columns)], lines, notes) if lines else None
 
 
-def curve_panels(titled: Mapping[str, Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
-    """A panel for each title that has curves, and in it a line for each label.
-
-    Args:
-        titled: curves by label, by title; None for those that were not measured.
-        look: how lines are drawn, the arguments of `Curves.line`.
-
-    """
-    panels = []
-    for title, curves in titled.items():
-        lines = [curve.line(label, **look) for label, curve in curves.items() if curve is not None]
-        panels += [Panel(title, lines)] if lines else []
-    return panels
-
-
 class Results:
     """The rows of a reproduction, read by their coordinates.
 
@@ -436,7 +415,8 @@ class Contrast:
     """One comparison that a claim rests on.
 
     words: what was measured. judged: on which side its interval lies; None where it cannot be judged, True or False
-    where there is no interval to judge by. seeds: how many it is over, None where that does not matter.
+    where there is no interval to judge by. seeds: how many it is over, too few of which judge nothing; None where that
+    does not matter.
     """
 
     words: str
@@ -446,7 +426,7 @@ class Contrast:
 
 def contrast(
     words: str,
-    values: Interval | Mapping[int, float] | Sequence[float] | Floats,
+    values: Interval | Values,
     test: Callable[[Interval, float], Side | None] = above,
     bound: float = 0.0,
     *,
@@ -604,7 +584,7 @@ def judge(claim: Claim, results: Results) -> Finding:
         contrasts, why = [], str(reason)
     if contrasts:
         why = no_interval(min((each.seeds for each in contrasts if each.seeds is not None), default=0))
-    side = all_of(each.judged for each in contrasts)
+    side = all_of(each.judged if each.seeds is None or each.seeds >= LEAST else None for each in contrasts)
     verdict = "not judged" if side is None else side.value
     measured = "; ".join([*(each.words for each in contrasts), *([why] if why else [])])
     return Finding(claim.name, statement, contrasts, verdict, measured)
