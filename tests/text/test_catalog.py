@@ -173,7 +173,6 @@ def test_check_sums(data):
     right = hashlib.sha256(content).hexdigest()
     folder = data(more={"mono/SHA256SUMS": f"{right}  novel.en.txt\n{'0' * 64}  novel.nl.txt\n{right}  lost.txt\n"})
     report = check(folder)
-    assert report.sums == 2
     assert len(report.problems) == 2
     assert any("novel.nl.txt: its SHA-256 sum is not" in problem for problem in report.problems)
     assert any("SHA256SUMS:3: lost.txt is not there" in problem for problem in report.problems)

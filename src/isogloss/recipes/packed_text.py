@@ -19,7 +19,7 @@ from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import describe_files
-from isogloss.text.sampling import held_out
+from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
 from isogloss.text.switching import Dictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small, train_tokenizers
@@ -125,7 +125,7 @@ class TextSource:
         share = 0.0 if self.evaluate else self.share
 
         def trained_on(language: str) -> Iterator[str]:
-            return paragraphs(self.texts[language], keep=lambda paragraph: not held_out(paragraph, share))
+            return paragraphs(self.texts[language], keep=lambda paragraph: hash_fraction(paragraph) >= share)
 
         record = json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n"
         made = folder / "tokenizers"
@@ -154,7 +154,7 @@ class TextSource:
                 parts["held"] = paragraphs(self.evaluate[language])
             elif share:
                 distinct = list(dict.fromkeys(files))
-                parts["held"] = paragraphs(distinct, keep=lambda paragraph: held_out(paragraph, share))
+                parts["held"] = paragraphs(distinct, keep=lambda paragraph: hash_fraction(paragraph) < share)
             size = sum(path.stat().st_size for path in files)
             for part, text in parts.items():
                 path = folder / f"{part}.{language}.npy"

@@ -70,16 +70,11 @@ class DataSet:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found.
-
-    problems: sentences with file and line. checked: the rows of each file that was read. unchecked: files of no known
-    kind. sums: how many check sums were compared.
-    """
+    """What a check found: sentences with file and line, the rows of each file that was read, files of no known kind."""
 
     problems: tuple[str, ...]
     checked: dict[Path, int]
     unchecked: tuple[Path, ...]
-    sums: int
 
 
 def data_dir(option: Source | None = None) -> Path:
@@ -293,10 +288,11 @@ def check(data: Source, progress: Progress = silent) -> CheckReport:
         if len({checked[path] for path in paths}) > 1:
             counts = ", ".join(f"{path.name} has {checked[path]:,}" for path in paths)
             problems.append(f"{stem.parent}: the files {stem.name}.* should have equally many lines: {counts}")
-    lists = [each / SUMS for each in (folder, *data_sets(folder)) if (each / SUMS).is_file()]
-    sums = sum(_count_rows(path, _check_sums, problems) for path in lists)
+    for each in (folder, *data_sets(folder)):
+        if (each / SUMS).is_file():
+            _count_rows(each / SUMS, _check_sums, problems)
     unknown = tuple(path for path, kind in files.items() if kind == "unknown")
-    return CheckReport(tuple(problems), checked, unknown, sums)
+    return CheckReport(tuple(problems), checked, unknown)
 
 
 def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:

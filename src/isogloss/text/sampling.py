@@ -29,17 +29,14 @@ _ROUNDS = 4
 def hash_fraction(paragraph: str) -> float:
     """A number in [0, 1) made from a paragraph: evenly spread, the same for ever; spacing does not matter.
 
+    A share of the text is held out for evaluation, and never trained on, by holding out numbers below that share.
+
     >>> hash_fraction("The cat sleeps.") == hash_fraction("  The  cat sleeps. ")
     True
     """
     text = " ".join(unicodedata.normalize("NFC", paragraph).split())
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, person=b"isogloss").digest()
     return int.from_bytes(digest, "big") / 2**64
-
-
-def held_out(paragraph: str, share: float) -> bool:
-    """Whether a paragraph belongs to the share that is held out for evaluation and never trained on."""
-    return hash_fraction(paragraph) < share
 
 
 def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:

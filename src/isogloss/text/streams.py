@@ -119,15 +119,15 @@ def pack(
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        _counts_file(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    write_text(_counts_file(path), json.dumps({"language": language, **counts}, indent=1))
+        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    write_text(path.with_suffix(".json"), json.dumps({"language": language, **counts}, indent=1))
     return open_stream(path)
 
 
 def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
     with _as_input_error(path):
-        counts = json.loads(_counts_file(path).read_text(encoding="utf-8"))
+        counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         tokens = counts.pop("tokens")
         ids = np.load(path, mmap_mode="r" if tokens else None)
         if ids.shape != (tokens,) or ids.dtype.kind != "u":
@@ -238,25 +238,21 @@ def pack_pairs(
             counts["cut"] += int(too_long.sum())
             progress(f"packing {'-'.join(languages)}", counts["pairs"], counts["pairs"])
         write_begins([tokens])
-        _counts_file(path).unlink(missing_ok=True)  # counts never stand beside ids they are not of
-    write_text(_counts_file(path), json.dumps({"languages": languages, **counts}, indent=1))
+        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+    write_text(path.with_suffix(".json"), json.dumps({"languages": languages, **counts}, indent=1))
     return open_pairs(path)
 
 
 def open_pairs(path: Path) -> PairStream:
     """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
     with _as_input_error(path):
-        counts = json.loads(_counts_file(path).read_text(encoding="utf-8"))
+        counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         pairs = counts.pop("pairs")
         begins = np.load(path.with_suffix(".begins.npy"), mmap_mode="r").view(np.ndarray)
         ids = np.load(path, mmap_mode="r" if pairs else None).view(np.ndarray)
         if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
             raise ValueError(f"its counts speak of {pairs:,} pairs")
         return PairStream(**counts | {"languages": tuple(counts["languages"])}, ids=ids, begins=begins)
-
-
-def _counts_file(path: Path) -> Path:
-    return path.with_suffix(".json")
 
 
 @contextmanager

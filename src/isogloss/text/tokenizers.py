@@ -25,7 +25,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -228,23 +228,16 @@ def train_pieces(
             yield text.translate(rare)
 
     learner = untrained_tokenizer(kind)
+    options: dict[str, Any] = {"vocab_size": size, "show_progress": False}
     if kind == "wordpiece":
         first = [_CONTINUES + chr(code) for code in alphabet.tolist() if continuing[code]]
-        learner.train_from_iterator(
-            fed(),
-            trainers.WordPieceTrainer(
-                vocab_size=size, min_frequency=2, special_tokens=[*SPECIAL, *first], show_progress=False
-            ),
-        )
+        options |= {"min_frequency": 2, "special_tokens": [*SPECIAL, *first]}
+        learner.train_from_iterator(fed(), trainers.WordPieceTrainer(**options))
         numbers = learner.get_vocab()
         pieces = [(piece, 0.0) for piece in sorted(numbers, key=numbers.__getitem__)]
     else:
-        learner.train_from_iterator(
-            fed(),
-            trainers.UnigramTrainer(
-                vocab_size=size, special_tokens=list(SPECIAL), unk_token=SPECIAL[1], show_progress=False
-            ),
-        )
+        options |= {"special_tokens": list(SPECIAL), "unk_token": SPECIAL[1]}
+        learner.train_from_iterator(fed(), trainers.UnigramTrainer(**options))
         pieces = _unigram_pieces(learner, fed)
     progress(stage, total, total)
     if len(pieces) < size:

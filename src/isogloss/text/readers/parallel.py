@@ -299,27 +299,23 @@ def _hub_bitexts(data: Any, config: str, spec: str, languages: Sequence[str] | N
     columns = list(data.column_names)
     named = lines.header(columns)
     if {"sentence1", "sentence2"} <= {*columns}:
-        firsts, seconds = data["sentence1"], data["sentence2"]
-        names = data["lang"] if "lang" in columns else [config] * len(firsts)
+        names = data["lang"] if "lang" in columns else [config] * len(data["sentence1"])
         groups: dict[Pair, list[Pair]] = {}
-        for name, first, second in zip(names, firsts, seconds, strict=True):
+        for name, first, second in zip(names, data["sentence1"], data["sentence2"], strict=True):
             pair = _config_pair(name) or _config_pair(config)
             if pair is None:
-                told = f"neither its configuration nor its column lang names two languages ({name!r})"
-                raise InputError(f"{spec}: {told}")
+                raise InputError(f"{spec}: no configuration or column lang names its two languages ({name!r})")
             groups.setdefault(pair, []).append((first, second))
-        for pair, rows in groups.items():
+        for pair, texts in groups.items():
             if _is_allowed(pair, languages):
                 # The caller's order where it names both, else English first, as everywhere.
                 chosen = [each for each in languages or () if each in pair]
                 order = chosen if len(chosen) == 2 else sorted(pair, key=lambda each: each != "en")
-                sides = dict(zip(pair, zip(*rows, strict=True), strict=True))
+                sides = dict(zip(pair, zip(*texts, strict=True), strict=True))
                 yield _hub_bitext(sides, f"{spec}:{'-'.join(pair)}", order)
     elif "translation" in columns:
-        translations = list(data["translation"])
-        yield _hub_bitext(
-            {code(each): [row[each] for row in translations] for each in translations[0]}, spec, languages
-        )
+        rows = list(data["translation"])
+        yield _hub_bitext({code(each): [row[each] for row in rows] for each in rows[0]}, spec, languages)
     elif named is not None:
         sides = {each: data[column] for each, column in zip(named, columns, strict=True) if each}
         yield _hub_bitext(sides, spec, languages)
