@@ -24,12 +24,13 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.scores import Score, answer_f1, exact_match
-from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors, need_offsets
+from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, every_question, read_questions
 from isogloss.text.readers.lines import fail
 from isogloss.text.switching import Switched
+from isogloss.text.words import refuse_slow
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
 QUESTION = 64  # tokens of a question, at most a third of the item
@@ -39,7 +40,7 @@ AT_ONCE = 512  # questions that are tokenised together
 
 def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """The windows of each question, in order; units are the characters of the context each token stands for."""
-    need_offsets(tokenizer, "answers")
+    refuse_slow(tokenizer)
     most = min(QUESTION, length // 3)  # tokens of a question
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
     if room < 2:

@@ -43,7 +43,7 @@ from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
-from isogloss.text.words import word_of_tokens
+from isogloss.text.words import refuse_slow, word_of_tokens
 
 DRAWS = 5  # of shuffled answers, for a chance floor
 DROPOUT = 0.1  # of heads, as in BERT's own
@@ -340,15 +340,6 @@ def label_guess(scores: Tensors, present: Tensor) -> Tensors:
     return (scores[0].argmax(-1),)
 
 
-def need_offsets(tokenizer: Any, what: str) -> None:
-    """Refuse a tokenizer that does not say which characters a token stands for."""
-    if not tokenizer.is_fast:
-        raise InputError(
-            f"{what} meet subwords through character offsets, which the slow tokenizer of "
-            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
-        )
-
-
 def encode_words(
     sentences: Sequence[Sequence[str]], tokenizer: Any, *, length: int
 ) -> list[tuple[list[int], list[int]]]:
@@ -363,7 +354,7 @@ def encode_words(
     >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
     [([2, 187, 4211, 88, 3], [1, 2])]
     """
-    need_offsets(tokenizer, "words")
+    refuse_slow(tokenizer)
     encoded = tokenizer(
         [" ".join(words) for words in sentences],
         truncation=True,

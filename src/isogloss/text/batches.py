@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus
-from isogloss.text.words import word_of_tokens, word_spans
+from isogloss.text.words import refuse_slow, word_of_tokens, word_spans
 
 
 @dataclass(frozen=True)
@@ -79,11 +78,8 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
             `shortened`.
         words: whether each token is assigned to a word, through character offsets; this needs a fast tokenizer.
     """
-    if words and not tokenizer.is_fast:
-        raise InputError(
-            f"words meet subwords through character offsets, which the slow tokenizer of "
-            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
-        )
+    if words:
+        refuse_slow(tokenizer)
     texts = [corpus.sentences[row] for row in rows]
     encoded = tokenizer(
         texts,

@@ -56,10 +56,9 @@ _TABLE = """
 """
 
 _LOCAL = re.compile(r"q[a-t][a-z]")
-# A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair.
-_TAGGED = re.compile(r"([A-Za-z]{2,3})[-_](?:[A-Z]{2}|[A-Z][a-z]{3})")
+# A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair. Or a number:
 # en2 is English a second time, beside en in one text: paraphrases, or what a second model reads.
-_AGAIN = re.compile(r"([A-Za-z]{2,3})([2-9])")
+_CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3})|([2-9]))?")
 
 
 @cache
@@ -81,13 +80,12 @@ def is_code(text: str) -> bool:
 
 
 def _lookup(text: str) -> str | None:
-    again = _AGAIN.fullmatch(text)
-    if again:
-        short = _lookup(again.group(1))
-        return None if short is None else short + again.group(2)
-    tagged = _TAGGED.fullmatch(text)
-    short = (tagged.group(1) if tagged else text).lower()
-    return short if _LOCAL.fullmatch(short) else _records()[0].get(short)
+    match = _CODE.fullmatch(text)
+    if match is None:
+        return None
+    short = match[1].lower()
+    canonical = short if _LOCAL.fullmatch(short) else _records()[0].get(short)
+    return canonical and canonical + (match[2] or "")
 
 
 def code(text: str) -> str:

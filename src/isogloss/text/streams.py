@@ -25,7 +25,7 @@ from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.progress import Progress, silent
 from isogloss.text.readers.lines import stream_lines
-from isogloss.text.words import spans
+from isogloss.text.words import refuse_slow, spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
 _CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
@@ -156,8 +156,7 @@ class Borders:
 
 def borders_of(tokenizer: Any) -> Borders:
     """What a tokenizer puts around sentences; known by which tokens stand for no text, never by their position."""
-    if not tokenizer.is_fast:
-        raise InputError("pairs are packed by a fast tokenizer, which this model has not; choose another model")
+    refuse_slow(tokenizer)
     return Borders(*_special_tokens(tokenizer("a"), sides=1), *_special_tokens(tokenizer("a", "a"), sides=2))
 
 

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus, Span
 from isogloss.text.languages import plain
 
@@ -144,6 +145,15 @@ def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) ->
             candidate += 1
         owners.append(best)
     return owners
+
+
+def refuse_slow(tokenizer: Any) -> None:
+    """Refuse a tokenizer that does not say which characters a token stands for."""
+    if not tokenizer.is_fast:
+        raise InputError(
+            "words meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
 
 
 def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:

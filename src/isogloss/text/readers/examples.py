@@ -177,12 +177,7 @@ def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[st
 def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Each question as it stands in the file: where, its context, its entry."""
     try:
-        with lines.open_bytes(path) as file:
-            content = json.loads(file.read().decode("utf-8-sig"))
-    except lines.DAMAGED as error:
-        raise InputError(f"{path}: the compressed file is damaged or cut short ({error}); fetch it again") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not valid UTF-8 (at byte {error.start + 1}); save the file as UTF-8") from error
+        content = json.loads("\n".join(lines.read_lines(path)))
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}:{error.lineno}: this is not JSON ({error.msg}); questions are read from SQuAD's format"
