@@ -102,9 +102,7 @@ class Bitext:
 
     def without_repeats(self) -> "Bitext":
         """The rows that repeat no earlier one in every language; those left out are added to `dropped`."""
-        distinct = self.distinct_rows
-        repeats = self.rows - len(distinct)
-        return replace(self.take(distinct), dropped=self.dropped + repeats) if repeats else self
+        return self.keep(self.distinct_rows)
 
     @property
     def fingerprint(self) -> str:
@@ -123,6 +121,11 @@ class Bitext:
         """The rows at these numbers, in this order, with their links."""
         links = {pair: [each[row] for row in rows] for pair, each in self.links.items()}
         return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
+
+    def keep(self, rows: Sequence[int]) -> "Bitext":
+        """The same, where the other rows cannot be used: they are added to `dropped`."""
+        unused = self.rows - len(rows)
+        return replace(self.take(rows), dropped=self.dropped + unused) if unused else self
 
 
 @dataclass(frozen=True)
@@ -181,9 +184,7 @@ def complete_rows(bitext: Bitext) -> Bitext:
     rows = [row for row, texts in cells if all(text and not text.isspace() for text in texts)]
     if not rows:
         raise InputError(f"{name}: no row has text in every one of {languages}")
-    if len(rows) == bitext.rows:
-        return bitext
-    return replace(bitext.take(rows), dropped=bitext.dropped + bitext.rows - len(rows))
+    return bitext.keep(rows)
 
 
 def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:

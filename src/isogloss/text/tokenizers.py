@@ -268,9 +268,8 @@ def _characters(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, int]:
 @cache
 def _borders() -> np.ndarray:
     """Which characters end a word before and after them: spaces and punctuation, (0x110000,) of bool."""
-    table = np.zeros(_CODES, dtype=bool)
-    for code in range(_CODES):
-        table[code] = chr(code).isspace() or unicodedata.category(chr(code))[0] == "P"
+    characters = map(chr, range(_CODES))
+    table = np.array([each.isspace() or unicodedata.category(each)[0] == "P" for each in characters])
     table[[ord(sign) for sign in string.punctuation]] = True  # BERT counts $ + < = > ^ ` | ~ too
     return table
 

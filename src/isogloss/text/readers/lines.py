@@ -22,6 +22,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
@@ -212,11 +213,11 @@ def _is_ignored(column: str) -> bool:
 
 @dataclass(frozen=True)
 class ParallelTable:
-    """A file whose columns are languages, and how its lines are read; None stands for a column that is ignored."""
+    """Columns that are languages (None: an ignored one), in one file, or each in a line-aligned file of its own."""
 
-    path: Path
+    files: tuple[Path, ...]
     columns: tuple[str | None, ...]
-    has_header: bool
+    has_header: bool = False
     bars: bool = False
 
     @property
@@ -231,19 +232,47 @@ class ParallelTable:
             languages: columns of the table, in the order of the cells.
             problem: is told what is wrong with a row; by default it raises.
         """
-        wanted = [self.columns.index(each) for each in pick_languages(languages, self.languages, where=self.path)]
-        for number, line in usable_lines(self.path, problem):
+        path = self.files[0]
+        wanted = pick_languages(languages, self.languages, where=path)
+        if len(self.files) > 1:
+            yield from _aligned_rows([self.file_of(each) for each in wanted])
+            return
+        for number, line in usable_lines(path, problem):
             if line is None or (number == 1 and self.has_header):
                 continue
             cells = line.split(BARS if self.bars else "\t")
             if len(cells) != len(self.columns):
                 parts, separator = ("sides", "' ||| '") if self.bars else ("cells", "tabs")
                 width = f"{len(cells)} {parts} where {len(self.columns)} were expected"
-                problem(f"{self.path}:{number}: {width}, separated by {separator}")
+                problem(f"{path}:{number}: {width}, separated by {separator}")
                 continue
             if self.bars:
                 cells = [cell.removeprefix(" ").removesuffix(" ") for cell in cells]
-            yield number, [cells[column] for column in wanted]
+            yield number, [cells[self.columns.index(each)] for each in wanted]
+
+    def file_of(self, language: str) -> Path:
+        """The file that has the column of a language."""
+        return self.files[self.columns.index(language)] if len(self.files) > 1 else self.files[0]
+
+    def read(self, languages: Sequence[str] | None = None) -> list[Corpus]:
+        """A corpus for each of these languages, by default all; all rows are kept."""
+        wanted = pick_languages(languages, self.languages, where=self.files[0])
+        rows = [cells for _, cells in self.rows(wanted)]
+        return [
+            Corpus(each, [cells[side] for cells in rows], name=self.file_of(each).name)
+            for side, each in enumerate(wanted)
+        ]
+
+
+def _aligned_rows(files: Sequence[Path]) -> Iterator[tuple[int, list[str]]]:
+    """Lines that translate each other; files of unequal length are refused when the shortest one ends."""
+    for number, found in enumerate(zip_longest(*map(stream_lines, files)), start=1):
+        if None in found:
+            short = files[found.index(None)]
+            long = next(file for file, line in zip(files, found, strict=True) if line)
+            counts = f"{short} has {number - 1:,} lines, {long} has more"
+            raise InputError(f"line-aligned files must have equally many lines: {counts}")
+        yield number, [line for _, line in found]
 
 
 def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:
@@ -263,7 +292,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
         twice = sorted({each for each in columns if each and columns.count(each) > 1})
         if twice:
             raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
-        return ParallelTable(path, tuple(columns), has_header=True)
+        return ParallelTable((path,), tuple(columns), has_header=True)
     known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
     if known is None:
         raise InputError(_no_header(path, cells, languages, bars=bars))
@@ -272,7 +301,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
             f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
             f"write {'<TAB>'.join(known)} there, or take the line out"
         )
-    return ParallelTable(path, tuple(known), has_header=False, bars=bars)
+    return ParallelTable((path,), tuple(known), bars=bars)
 
 
 def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None, *, bars: bool) -> str:
@@ -298,11 +327,3 @@ def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None
         f"put a header such as {'<TAB>'.join([*known, *rest])} on line 1 (columns that begin with # are not "
         "read), name the file like x.en-nl.tsv, or give one language a column"
     )
-
-
-def read_table(path: Path, languages: Sequence[str] | None) -> list[Corpus]:
-    """A corpus for each chosen language of a table or a ` ||| ` file, all rows kept."""
-    table = open_table(path, languages)
-    wanted = pick_languages(languages, table.languages, where=path)
-    rows = [cells for _, cells in table.rows(wanted)]
-    return [Corpus(each, [cells[side] for cells in rows], name=path.name) for side, each in enumerate(wanted)]

@@ -44,7 +44,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +54,7 @@ from isogloss.text.languages import checked_codes, code, is_code, pick_languages
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
 from isogloss.text.readers.dictionaries import attach_links
-from isogloss.text.readers.lines import Source, file_path, plain_name, stream_lines
+from isogloss.text.readers.lines import Source, file_path, plain_name
 from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
@@ -76,8 +75,8 @@ def read_corpus(path: Source, language: str) -> Corpus:
     short, file = code(language), file_path(path)
     if plain_name(file).endswith(".conllu"):
         return read_treebank(file, short)
-    table = lines.header_languages(file)
-    text = lines.read_table(file, (short,))[0].sentences if table else lines.read_lines(file)
+    is_table = lines.header_languages(file)
+    text = lines.open_table(file).read((short,))[0] if is_table else lines.read_lines(file)
     sentences = [line for line in text if line and not line.isspace()]
     if not sentences:
         raise InputError(f"{file} has only blank lines; text was expected")
@@ -143,19 +142,19 @@ class ParallelFiles:
     languages: tuple[str, ...]
     files: tuple[Path, ...]
 
+    def open(self, languages: Sequence[str] | None = None) -> lines.ParallelTable:
+        """The text as a table that is read row by row; `languages` are for a table that does not tell its own."""
+        table = self.kind == "table"
+        return lines.open_table(self.files[0], languages) if table else lines.ParallelTable(self.files, self.languages)
+
     def read(self, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
         """The rows that have text in every one of these languages, by default in all that the files have."""
-        if self.kind == "table":
-            bitext = Bitext(tuple(lines.read_table(self.files[0], languages)), name=self.name)
-        else:
-            chosen = pick_languages(languages, self.languages, where=self.name)
+        if self.kind == "treebanks":
+            chosen = languages or self.languages
             files = [self.files[self.languages.index(language)] for language in chosen]
-            if self.kind == "treebanks":
-                bitext = replace(read_treebanks(files, chosen), name=self.name)
-            else:
-                named = zip(chosen, files, strict=True)
-                sides = tuple(Corpus(language, lines.read_lines(file), name=file.name) for language, file in named)
-                bitext = Bitext(sides, name=self.name)
+            bitext = replace(read_treebanks(files, chosen), name=self.name)
+        else:
+            bitext = Bitext(tuple(self.open(languages).read(languages)), name=self.name)
         if links is not None:
             if not isinstance(links, Mapping):
                 if len(bitext.languages) != 2:
@@ -375,10 +374,8 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
             sources += _pair_sources(*_named_files(entry, languages, names, option), option)
         else:
             path = Path(resolve(str(entry)))
-            texts = (
-                parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (file_path(path),))]
-            )
-            sources += [source for text in texts for source in _pair_sources(text, None, option)]
+            for text in parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (path,))]:
+                sources += _pair_sources(text, None, option)
     if not sources:
         raise InputError(f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
     return sources
@@ -403,38 +400,23 @@ def _pair_sources(text: ParallelFiles | Bitext, wanted: Pair | None, option: str
     """The pairs of two languages, or of English (or the first language) and each other one."""
     if isinstance(text, ParallelFiles) and text.kind == "treebanks":
         text = text.read()
+    table = text if isinstance(text, Bitext) else text.open(wanted)
     where = text.name or "the bitext" if isinstance(text, Bitext) else text.files[0]
-    table = (
-        lines.open_table(text.files[0], wanted) if isinstance(text, ParallelFiles) and text.kind == "table" else None
-    )
-    languages = pick_languages(wanted, (table or text).languages, where=where)
+    languages = pick_languages(wanted, table.languages, where=where)
     if len(languages) < 2:
         raise InputError(f"--{option} {where} has one language only, {', '.join(languages)}; alignment needs two")
     centre = "en" if "en" in languages and not wanted else languages[0]
     for pair in ((centre, other) for other in languages if other != centre):
-        if isinstance(text, Bitext):
-            sides = (text[language].sentences for language in pair)
-            name = text.name or "-".join(pair)
-            yield PairSource(pair, name, partial(zip, *sides, strict=True), mark=text.fingerprint)
-        elif table is not None:
-            yield PairSource(pair, text.name, partial(_table_pairs, table, pair), text.files)
+        if isinstance(table, Bitext):
+            sides = (table[language].sentences for language in pair)
+            name = table.name or "-".join(pair)
+            yield PairSource(pair, name, partial(zip, *sides, strict=True), mark=table.fingerprint)
         else:
-            first, second = (text.files[text.languages.index(language)] for language in pair)
-            name = f"{first.name} {second.name}"
-            yield PairSource(pair, name, partial(stream_aligned, first, second), (first, second))
+            files = tuple(dict.fromkeys(map(table.file_of, pair)))
+            name = " ".join(file.name for file in files)
+            yield PairSource(pair, name, partial(_table_pairs, table, pair), files)
 
 
 def _table_pairs(table: lines.ParallelTable, languages: Pair) -> Iterator[Pair]:
     for _, (source, target) in table.rows(languages):
         yield source, target
-
-
-def stream_aligned(first: Path, second: Path) -> Iterator[Pair]:
-    """Lines of two files that translate each other; files of unequal length are refused when the shorter one ends."""
-    for number, (source, target) in enumerate(zip_longest(stream_lines(first), stream_lines(second)), 1):
-        if source is None or target is None:
-            short, long = (first, second) if source is None else (second, first)
-            raise InputError(
-                f"line-aligned files must have equally many lines: {short} has {number - 1:,} lines, {long} has more"
-            )
-        yield source[1], target[1]
