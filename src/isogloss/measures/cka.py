@@ -670,8 +670,8 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: in
     n = sides.shape[1]
     size = max(4, min(JACKKNIFE_ITEMS, n // JACKKNIFE_BLOCKS))
     count = n // size
-    apart = sides[:, : count * size].reshape(len(sides), count, size, -1).transpose(0, 1)  # (blocks, s, size, d)
-    blocks = linear_gram(apart)  # (blocks, s, size, size)
+    apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
+    blocks = linear_gram(apart).transpose(0, 1)  # (blocks, s, size, size)
     terms = _terms(inner_products(blocks), first, second).cpu()  # (blocks, pairs, 3)
     generator = torch.Generator().manual_seed(seed)
     shuffled = shuffled_products(blocks, generator=generator, shuffles=shuffles)[:, first, second].cpu()

@@ -322,8 +322,7 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
                 both = correlation(near, [[gap for gap, _ in some] for some in sources], run=1)
                 if np.isfinite(both.value):
                     at = {"task": task, "plan": plan, "unit": "spearman", "model": _model(results), "layer": layer}
-                    ends = {"low": both.low, "high": both.high} if np.isfinite(both.low) else {}
-                    yield row(RELATION, both.value, n=near.size, **ends, **at)
+                    yield row(RELATION, both, n=near.size, **at)
 
 
 def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[float, dict[int | None, float]]]]:

@@ -659,9 +659,8 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
                 x, y = ([curves.at(layer)[seed] for layer in layers] for curves in (similar, right))
                 both = correlation(x, y, kind="pearson")
                 if np.isfinite(both.value):
-                    ends = {"low": both.low, "high": both.high} if np.isfinite(both.low) else {}
                     own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
-                    yield row(RELATION, both.value, n=both.n, unit="pearson", **ends, **own)
+                    yield row(RELATION, both, unit="pearson", **own)
 
 
 def _curves(results: Results, target: str, **at: Any) -> Curves | None:

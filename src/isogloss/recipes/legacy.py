@@ -138,5 +138,4 @@ def _effects(honest: pd.DataFrame, spoilt: pd.DataFrame) -> Iterator[dict[str, A
                 curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
             for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
                 mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
-                ends = {"low": mean.low, "high": mean.high} if mean.n > 1 else {}
-                yield row(kind, mean.value, n=mean.n, over="seeds", task=measure, **ends, **about)
+                yield row(kind, mean, over="seeds", task=measure, **about)

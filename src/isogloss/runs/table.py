@@ -52,7 +52,7 @@ def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
     if not isinstance(value, SupportsFloat):
-        answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n")}
+        answer = {"low": value.low, "high": value.high, "floor": getattr(value, "floor", None), "n": value.n or None}
         rest = {name: cell for name, cell in answer.items() if is_given(cell)} | rest
         value = value.value
     if unknown := set(rest) - set(COLUMNS):
