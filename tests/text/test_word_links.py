@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from isogloss.errors import InputError
 from isogloss.text import Bitext, Corpus, embedded, read_bitext, read_linked, read_links
 from isogloss.text.readers.dictionaries import attach_links, embedded_lexicon, parse_cell
-from isogloss.text.words import pieces
 
 
 def put(path, content):
@@ -46,7 +45,7 @@ def test_a_bitext_with_links_counts_words_by_spaces(tmp_path):
     bitext = read_bitext(text, languages=("en", "nl"), links=put(tmp_path / "t.links", "0-1 1-0 2-2\n\n0-0\n"))
     assert bitext.rows == 2
     assert bitext.links["en", "nl"] == [[(0, 1), (1, 0), (2, 2)], [(0, 0)]]
-    assert bitext["en"].words == [pieces("don't go -"), [(0, 3)]]
+    assert bitext["en"].words == [[(0, 5), (6, 8), (9, 10)], [(0, 3)]]
 
 
 def test_links_of_many_languages_are_given_by_pair(tmp_path):

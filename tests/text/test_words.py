@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text.words import pieces, spans, word_of_tokens
+from isogloss.text.words import spans, word_of_tokens
 
 
 def words(text, language):
@@ -48,10 +48,6 @@ def test_words_of(language, text, expected):
 def test_an_unknown_language_is_refused():
     with pytest.raises(InputError, match="unknown language code 'xx'"):
         spans("text", "xx")
-
-
-def test_pieces_are_what_spaces_separate():
-    assert pieces(" The cat's  .") == [(1, 4), (5, 10), (12, 13)]
 
 
 ANY_TEXT = st.text(max_size=60) | st.text("ab'’-·.,1 \u0301\u200d猫ねネ👍ि", max_size=60)

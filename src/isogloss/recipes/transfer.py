@@ -306,7 +306,7 @@ def transfer(
     if own_models:
         hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
     if switching.lexicons:
-        hashes["dictionaries"] = switching.hashes
+        hashes["dictionaries"] = {f"{each.target} {each.name}": each.fingerprint for each in switching.lexicons}
     if comparison is not None:
         hashes["parallel text"] = comparison.bitext.fingerprint
     return recipe.Work(str(base["model"]), rows, hashes, comparison.notes if comparison else (), stack.last)

@@ -35,20 +35,16 @@ _CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
 class Stream:
     """One language's text as token ids.
 
-    ids: (tokens,), uint16, or uint32 where the vocabulary needs it, memory-mapped. words: as `isogloss.text.words`
-    divides text, punctuation marks and single ideographs included.
+    ids: (tokens,), uint16, or uint32 where the vocabulary needs it, memory-mapped; special tokens are among them.
+    words: as `isogloss.text.words` divides text, punctuation marks and single ideographs included.
     """
 
     language: str
     ids: np.ndarray
+    tokens: int
     paragraphs: int
     characters: int
     words: int
-
-    @property
-    def tokens(self) -> int:
-        """Number of token ids, special tokens included."""
-        return len(self.ids)
 
 
 def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> Iterator[str]:
@@ -128,7 +124,7 @@ def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
     with _as_input_error(path):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        tokens = counts.pop("tokens")
+        tokens = counts["tokens"]
         ids = np.load(path, mmap_mode="r" if tokens else None)
         if ids.shape != (tokens,) or ids.dtype.kind != "u":
             raise ValueError(f"its counts speak of {tokens:,} tokens")

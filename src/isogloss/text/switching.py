@@ -88,11 +88,6 @@ class Switching:
         segment = f"switch:{self.share:g}{'' if self.to == 'source' else f'/{self.to}'}" if self.share else ""
         return " ".join(filter(None, (segment, f"switch-words:{self.words:g}" if self.words else "")))
 
-    @property
-    def hashes(self) -> dict[str, str]:
-        """A hash of every dictionary."""
-        return {f"{lexicon.target} {lexicon.name}": lexicon.fingerprint for lexicon in self.lexicons}
-
 
 @dataclass(frozen=True)
 class Switched:

@@ -99,15 +99,6 @@ def spans(text: str, language: str) -> list[Span]:
     return [match.span() for match in _pattern(short in _ELISION, _CLITIC.get(short, "")).finditer(text)]
 
 
-def pieces(text: str) -> list[Span]:
-    """Spans of the space-separated pieces, for text that was tokenised before it was written.
-
-    >>> pieces("The cat .")
-    [(0, 3), (4, 7), (8, 9)]
-    """
-    return [match.span() for match in re.finditer(r"\S+", text)]
-
-
 def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
     """Character spans of one sentence's words: the corpus's own, or the default segmentation of its language."""
     return spans(corpus.sentences[row], corpus.language) if corpus.words is None else corpus.words[row]

@@ -55,7 +55,6 @@ from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
 from isogloss.text.readers.dictionaries import attach_links
 from isogloss.text.readers.lines import Source, file_path, plain_name
-from isogloss.text.words import pieces
 
 Pair = tuple[str, str]
 LinkFiles = Source | Mapping[Pair, Source]
@@ -163,8 +162,11 @@ class ParallelFiles:
                     )
                 links = {(bitext.languages[0], bitext.languages[1]): links}
             # Links count the file's rows, so they are attached before rows with an empty side are left out.
-            split = (replace(each, words=each.words or [pieces(text) for text in each]) for each in bitext)
-            bitext = replace(bitext, corpora=tuple(split))
+            corpora = []
+            for corpus in bitext:
+                split = [[word.span() for word in re.finditer(r"\S+", text)] for text in corpus]
+                corpora.append(replace(corpus, words=corpus.words or split))
+            bitext = replace(bitext, corpora=tuple(corpora))
             for pair, path in links.items():
                 bitext = attach_links(bitext, pair, path)
         return complete_rows(bitext)
