@@ -300,16 +300,16 @@ def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
 
     A file that cannot be opened at all is one more problem.
     """
-    told: list[str] = []
+    sentences: list[str] = []
     rows = 0
     try:
-        for _ in reader(path, told.append):
+        for _ in reader(path, sentences.append):
             rows += 1
     except InputError as error:
-        told.append(str(error))
-    problems += told[:_MOST]
-    if len(told) > _MOST:
-        problems.append(f"{path}: and {len(told) - _MOST:,} problems more")
+        sentences.append(str(error))
+    problems += sentences[:_MOST]
+    if len(sentences) > _MOST:
+        problems.append(f"{path}: and {len(sentences) - _MOST:,} problems more")
     return rows
 
 

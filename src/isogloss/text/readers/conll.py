@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, Span
-from isogloss.text.readers.lines import BadRow, Problem, Source, fail, file_path, plain_name, some, usable_lines
+from isogloss.text.readers.lines import BadRow, Problem, Source, fail, file_path, plain_name, require_rows, usable_lines
 
 _UPOS = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
 _RELATIONS = """
@@ -248,7 +248,7 @@ def read_parses(source: Source, problem: Problem = fail, *, relations: Collectio
                 raise BadRow(number, f"the relation {relation!r} is neither universal nor one of those trained on")
         return tree
 
-    return some(_sentences(path, problem, parse), path, "sentence with a whole tree")
+    return require_rows(_sentences(path, problem, parse), path, "sentence with a whole tree")
 
 
 def read_tagged(
@@ -302,4 +302,4 @@ def read_tagged(
         numbers, forms, labels = zip(*words, strict=True)
         return TaggedSentence(forms, labels, numbers)
 
-    return some(_sentences(path, problem, parse), path, "sentence with tags")
+    return require_rows(_sentences(path, problem, parse), path, "sentence with tags")

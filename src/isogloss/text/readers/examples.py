@@ -27,7 +27,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.text.readers import lines
-from isogloss.text.readers.lines import Problem, Source, fail, file_path, some
+from isogloss.text.readers.lines import Problem, Source, fail, file_path, require_rows
 
 NLI = ("entailment", "neutral", "contradiction")
 COLUMNS = {
@@ -64,7 +64,7 @@ def read_pairs(source: Source, problem: Problem = fail, **chosen: str) -> list[S
     """
     gold = (pair for _, pair in every_row(source, problem, **chosen) if pair is not None and pair.label != NO_GOLD)
     part = f" in the split {chosen['split']!r}" if "split" in chosen else ""
-    return some(gold, source, f"pair of sentences with a label{part}")
+    return require_rows(gold, source, f"pair of sentences with a label{part}")
 
 
 def every_row(source: Source, problem: Problem = fail, **chosen: str) -> Iterator[tuple[int, SentencePair | None]]:
@@ -155,7 +155,7 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     that was there before is a problem, and left out.
     """
     asked = (question for _, _, question in every_question(source, problem) if question is not None)
-    return some(asked, source, "question with an answer")
+    return require_rows(asked, source, "question with an answer")
 
 
 def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:

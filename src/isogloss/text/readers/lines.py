@@ -53,7 +53,7 @@ class BadRow(ValueError):
     """What is wrong with a row, `BadRow(line number, sentence)`; the reader, which knows the file, tells it."""
 
 
-def some(rows: Iterable[T], source: Source, what: str) -> list[T]:
+def require_rows(rows: Iterable[T], source: Source, what: str) -> list[T]:
     """The rows of a file as a list; where there are none it is an InputError that the file has no `what`."""
     usable = list(rows)
     if not usable:
@@ -266,13 +266,13 @@ class ParallelTable:
 
 def _aligned_rows(files: Sequence[Path]) -> Iterator[tuple[int, list[str]]]:
     """Lines that translate each other; files of unequal length are refused when the shortest one ends."""
-    for number, found in enumerate(zip_longest(*map(stream_lines, files)), start=1):
-        if None in found:
-            short = files[found.index(None)]
-            long = next(file for file, line in zip(files, found, strict=True) if line)
+    for number, row in enumerate(zip_longest(*map(stream_lines, files)), start=1):
+        if None in row:
+            short = files[row.index(None)]
+            long = next(file for file, line in zip(files, row, strict=True) if line)
             counts = f"{short} has {number - 1:,} lines, {long} has more"
             raise InputError(f"line-aligned files must have equally many lines: {counts}")
-        yield number, [line for _, line in found]
+        yield number, [line for _, line in row]
 
 
 def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:

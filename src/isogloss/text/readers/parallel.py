@@ -115,9 +115,9 @@ def read_bitexts(
         raise InputError(
             f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
         )
-    told = tuple(filter(None, named))
-    lines.check_order(files, told)
-    return [ParallelFiles("treebanks" if treebanks else "aligned", name, told, files).read(None, links)]
+    codes = tuple(filter(None, named))
+    lines.check_order(files, codes)
+    return [ParallelFiles("treebanks" if treebanks else "aligned", name, codes, files).read(None, links)]
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
