@@ -107,14 +107,17 @@ def walks(seed, shape):
 @pytest.mark.parametrize(("hits", "n"), [(0, 10), (3, 10), (10, 10), (50, 1000)])
 def test_wilson_agrees_with_scipy(hits, n):
     expected = binomtest(hits, n).proportion_ci(method="wilson")
-    assert wilson_interval(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    found = wilson_interval(hits, n)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (found.value, found.n) == (hits / n, n)
 
 
 def test_intervals_are_clipped_and_contain_the_value():
-    assert wilson_interval(10, 10)[1] == 1
-    assert wilson_interval(0, 10)[0] == 0
-    low, high = mean_interval(torch.tensor([1.0, 1.0, 0.0]), low=0.0, high=1.0)
-    assert 0 <= low < 2 / 3 < high == 1
+    assert wilson_interval(10, 10).high == 1
+    assert wilson_interval(0, 10).low == 0
+    mean = mean_interval(torch.tensor([1.0, 1.0, 0.0])).clipped()
+    assert 0 <= mean.low < mean.value == pytest.approx(2 / 3) and mean.high == 1
+    assert not mean_interval(torch.ones(1)).known
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 8])

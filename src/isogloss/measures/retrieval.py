@@ -390,11 +390,8 @@ def one_way(
     reciprocal = 1 / double(rank)
     answers = torch.unique_consecutive(_distinct(pairs, m)[:, 0], return_counts=True)[1]
     floors, mrr_floor = _chance(answers, m, ks)
-    precision = {}
-    for k in ks:
-        hits = int((rank <= k).sum())
-        precision[k] = Interval(hits / n, *wilson_interval(hits, n), n, floors[k])
-    mrr = Interval(float(reciprocal.mean()), *mean_interval(reciprocal, low=0.0, high=1.0), n, mrr_floor)
+    precision = {k: wilson_interval(int((rank <= k).sum()), n, floor=floors[k]) for k in ks}
+    mrr = mean_interval(reciprocal, floor=mrr_floor).clipped()
     named = queries.cpu() if names is None else names[queries.cpu()]
     return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
 

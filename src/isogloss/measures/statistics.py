@@ -172,32 +172,27 @@ def t_quantile(freedom: int) -> float:
 # Intervals over items
 
 
-def wilson_interval(successes: int, n: int) -> tuple[float, float]:
-    """Wilson score interval of a proportion; unlike the normal one it is honest at 0 and 1.
+def wilson_interval(successes: int, n: int, *, floor: float = math.nan) -> Interval:
+    """A proportion of n >= 1 items with Wilson's score interval, which unlike the normal one is honest at 0 and 1.
 
     The values of `scipy.stats.binomtest(successes, n).proportion_ci(method="wilson")`, without its test, which would
     take most of the time where thousands of proportions are measured.
 
-    >>> tuple(round(bound, 3) for bound in wilson_interval(9, 10))
-    (0.596, 0.982)
+    >>> wilson_interval(9, 10).share
+    '0.900 [0.596, 0.982]'
     """
-    if n == 0:
-        return math.nan, math.nan
     z, share = NORMAL, successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     # Rounding must not push a bound past the value itself at 0 and 1.
-    return max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach))
+    return Interval(share, max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach)), n, floor)
 
 
-def mean_interval(values: Tensor, *, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
-    """Normal interval of the mean of `values` (n,), clipped to [low, high]; NaN with fewer than two values."""
-    n = values.numel()
-    if n < 2:
-        return math.nan, math.nan
-    reach = NORMAL * float(values.double().std()) / math.sqrt(n)
-    mean = float(values.double().mean())
-    return max(low, mean - reach), min(high, mean + reach)
+def mean_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
+    """The mean of `values` (n,) with its normal interval; fewer than two values have none."""
+    n, mean = values.numel(), float(values.double().mean())
+    reach = NORMAL * float(values.double().std()) / math.sqrt(n) if n > 1 else math.nan
+    return Interval(mean, mean - reach, mean + reach, n, floor)
 
 
 def percentile_interval(values: Floats) -> tuple[float, float]:
