@@ -54,7 +54,6 @@ METHOD_EXPLANATIONS = {
     "does not hide what they share.",
     "csls": "CSLS holds back sentences that are near to everything.",
 }
-LAYERS_SENTENCE = "Layer 0 is the embedding output, before any block; layer k is the output of block k."
 SCRIPTS = ("page", "charts", "word_map", "table")
 MOST_NAMED = 12
 LONG_VALUE = 40
@@ -241,8 +240,15 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
     used = set(rows.loc[rows["measure"] == "p@1", "method"])
-    titles = list(dict.fromkeys(text["title"] for text in texts))
-    more = f" and {len(titles) - 4} more" if len(titles) > 4 else ""
+    names = display_names(dict.fromkeys(code for run in runs for code in run.languages))
+    parallel = "Parallel text" if all(view.parallel for view in views) and not mapped else "Text"
+    sets = _some((name for run in runs for name in run.data), MOST_NAMED)
+    payload = {
+        "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
+        "shades": SHADES,
+        "run_colours": COLOURS,
+        "runs": [_run_payload(run, own) for run, own in zip(runs, figures, strict=True)],
+    }
     marks = {view.mark for view in views}
     try:
         version = metadata.version("isogloss")
@@ -250,14 +256,13 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         version = ""
     template = Environment(autoescape=True).from_string(layout)
     return template.render(
-        title=" · ".join(titles[:4]) + more,
-        subject=_subject(runs, text="Parallel text" if all(view.parallel for view in views) and not mapped else "Text"),
+        title=_some((text["title"] for text in texts), 4, " · "),
+        subject=_some(names.values(), MOST_NAMED) + (f". {parallel}: {sets}." if sets else "."),
         mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
         shown=filled | set(OF_A_MAP if mapped else ()),
         explained="curves" if mapped else "training",
         methods=" ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used),
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
-        layers_sentence=LAYERS_SENTENCE,
         runs=texts,
         reproduced=any(text["paper"] for text in texts),
         told=any(text["verdict"] or text["facts"] for text in texts),
@@ -267,7 +272,7 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
         policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(script_safe_json(payload(runs, figures))),
+        data=Markup(script_safe_json(payload)),
     )
 
 
@@ -281,15 +286,10 @@ def policy(style: str, script: str) -> str:
     )
 
 
-def _subject(runs: Sequence[RunFolder], *, text: str) -> str:
-    """The languages, and the text they were measured on."""
-    names = list(display_names(dict.fromkeys(code for run in runs for code in run.languages)).values())
-    sets = list(dict.fromkeys(name for run in runs for name in run.data))
-    languages, data = (
-        ", ".join(every[:MOST_NAMED]) + (f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else "")
-        for every in (names, sets)
-    )
-    return f"{languages}. {text}: {data}." if data else f"{languages}."
+def _some(names: Iterable[str], most: int, between: str = ", ") -> str:
+    """The first few of some names, and how many more there are."""
+    every = list(dict.fromkeys(names))
+    return between.join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
 def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str, Any]:
@@ -333,18 +333,6 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
         elif value is not None:
             lines.append((label, str(value)))
     return [(label, text) for label, text in lines if text]
-
-
-def payload(runs: Sequence[RunFolder], figures: Sequence[Sequence[Figure]]) -> dict[str, Any]:
-    """Everything the page draws, as JSON-ready values."""
-    codes = list(dict.fromkeys(code for run in runs for code in run.languages))
-    names = display_names(codes)
-    return {
-        "languages": [language_look(index, code, names[code]) for index, code in enumerate(codes)],
-        "shades": SHADES,
-        "run_colours": COLOURS,
-        "runs": [_run_payload(run, own) for run, own in zip(runs, figures, strict=True)],
-    }
 
 
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _highest(rows: Iterable[Record]) -> Record:
 
 
 def _by_layer(rows: Iterable[Record]) -> dict[int, Record]:
-    return dict(sorted((int(row["layer"]), row) for row in rows))
+    return {int(row["layer"]): row for row in sorted(rows, key=lambda row: int(row["layer"]))}
 
 
 @dataclass(frozen=True)
@@ -82,27 +82,22 @@ class LayerScores:
     """One score of two languages on one data set, compared by way and layer.
 
     Attributes:
-        models: the names of the models.
-        task: the task, or the command that looked up.
-        source: the language looked up, or trained in.
-        target: the language looked in, or tested.
-        data: the data set.
+        row: one of its rows, which names the models, the task, the languages and the data set.
         ways: a mapping, a form of CKA or a way of stitching -> layer -> row, in the order of the layers.
         flat: the rows without a layer, such as those of static vectors.
         counted: the rows of `COUNTED`: coverage, ties and correlations.
-        text: of CKA, whether its text is the one learned from (`train`) or the one looked up (`test`).
 
     """
 
-    models: str
-    task: str
-    source: str
-    target: str
-    data: str
+    row: Record
     ways: Mapping[str, Mapping[int, Record]]
     flat: Sequence[Record] = ()
     counted: Sequence[Record] = ()
-    text: str = ""
+
+    @property
+    def models(self) -> str:
+        """The names of the models."""
+        return " and ".join(str(self.row[name]) for name in ("model", "other_model") if self.row[name])
 
     @property
     def layered(self) -> list[Record]:
@@ -136,27 +131,34 @@ class LayerScores:
     @property
     def names(self) -> tuple[str, str]:
         """Both languages by name, the source first."""
-        names = display_names([self.source, self.target])
-        return names[self.source], names[self.target]
+        source, target = self.row["source"], self.row["target"]
+        names = display_names([source, target])
+        return names[source], names[target]
 
     @property
     def known(self) -> list[Record]:
         """The rows of debiased CKA that have a value."""
         return [row for row in self.ways["cka"].values() if not isnan(row["value"])]
 
+    def figure(
+        self, columns: Sequence[str], name: str, title: str, caption: str, panels: Sequence[Panel], score: str
+    ) -> Figure:
+        """A figure by layer, whose file is called by a name and what stands in these columns."""
+        name = "-".join((name, *(file_name(self.row[column]) for column in columns)))
+        caption = f"{self.models}, {self.row['data']}: {caption} {EMBEDDING}"
+        return Figure(name, title, caption, panels, score, xlabel="layer")
+
 
 def lookups(frame: pd.DataFrame) -> list[LayerScores]:
     """Every source and target that were looked up, in order of appearance: P@1 by mapping and layer."""
     rows = records(frame[frame["task"].isin(list(UNITS)) & (frame["target"] != "")])
     pairs = []
-    for (task, source, target, data, _), table in _grouped(rows, "task", "source", "target", "data", "seed").items():
+    for (task, *_), table in _grouped(rows, "task", "source", "target", "data", "seed").items():
         scores = [row for row in table if row["measure"] == "p@1" and row["method"] == METHODS[task]]
-        if not scores:
-            continue
         layered, flat = ([row for row in scores if pd.isna(row["layer"]) == absent] for absent in (False, True))
         ways = {way: _by_layer(own) for (way,), own in _grouped(layered, "condition").items()}
         counted = [row for row in table if row["measure"] in COUNTED]
-        pairs.append(LayerScores(_models((layered or flat)[0]), task, source, target, data, ways, flat, counted))
+        pairs += [LayerScores(first, ways, flat, counted) for first in (layered or flat)[:1]]
     return pairs
 
 
@@ -164,11 +166,12 @@ def likenesses(frame: pd.DataFrame) -> list[LayerScores]:
     """Every pair of languages and text that has CKA, in order of appearance, a text learned from before its test."""
     rows = records(frame[(frame["task"] == "rotate") & frame["measure"].isin(FORMS) & frame["layer"].notna()])
     pairs = []
-    for (source, target, data), same in _grouped(rows, "source", "target", "data").items():
-        texts = _grouped(same, "condition", "seed").items()
-        for (text, _), table in sorted(texts, key=lambda entry: list(TEXTS).index(entry[0][0])):
-            forms = {form: _by_layer(row for row in table if row["measure"] == form) for form in FORMS}
-            pairs.append(LayerScores(_models(table[0]), "rotate", source, target, data, forms, text=text))
+    for same in _grouped(rows, "source", "target", "data").values():
+        for text in TEXTS:
+            own = [row for row in same if row["condition"] == text]
+            for table in _grouped(own, "seed").values():
+                forms = {form: _by_layer(row for row in table if row["measure"] == form) for form in FORMS}
+                pairs.append(LayerScores(table[0], forms))
     return pairs
 
 
@@ -178,16 +181,13 @@ def stitchings(frame: pd.DataFrame) -> list[LayerScores]:
     if (rows["seed"].isna() & rows["measure"].eq("gap")).any():
         rows = rows[rows["seed"].isna()]
     stitched = []
-    about = ("model", "other_model", "task", "source")
-    for same in _grouped(records(rows), *about).values():
+    for (*_, source), same in _grouped(records(rows), "model", "other_model", "task", "source").items():
         gaps = [row for row in same if row["measure"] == "gap"]
         for target, data, measure in _grouped(gaps, "target", "data", "unit"):
             scores = _grouped([row for row in same if row["measure"] == measure], "target", "data")
-            home = next(own for (code, _), own in scores.items() if code == same[0]["source"])
-            ways = {HOME: _by_layer(home)}
-            ways |= {way: _by_layer(own) for (way,), own in _grouped(scores[target, data], "condition").items()}
-            first = same[0]
-            stitched.append(LayerScores(_models(first), first["task"], first["source"], target, data, ways))
+            home = next(own for (code, _), own in scores.items() if code == source)
+            ways = {way: _by_layer(own) for (way,), own in _grouped(scores[target, data], "condition").items()}
+            stitched.append(LayerScores(scores[target, data][0], {HOME: _by_layer(home), **ways}))
     return stitched
 
 
@@ -197,10 +197,6 @@ def _grouped(rows: Iterable[Record], *columns: str) -> dict[tuple[Any, ...], lis
     for row in rows:
         groups.setdefault(tuple(row[name] for name in columns), []).append(row)
     return groups
-
-
-def _models(row: Record) -> str:
-    return " and ".join(str(row[name]) for name in ("model", "other_model") if row[name])
 
 
 def flat_name(row: Record) -> str:
@@ -216,9 +212,9 @@ def lookup_verdict(run: RunFolder) -> list[str]:
     pairs = lookups(run.rows)
     sentences = [line for lookup in pairs[:MOST_PAIRS] for line in _lookup_sentences(lookup, several=len(pairs) > 1)]
     sentences += [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
-    firsts: dict[tuple[str, str, str], LayerScores] = {}
+    firsts: dict[tuple[str, ...], LayerScores] = {}
     for alike in likenesses(run.rows):
-        firsts.setdefault((alike.source, alike.target, alike.data), alike)
+        firsts.setdefault((*alike.names, alike.row["data"]), alike)
     for alike in list(firsts.values())[:MOST_PAIRS]:
         if alike.known:
             best, last = _highest(alike.known), alike.known[-1]
@@ -227,13 +223,13 @@ def lookup_verdict(run: RunFolder) -> list[str]:
             sentences.append(
                 f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA "
                 f"{_cell(best)}, where chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, "
-                f"{TEXTS[alike.text]})."
+                f"{TEXTS[alike.row['condition']]})."
             )
     return sentences
 
 
 def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
-    best = lookup.best
+    best, task = lookup.best, lookup.row["task"]
     head = f"{' to '.join(lookup.names)}: " if several else ""
     where = f"at layer {int(best['layer'])}" if lookup.ways else f"in {flat_name(best)}"
     mapping, floor = best["condition"], float(best["floor"])
@@ -244,8 +240,7 @@ def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
     ties = f"; {curves.name_layers(tied)} cannot be told apart" if len(tied) > 1 else ""
     yield (
         f"{head}Most translations are found {where} with {mapping}: {_cell(best)} of {int(best['n']):,} "
-        f"{UNITS[lookup.task]}s have theirs nearest of all by {METHOD_NAMES[lookup.task]}, where chance gives "
-        f"{chance}{ties}."
+        f"{UNITS[task]}s have theirs nearest of all by {METHOD_NAMES[task]}, where chance gives {chance}{ties}."
     )
     tops = {way: _highest(rows.values()) for way, rows in lookup.ways.items() if way != mapping}
     if said := [f"{way} {_cell(row)} at layer {int(row['layer'])}" for way, row in tops.items()]:
@@ -284,7 +279,7 @@ def lookup_heading(run: RunFolder) -> tuple[str, str]:
     pairs, alike = lookups(run.rows), likenesses(run.rows)
     if alike and not pairs:
         return "How alike the two spaces are, by layer", ALIKE
-    unit = UNITS[pairs[0].task] if pairs else "word"
+    unit = UNITS[pairs[0].row["task"]] if pairs else "word"
     return f"Translations found, by layer and way ({unit}s)", f"{FOUND} {ALIKE}" if alike else FOUND
 
 
@@ -305,8 +300,8 @@ def lookup_tables(run: RunFolder) -> list[Table]:
             [head, *(_cell(own.get(name), interval=name in wide) for name in mappings)] for head, own in lines.items()
         ]
         note = (
-            f"{lookup.data}; n = {int(best['n']):,} at the layers. Brackets hold 95% intervals. By "
-            f"{METHOD_NAMES[lookup.task]}; the rows have P@5, P@10 and the other method, too."
+            f"{lookup.row['data']}; n = {int(best['n']):,} at the layers. Brackets hold 95% intervals. By "
+            f"{METHOD_NAMES[lookup.row['task']]}; the rows have P@5, P@10 and the other method, too."
         )
         tables.append(Table(f"P@1, {' to '.join(lookup.names)}", ["", *mappings], cells, [note]))
     for alike in likenesses(run.rows)[: 2 * MOST_PAIRS]:
@@ -317,10 +312,10 @@ def lookup_tables(run: RunFolder) -> list[Table]:
             cells.append([f"layer {layer}", *(text for pair in shown for text in pair)])
         heads = [head for form in alike.ways for head in (FORM_TITLES[form], "chance")]
         note = (
-            f"{alike.models}; {alike.data}, n = {_most(alike):,}. Brackets hold 95% intervals: one block of sentences "
-            "is left out at a time. Chance is what shuffled pairs give."
+            f"{alike.models}; {alike.row['data']}, n = {_most(alike):,}. Brackets hold 95% intervals: one block of "
+            "sentences is left out at a time. Chance is what shuffled pairs give."
         )
-        title = f"CKA, {' and '.join(alike.names)}, {TEXTS[alike.text]}"
+        title = f"CKA, {' and '.join(alike.names)}, {TEXTS[alike.row['condition']]}"
         tables.append(Table(title, ["", *heads], cells, [note]))
     return tables
 
@@ -335,29 +330,27 @@ def lookup_figures(run: RunFolder) -> list[Figure]:
     for lookup in lookups(run.rows)[:MOST_PAIRS]:
         if not lookup.ways:
             continue
-        best, ends = lookup.best, [lookup.layers[0], lookup.layers[-1]]
+        best, task, ends = lookup.best, lookup.row["task"], [lookup.layers[0], lookup.layers[-1]]
         lines = [_line(way, rows, band=way == best["condition"]) for way, rows in lookup.ways.items()]
         for row in lookup.beside:
             if row["unit"] == "word" or row["model"] in lookup.models:
                 label = f"{flat_name(row)},\nn = {int(row['n']):,} ({row['condition']})"
                 lines.append(Line(label, ends, [float(row["value"])] * 2))
         caption = (
-            f"{lookup.models}, {lookup.data}: share of {int(best['n']):,} {UNITS[lookup.task]}s whose nearest "
-            f"neighbour by {METHOD_NAMES[lookup.task]} is a translation. Band: 95% interval of the best way. "
-            f"{EMBEDDING}"
+            f"share of {int(best['n']):,} {UNITS[task]}s whose nearest neighbour by {METHOD_NAMES[task]} is a "
+            "translation. Band: 95% interval of the best way."
         )
-        name = "-".join(("lookup", *map(file_name, (lookup.source, lookup.target, lookup.data))))
         panel = Panel("", lines, floor=float(best["floor"]))
-        drawings.append(Figure(name, " to ".join(lookup.names), caption, [panel], "P@1", xlabel="layer"))
+        title = " to ".join(lookup.names)
+        drawings.append(lookup.figure(("source", "target", "data"), "lookup", title, caption, [panel], "P@1"))
     for alike in likenesses(run.rows)[: 2 * MOST_PAIRS]:
         panels = []
         for form, rows in alike.ways.items():
             chance = Line("chance", list(rows), [float(row["floor"]) for row in rows.values()])
             panels.append(Panel(FORM_TITLES[form], [_line("CKA", rows), chance]))
-        name = "-".join(("alike", *map(file_name, (alike.source, alike.target, alike.data)), alike.text))
-        title = f"{' and '.join(alike.names)}, {TEXTS[alike.text]}"
-        caption = f"{alike.models}, {alike.data}: CKA of {_most(alike):,} sentences. Bands: 95% intervals. {EMBEDDING}"
-        drawings.append(Figure(name, title, caption, panels, "CKA", xlabel="layer"))
+        title = f"{' and '.join(alike.names)}, {TEXTS[alike.row['condition']]}"
+        caption = f"CKA of {_most(alike):,} sentences. Bands: 95% intervals."
+        drawings.append(alike.figure(("source", "target", "data", "condition"), "alike", title, caption, panels, "CKA"))
     return drawings
 
 
@@ -375,8 +368,8 @@ def stitch_verdict(run: RunFolder) -> list[str]:
         top = stitching.ways[STITCHED][best]
         chance = "" if isnan(top["floor"]) else f", where chance gives {number(top['floor'])}"
         sentences.append(
-            f"{target} ({stitching.data}), {stitching.task}: stitched, {describe(top['measure']).title} is highest at "
-            f"layer {best}: {_cell(top)}{chance}; in {source} the same model has {_cell(at_best[HOME])}."
+            f"{target} ({top['data']}), {top['task']}: stitched, {describe(top['measure']).title} is highest at layer "
+            f"{best}: {_cell(top)}{chance}; in {source} the same model has {_cell(at_best[HOME])}."
         )
         said = [f"{way} {_cell(row)}" for way, row in at_best.items() if way not in (HOME, STITCHED)]
         sentences += [f"At that layer without the map: {'; '.join(said)}."] if said else []
@@ -404,15 +397,10 @@ def stitch_figures(run: RunFolder) -> list[Figure]:
         ]
         rows = list(stitching.ways[STITCHED].values())
         floor = sum(float(row["floor"]) for row in rows) / len(rows)
-        figure = Figure(
-            "-".join(("stitch", *map(file_name, (stitching.task, stitching.target, stitching.data)))),
-            f"{stitching.task}, {source} to {target}",
-            f"{stitching.models}, {stitching.data}: {BANDS[bool(pd.isna(rows[0]['seed']))]}. {EMBEDDING}",
-            [Panel("", lines, floor=None if isnan(floor) else floor)],
-            describe(rows[0]["measure"]).title,
-            xlabel="layer",
-        )
-        drawings.append(figure)
+        panel = Panel("", lines, floor=None if isnan(floor) else floor)
+        title, score = f"{rows[0]['task']}, {source} to {target}", describe(rows[0]["measure"]).title
+        caption = f"{BANDS[bool(pd.isna(rows[0]['seed']))]}."
+        drawings.append(stitching.figure(("task", "target", "data"), "stitch", title, caption, [panel], score))
     return drawings
 
 
@@ -427,10 +415,10 @@ def stitch_tables(run: RunFolder) -> list[Table]:
         first = ways[STITCHED][layers[0]]
         over = BRACKETS[bool(pd.isna(first["seed"]))]
         note = (
-            f"{stitching.data}. Brackets hold {over}. The ways are those of the target: stitched, through the fitted "
+            f"{first['data']}. Brackets hold {over}. The ways are those of the target: stitched, through the fitted "
             "map; shifted, by the means alone; unmapped, as it is; random, through a random rotation."
         )
-        title = f"{describe(first['measure']).title}, {stitching.task}, {source} to {target}"
+        title = f"{describe(first['measure']).title}, {first['task']}, {source} to {target}"
         tables.append(Table(title, ["", *heads], lines, [note]))
     return tables
 

@@ -117,7 +117,12 @@ def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list
     kind, alone = group[0].kind, {}
     for name in dict.fromkeys(curve.training for curve in group):
         parts = select(group, training=name)
-        codes = {code for part in parts if part.source and part.target and not part.task for code in _pair(part)}
+        codes = {
+            code
+            for part in parts
+            if part.source and part.target and not part.task
+            for code in (part.source, part.target)
+        }
         own_centre = centre if len(codes) > 2 else ""
         titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
         lines = _lines(parts, select(means, training=name), centre=own_centre)
@@ -144,10 +149,6 @@ def _by_training(courses: Sequence[Curve]) -> tuple[Curve, ...]:
     for curve in courses:
         firsts.setdefault(curve.training, replace(curve, code=curve.training, languages=(), leads=False))
     return tuple(firsts.values())
-
-
-def _pair(part: Curve) -> tuple[str, str]:
-    return part.source, part.target
 
 
 def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tuple[Curve, ...]:
@@ -191,8 +192,8 @@ def _languages(part: Curve, centre: str) -> tuple[str, ...] | None:
     if part.task:
         return (part.target,)  # a task is trained in one language, and tested in each
     if not centre:
-        return _pair(part)
-    if centre not in _pair(part):
+        return part.source, part.target
+    if centre not in (part.source, part.target):
         return None
     return (part.target if part.source == centre else part.source,)
 
