@@ -71,19 +71,15 @@ def verdict(run: RunFolder) -> list[str]:
 
 def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
-    rows = run.trainings[run.trainings["step"].notna()]
-    tuned = rows[(rows["measure"] == "perplexity") & (rows["unit"] == "token") & (rows["data"] == HELD)]
-    if tuned.empty:
-        return []
-    defects = tuned.loc[tuned["condition"].str.startswith(LEGACY), "condition"].nunique()
-    numbers: list[Fact] = [
-        ("steps", f"{int(run.trained['step'].max()):,}", ""),
-        ("plans", f"{tuned['plan'].nunique()}", ""),
-    ]
-    numbers += [("defects", f"{defects}", "")] if defects else []
-    numbers += [("seeds", f"{tuned['seed'].nunique()}", "")]
     read = select(run.by_step, measure="perplexity", unit="token")
     here = select(read, data=HELD)
+    if not here:
+        return []
+    defects = {curve.condition for curve in here if curve.condition.startswith(LEGACY)}
+    numbers: list[Fact] = [("steps", f"{int(run.trained['step'].max()):,}", "")]
+    numbers += [("plans", str(len({curve.plan for curve in here})), "")]
+    numbers += [("defects", str(len(defects)), "")] if defects else []
+    numbers += [("seeds", str(max(curve.seeds for curve in here)), "")]
     for name, side in ((language_name(here[0].target), here), ("other languages", select(read, target=OTHERS))):
         for curve in select(side, training=here[0].training)[:1]:
             change = f"{digits(curve.value[0])} → {digits(curve.value[-1])}"

@@ -65,19 +65,17 @@ def figures(run: RunFolder) -> list[Figure]:
     measures = [measure for measure, _ in pairs]
     drawings = [_layer_figure(run, measure, groups, means) for measure in dict.fromkeys(measures)]
     lead = (run.lead.measure, run.lead.method) if run.lead else None
-    shared: dict[tuple[str, str], dict[str, Any]] = {}
-    for pair in pairs:
+    matrices = []
+    for pair, parts in groups.items():
         about = describe(pair[0])
-        name = f", {METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
-        look = {"better": about.better, "axis": about.axis, "page_only": pair != lead}
-        shared[pair] = {"title": about.title + name, **look}
-    ends = {pair: "" if pair == lead else f"-{'-'.join(map(file_name, pair))}" for pair in pairs}
-    drawings += [_heat_map(run, parts, f"heat-map{ends[pair]}", shared[pair]) for pair, parts in groups.items()]
-    return drawings + [
-        _matrix(run, parts, means[pair], f"language-matrix{ends[pair]}", shared[pair])
-        for pair, parts in groups.items()
-        if any(part.target for part in parts)
-    ]
+        method = f", {METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
+        end = "" if pair == lead else f"-{'-'.join(map(file_name, pair))}"
+        look: dict[str, Any] = {"better": about.better, "axis": about.axis, "page_only": pair != lead}
+        look["title"] = about.title + method
+        drawings.append(_heat_map(run, parts, f"heat-map{end}", look))
+        if any(part.target for part in parts):
+            matrices.append(_matrix(run, parts, means[pair], f"language-matrix{end}", look))
+    return drawings + matrices
 
 
 def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[tuple[str, str], Curve]) -> Figure:
@@ -187,7 +185,7 @@ def _pair_name(part: Curve) -> str:
     return f"{part.source} {'–' if part.measure == 'cka' else '→'} {part.target}" if part.target else part.source
 
 
-def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, shared: Mapping[str, Any]) -> Figure:
+def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
     """Languages (or directions, where there are two languages) by layer, as shades."""
     few = len(run.languages) < 3
     groups: dict[str, list[Curve]] = {}
@@ -206,7 +204,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, shared: Mapping
         section="heat-map",
         xlabel="layer",
         ylabel="direction" if alone and parts[0].target else "language",
-        **shared,
+        **look,
     )
 
 
@@ -220,7 +218,7 @@ def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
     return {language: average(group) for language, group in groups.items()}
 
 
-def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, shared: Mapping[str, Any]) -> Figure:
+def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
     """All pairs of languages at one layer, the best at first."""
     symmetric = mean.measure == "cka"
     groups: dict[tuple[str, str], list[Curve]] = {}
@@ -246,7 +244,7 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, shar
         ylabel="" if symmetric else "from",
         ticks={float(index): run.names[code] for index, code in enumerate(codes)},
         chosen={"Layer": str(mean.best)},
-        **shared,
+        **look,
     )
 
 

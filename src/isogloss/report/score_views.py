@@ -480,15 +480,14 @@ class Experiment:
         """The language of a test set, with the set's name where the language has several."""
         target, data = place
         several = [code for code, _ in self.sets].count(target) > 1
-        return names.get(target, target) + (f" ({data})" if several and target != OTHERS else "")
+        return names.get(target, target) + (f" ({data})" if several else "")
 
 
 def experiments(rows: pd.DataFrame) -> list[Experiment]:
     """Results by model, task and source language, in order of appearance; only those with a gap."""
     made = []
-    for (model, task, source), group in _grouped(
-        records(rows[rows["layer"].isna()]), "model", "task", "source"
-    ).items():
+    whole = records(rows[rows["layer"].isna()])
+    for (model, task, source), group in _grouped(whole, "model", "task", "source").items():
         scores: dict[str, dict[tuple[str, str], Record]] = {}
         gaps: dict[str, dict[str, Record]] = {}
         for row in group:
@@ -619,7 +618,7 @@ def transfer_tables(run: RunFolder) -> list[Table]:
         names = experiment.names
         title = f"{experiment.title}, {experiment.task} from {names[experiment.source]}"
         sets = sorted(experiment.sets, key=lambda place: place[0] == OTHERS)
-        heads = [experiment.set_name(place, {**names, OTHERS: "mean of the others"}) for place in sets]
+        heads = ["mean of the others" if place[0] == OTHERS else experiment.set_name(place, names) for place in sets]
         wide = [place for place in sets if len(sets) <= FEW_SETS + 1 or place[0] in (OTHERS, sets[0][0])]
         lines = []
         for plan, scores in experiment.scores.items():

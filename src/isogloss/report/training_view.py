@@ -117,13 +117,8 @@ def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list
     kind, alone = group[0].kind, {}
     for name in dict.fromkeys(curve.training for curve in group):
         parts = select(group, training=name)
-        codes = {
-            code
-            for part in parts
-            if part.source and part.target and not part.task
-            for code in (part.source, part.target)
-        }
-        own_centre = centre if len(codes) > 2 else ""
+        pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
+        own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
         titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
         lines = _lines(parts, select(means, training=name), centre=own_centre)
         alone[name] = StepPanel(titled, lines, own_centre)
@@ -383,53 +378,43 @@ def facts(run: RunFolder) -> list[Fact]:
     for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
         for lead in select(leads, measure=measure)[:1]:
             numbers.append((label, curves.digits(lead.value[-1]), f"{per} {lead.unit}" if lead.unit else ""))
-    curve = _last_layer_curve(run)
-    numbers += [] if curve is None else map_view.layer_facts(curve, run.depth)
+    if layers := _layers_at(run, "max"):
+        numbers += map_view.layer_facts(layers[1], run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
 
 def caution(run: RunFolder) -> bool:
     """Whether the page should warn that no layer is better than chance."""
-    curve = _last_layer_curve(run)
-    return curve is not None and curve.above_chance is False
+    layers = _layers_at(run, "max")
+    return layers is not None and layers[1].above_chance is False
 
 
-def _layers_at(run: RunFolder, end: str) -> tuple[int, list[Curve]]:
-    """The first (`min`) or the last (`max`) step at which the leading measure was taken by layer, and its curves.
+def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | None:
+    """The first (`min`) or last (`max`) step at which the leading measure was taken by layer, and its curves there.
 
-    They are along the layers: those of the directions, and the mean that the run itself took. None of several
-    trainings.
+    The first curve is the mean over directions, the run's own where it took one, then come the curves of the
+    directions. None where nothing was taken by layer, or several trainings were run.
     """
     layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
     lead = curves.leading(zip(layered["measure"], layered["method"], strict=True))
     if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
-        return 0, []
-    own = layered[layered["measure"].isin((lead[0], lead[0] + MEAN)) & (layered["method"] == lead[1])]
-    step = int(own.loc[own["measure"] == lead[0], "step"].agg(end))
-    return step, curves.curves(own[own["step"] == step])
-
-
-def _layer_curve(parts: Sequence[Curve]) -> Curve:
-    """The curve over layers of one step: the mean the run itself took where there is one, else the average."""
-    own, each = ([part for part in parts if part.measure.endswith(MEAN) == taken] for taken in (True, False))
+        return None
+    measure, method = lead
+    step = int(layered.loc[(layered["measure"] == measure) & (layered["method"] == method), "step"].agg(end))
+    read = select(curves.curves(layered[layered["step"] == step]), method=method)
+    each, own = select(read, measure=measure), select(read, measure=measure + MEAN)
     mean = average(each)
-    if not own or (taken := average(own)).at != mean.at:
-        return mean
-    return replace(taken, measure=mean.measure, members=mean.members, n=mean.n, most=mean.most)
-
-
-def _last_layer_curve(run: RunFolder) -> Curve | None:
-    """The leading measure over the layers at its last step; None where nothing is, or several trainings are read."""
-    _, parts = _layers_at(run, "max")
-    return _layer_curve(parts) if parts else None
+    if own and (taken := average(own)).at == mean.at:
+        mean = replace(taken, measure=measure, members=mean.members, n=mean.n, most=mean.most)
+    return step, mean, each
 
 
 def _meeting(run: RunFolder) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    (first, before), (last, after) = (_layers_at(run, end) for end in ("min", "max"))
-    if not after:
+    began, ended = (_layers_at(run, end) for end in ("min", "max"))
+    if began is None or ended is None:
         return []
-    curve = _layer_curve(after)
+    (first, before, _), (last, curve, parts) = began, ended
     best, same = curve.best, curve.alike
     told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
     if curve.above_chance is False:
@@ -441,18 +426,18 @@ def _meeting(run: RunFolder) -> list[str]:
     else:
         beside = f" ({curves.name_layers(same)} cannot be told apart)" if len(same) > 1 else ""
         opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
-    began = _layer_curve(before) if first < last else None
-    since = "" if began is None or best not in began.at else _since(began, curve, best, step=first)
+    compared = before.at if first < last else ()
+    since = _since(before, curve, best, step=first) if best in compared else ""
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
     basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
     sentences = [f"{opening}{since}; {basis}{map_view.count_items(curve)}."]
-    if began is not None and since.startswith(SAME) and best < curve.at[-1] in began.at:
-        end = curve.at[-1]
-        change = _since(began, curve, end, step=first)
+    end = curve.at[-1]
+    if since.startswith(SAME) and best < end in compared:
+        change = _since(before, curve, end, step=first)
         sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
-    return [*sentences, *map_view.name_partners(select(after, measure=curve.measure), run.centre, curve)]
+    return [*sentences, *map_view.name_partners(parts, run.centre, curve)]
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
