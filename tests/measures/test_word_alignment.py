@@ -98,7 +98,7 @@ def test_no_words_no_links():
 
 
 def test_widths_must_agree():
-    with pytest.raises(InputError, match="width 2 and y of width 3"):
+    with pytest.raises(InputError, match="width 2 and y has width 3"):
         argmax_links(torch.ones(1, 2), torch.ones(1, 3))
 
 

@@ -34,7 +34,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import Sums, double, matrix
+from isogloss.measures.inputs import Sums, double, matrix, same_width
 from isogloss.progress import Progress, silent
 
 Link = tuple[int, int]
@@ -115,8 +115,7 @@ def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.
 def _closeness(x: Tensor, y: Tensor) -> NDArray[np.float64]:
     """Compute (1 + cosine) / 2, (source words, target words): never negative, so that a discount lowers it."""
     x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
-    if x.shape[1] != y.shape[1]:
-        raise InputError(f"x has vectors of width {x.shape[1]} and y of width {y.shape[1]}; they must be equal")
+    same_width(x, y, "words to link need vectors of the same width")
     return np.maximum((1.0 + (x @ y.T).cpu().numpy()) / 2.0, 0.0)  # rounding can leave -1e-16
 
 

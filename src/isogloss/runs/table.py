@@ -160,11 +160,10 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     from isogloss.measures.registry import MEASURES  # these load torch, which reading a table does not need
     from isogloss.measures.statistics import mean_over_seeds
 
-    shared, groups = [name for name in KEY if name not in ("seed", "step")], dict[tuple[Any, ...], list[Row]]()
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for entry in rows:
         if is_given(entry.get("seed")) and not is_given(entry.get("step")):
-            coordinates = tuple(entry[name] if is_given(entry.get(name)) else None for name in shared)
-            groups.setdefault(coordinates, []).append(entry)
+            groups.setdefault(key({**entry, "seed": None}), []).append(entry)
     means = []
     for group in groups.values():
         measure, values = str(group[0]["measure"]), [entry["value"] for entry in group if is_given(entry.get("value"))]

@@ -8,7 +8,7 @@ first token, is the root. With a 1 put behind a vector where there is a bias:
 
 The bias on the dependents' side of the arcs says how well a word is a head at all. Sizes, dropout and the start at zero
 are those of muller2021's code. Loss: cross entropy of the gold head among the places, and of the gold relation at the
-gold head. Decoding: the best tree with one root (`isogloss.measures.trees`), then the best relation of each arc in it;
+gold head. Decoding: the best tree with one root (`measures.parsing`), then the best relation of each arc in it;
 the relation of root arcs is given to the root's word and to no other, as Universal Dependencies have it.
 
 Relations are cut at the colon, in training and in scoring. `las` and `uas` count punctuation, as the evaluator of CoNLL

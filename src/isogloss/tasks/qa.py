@@ -10,7 +10,7 @@ window. Answer: the span with the highest
 
 of at most `LONGEST` tokens, over all windows; "not here" is no answer to a question that has one.
 
-Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.answers`).
+Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.scores`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,7 +5,7 @@ and Muller et al. (2021). Words that have no token (behind the model's length, o
 not trained on, and in a test they are tagged `X` or `O`: they count as what they are, mostly wrong.
 
 POS is scored by accuracy over words, NER by F1 of spans under the rules of `conlleval`, which reads a stray `I-X` as
-the beginning of a span (`isogloss.measures.labels`).
+the beginning of a span (`isogloss.measures.scores`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
