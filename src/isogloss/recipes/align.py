@@ -31,7 +31,7 @@ from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import RARE, LanguageFiles, Option
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row, frame, row
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
 from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
@@ -490,13 +490,12 @@ def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: in
     }
     counts = [(title, f"{len(stream):,}", f"{len(stream.ids):,}") for title, stream in pairs.streams.items()]
     until = [reading for reading in run.rows if int(reading["step"]) <= step]
-    curves: dict[str, list[tuple[int, float]]] = {}  # P@1 of each text, at the layer that sentences were compared at
-    for reading in until:
-        if reading["measure"] == "p@1_mean" and reading["layer"] == how.layer:
-            curves.setdefault(reading["data"], []).append((int(reading["step"]), float(reading["value"])))
+    read = frame(until).sort_values("step", kind="stable")
+    precision = read[(read["measure"] == "p@1_mean") & (read["layer"] == how.layer)]
     held_out = perplexity_lines(until)
-    if curves:
-        table = [(data, f"{min(curve)[1]:.3f}", f"{max(curve)[1]:.3f}") for data, curve in curves.items()]
+    if len(precision):
+        curves = precision.groupby("data", sort=False)["value"]
+        table = [(str(data), f"{curve.iloc[0]:.3f}", f"{curve.iloc[-1]:.3f}") for data, curve in curves]
         lines = markdown_table(("text", "P@1 before", "P@1 after"), table)
         held_out = [f"Retrieval at layer {how.layer}, centred, both directions.", "", *lines, "", *held_out]
     return training_card(

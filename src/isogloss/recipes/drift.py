@@ -26,15 +26,7 @@ from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_interval, crossing_interval
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe
-from isogloss.recipes.legacy import (
-    DEFECTS,
-    Protocol,
-    effect_rows,
-    legacy_condition,
-    legacy_notes,
-    parse_legacy,
-    protocol_with,
-)
+from isogloss.recipes.legacy import DEFECTS, Defects, effect_rows, legacy_condition, legacy_notes, parse_legacy
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
@@ -151,7 +143,7 @@ def drift(
     native_words: dict[tuple[Any, ...], Sample] = {}  # the native model's vectors of a sample, read once
 
     def perplexities(
-        model: Any, stack: Stack, texts: Sequence[Sentences], protocol: Protocol, *, every: int = 1, **how: Any
+        model: Any, stack: Stack, texts: Sequence[Sentences], defects: Defects, *, every: int = 1, **how: Any
     ) -> Probe:
         """Perplexity on texts, under masks that are the same in every training."""
         return sentence_perplexity_probe(
@@ -162,12 +154,12 @@ def drift(
             seed=drawn_from,
             device=hardware,
             dtype=torch.bfloat16 if half else None,
-            attend_padding=protocol.attend_padding,
+            attend_padding="no-mask" in defects,
             **masking_of(stack.tokenizer),
             **how,
         )
 
-    def distances(stack: Stack, protocol: Protocol) -> Iterator[Probe]:
+    def distances(stack: Stack, defects: Defects) -> Iterator[Probe]:
         """Distances to the stack as it is now and to the native model, on two samples of words.
 
         Words of the validation text are compared by every measure, and its first sentences as in the paper.
@@ -178,8 +170,8 @@ def drift(
         for corpus, count, measures in ((validation, words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
             for part in parts:
                 sampling: dict[str, Any] = {"words": count, "part": part, "seed": drawn_from}
-                sampling["by_position"] = protocol.by_position
-                sampling["attend_padding"] = protocol.by_position and protocol.attend_padding
+                sampling["by_position"] = "by-position" in defects
+                sampling["attend_padding"] = {"by-position", "no-mask"} <= defects
                 references = {START: sample_vectors(stack, corpus, **sampling)}
                 if native_stack is not None:
                     key = (corpus.name, *sampling.values())
@@ -190,7 +182,7 @@ def drift(
                     yield distance_probe(stack, vectors, every=far, other=other, measures=measures)
 
     def tune(
-        run: Run, texts: Sequence[Sentences], plan: Plan, protocol: Protocol, *, coordinates: Row, progress: Progress
+        run: Run, texts: Sequence[Sentences], plan: Plan, defects: Defects, *, coordinates: Row, progress: Progress
     ) -> Iterator[list[Row]]:
         """The rows of one training; none where it was finished earlier."""
         number, name = coordinates["seed"], training_folder(coordinates)
@@ -198,10 +190,10 @@ def drift(
         if finished(folder):
             return
         tuned, stack = load_masked_lm(model, revision, device=hardware)
-        if not (dropout and protocol.dropout):
+        if not dropout or "no-dropout" in defects:
             without_dropout(tuned)
         graphs, packed = None, replace(stack, pack=True)
-        if hardware.type == "cuda" and half and packed.packs and not protocol.attend_padding:
+        if hardware.type == "cuda" and half and packed.packs and "no-mask" not in defects:
             longest = int(texts[0].lengths.max())
             graphs = None if drops_attention(stack) else Captured(packed, rows=batch, longest=longest)
         objective = masked_sentences(
@@ -210,16 +202,17 @@ def drift(
             batch=batch,
             seed=number,
             device=hardware,
-            attend_padding=protocol.attend_padding,
+            attend_padding="no-mask" in defects,
             graphs=graphs,
             **masking_of(stack.tokenizer),
         )
         training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        redraw = (lambda: seed_of(number, "redrawn", training.step)) if protocol.redraw_masks else False
-        read: dict[str, Any] = {"every": report, "limit": protocol.limit, "redraw": redraw}
+        redraw = (lambda: seed_of(number, "redrawn", training.step)) if "redrawn" in defects else False
+        read: dict[str, Any] = {"every": report, "redraw": redraw}
+        read["limit"] = 32 if "two-batches" in defects else None
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], protocol, **read), *distances(stack, protocol)]
+        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], defects, **read), *distances(stack, defects)]
         if parallel:
             probes.append(retrieval_probe(lambda _: stack, parallel, every=far, seed=drawn_from))
         for sentence in dict.fromkeys(note for each in probes for note in each.notes):
@@ -234,7 +227,7 @@ def drift(
             checkpoints=Checkpoints(folder, export, checkpoint),
             probes=probes,
             plan=planned,
-            selection=replace(selection, higher=not selection.higher) if protocol.keep_worst else selection,
+            selection=replace(selection, higher=not selection.higher) if "worst" in defects else selection,
             stop=stopping,
             progress=progress,
         )
@@ -243,20 +236,20 @@ def drift(
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
         best, stack = load_masked_lm(folder / "best", device=hardware)
-        tested = perplexities(best, stack, [texts[2]], protocol).take()
+        tested = perplexities(best, stack, [texts[2]], defects).take()
         yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        texts, protocol = tokenise_corpora(stack, corpora, progress=progress), protocol_with(sets[0])
+        texts = tokenise_corpora(stack, corpora, progress=progress)
         unknown = unknown_notes(stack.tokenizer, (train, *watched))
         for sentence in (*shortened_notes(texts), *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        readings = list(perplexities(source, stack, [texts[2]], protocol).take())
+        readings = list(perplexities(source, stack, [texts[2]], sets[0]).take())
         if native_stack is not None:
             own = tokenise_corpora(native_stack, [validation, test])
-            tested = perplexities(native_model, native_stack, own, protocol).take()
+            tested = perplexities(native_model, native_stack, own, sets[0]).take()
             readings += [{**reading, "model": native_name} for reading in tested]
         untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
         trainings = list(product(chosen, sets, range(seed, seed + seeds)))
@@ -264,7 +257,7 @@ def drift(
             coordinates = {"model": name, "plan": str(plan), "condition": legacy_condition(defects), "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
             told = named(progress, stage)
-            yield from tune(run, texts, plan, protocol_with(defects), coordinates=coordinates, progress=told)
+            yield from tune(run, texts, plan, defects, coordinates=coordinates, progress=told)
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
         yield from effect_rows(run.rows)

@@ -1,8 +1,7 @@
 """What the released code of Hussain & Dudev (2020) does otherwise than their paper says, and what that changes.
 
 Each difference is a switch of `isogloss drift --legacy`, and none is ever on by itself: they are here so that the
-effect of each can be shown. `Protocol` holds the points in which a training can differ; its defaults are the paper's,
-and a defect changes one of them.
+effect of each can be shown. What a defect changes is where `isogloss.recipes.drift` asks for its name.
 
 With x(s) a reading at step s with a defect, and y(s) the same reading of the same seed without it, the defect shifts a
 curve by the mean over the readings s of
@@ -14,7 +13,6 @@ shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,19 +22,6 @@ from isogloss.errors import InputError
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.runs.table import Row, frame, row
 
-
-@dataclass(frozen=True, kw_only=True)
-class Protocol:
-    """How a drift training runs and is measured, in the points where the original code differs."""
-
-    attend_padding: bool = False  # no attention mask is given
-    limit: int | None = None  # sentences of each text that perplexity is read on; None for all of them
-    redraw_masks: bool = False  # the masks of perplexity are drawn anew at each reading
-    keep_worst: bool = False  # the model with the worst reading is kept, not the best
-    by_position: bool = False  # distances compare position with position, not word with word
-    dropout: bool = True  # the model's own dropout is on while it trains
-
-
 DEFECTS = {
     "no-mask": "no attention mask is given, so that padding is read as text",
     "two-batches": "perplexity is read on the first 32 sentences of each text",
@@ -45,18 +30,12 @@ DEFECTS = {
     "by-position": "distances compare position with position, special tokens and padding among them",
     "no-dropout": "there is no dropout while the model trains",
 }
-_CHANGES: dict[str, dict[str, Any]] = {
-    "no-mask": {"attend_padding": True},
-    "two-batches": {"limit": 32},
-    "redrawn": {"redraw_masks": True},
-    "worst": {"keep_worst": True},
-    "by-position": {"by_position": True},
-    "no-dropout": {"dropout": False},
-}
 EACH, LEGACY = "each", "legacy:"
+Defects = frozenset[str]
+"""The names of the defects that a training is run with."""
 
 
-def parse_legacy(text: str | None) -> list[frozenset[str]]:
+def parse_legacy(text: str | None) -> list[Defects]:
     """The sets of defects that every plan is run with: those named, or all; `each` is none, every one alone, and all.
 
     >>> parse_legacy(None), parse_legacy("worst, worst")
@@ -72,21 +51,12 @@ def parse_legacy(text: str | None) -> list[frozenset[str]]:
     return [frozenset(DEFECTS) if "all" in names else frozenset(names)]
 
 
-def protocol_with(defects: frozenset[str]) -> Protocol:
-    """The paper's protocol with these defects.
-
-    >>> protocol_with(frozenset({"worst"})).keep_worst, protocol_with(frozenset()) == Protocol()
-    (True, True)
-    """
-    return Protocol(**{field: value for name in defects for field, value in _CHANGES[name].items()})
-
-
-def legacy_notes(sets: Sequence[frozenset[str]]) -> list[str]:
+def legacy_notes(sets: Sequence[Defects]) -> list[str]:
     """A sentence on every defect that is on, for the reader of a run."""
     return [f"as the original did: {DEFECTS[name]}" for name in DEFECTS if any(name in defects for defects in sets)]
 
 
-def legacy_condition(defects: frozenset[str]) -> str:
+def legacy_condition(defects: Defects) -> str:
     """What rows say of a training in `condition`: the defects that are on.
 
     >>> legacy_condition(frozenset({"worst", "no-mask"})), legacy_condition(frozenset())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row
+from isogloss.runs.table import Row, frame
 from isogloss.training.loop import Optimisation
 
 UNITS = ("token", "word", "character")
@@ -69,27 +69,23 @@ def optimiser_facts(optimisation: Optimisation) -> str:
 
 def perplexity_lines(rows: Sequence[Row]) -> list[str]:
     """Perplexity of each language at the last reading, and from where it rose, if it did."""
-    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
-    for reading in rows:
-        if reading["measure"] == "perplexity":
-            curve = curves.setdefault(reading["target"], {}).setdefault(reading["unit"], [])
-            curve.append((int(reading["step"]), float(reading["value"])))
-    if not curves:
+    table = frame(rows)
+    table = table[table["measure"] == "perplexity"].sort_values("step", kind="stable")
+    if table.empty:
         return ["None was kept."]
-    table, rising = [], []
-    for language, units in curves.items():
-        last = {unit: sorted(curve)[-1] for unit, curve in units.items()}
-        table.append((language, *(f"{last[unit][1]:.2f}" if unit in last else "" for unit in UNITS)))
-        lowest = min(units["character"], key=lambda point: point[1])
-        if lowest[1] < last["character"][1]:
-            rising.append(
-                f"{language} was lowest at step {lowest[0]:,} ({lowest[1]:.3f} a character) and rose from there"
-            )
-    steps = max(step for units in curves.values() for curve in units.values() for step, _ in curve)
+    lines, rising = [], []
+    for language, own in table.groupby("target", sort=False):
+        last, curve = own.groupby("unit")["value"].last(), own[own["unit"] == "character"]
+        lines.append((str(language), *(f"{last[unit]:.2f}" if unit in last else "" for unit in UNITS)))
+        lowest = curve.sort_values("value", kind="stable").iloc[0]
+        if lowest["value"] < last["character"]:
+            at = f"step {lowest['step']:,} ({lowest['value']:.3f} a character)"
+            rising.append(f"{language} was lowest at {at} and rose from there")
+    steps = table["step"].max()
     return [
         f"Perplexity of masked tokens after step {steps:,}; only per word and character do vocabularies compare.",
         "",
-        *markdown_table(("language", *(f"per {unit}" for unit in UNITS)), table),
+        *markdown_table(("language", *(f"per {unit}" for unit in UNITS)), lines),
         "",
         ("; ".join(rising) if rising else "No language's perplexity had risen by the end") + ".",
     ]

@@ -315,12 +315,10 @@ def transfer(
 def _rate_list(text: str | float) -> list[float]:
     try:
         rates = [float(part) for part in str(text).split(",")]
-    except ValueError as error:
-        raise InputError(f"--rate takes numbers with commas, as in 2e-5,5e-5, not {text!r}") from error
-    if not all(0 < rate < inf for rate in rates):
-        raise InputError(f"--rate must be above 0, not {text}")
-    if len(set(rates)) < len(rates):
-        raise InputError(f"--rate has a rate twice: {text}")
+    except ValueError:
+        rates = []
+    if not rates or not all(0 < rate < inf for rate in rates) or len(set(rates)) < len(rates):
+        raise InputError(f"--rate takes numbers above 0 with commas, none of them twice, as in 2e-5,5e-5, not {text!r}")
     return rates
 
 
