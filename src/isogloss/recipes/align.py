@@ -194,7 +194,13 @@ def align(
         with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
             packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
             pairs = pack_text(sources, folder, stack=stack, progress=progress, **packing)
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, _first_sentences(sources))):
+        first = [(each, list(islice(each.open(), LOOKED_AT))) for each in sources]
+        sides = [
+            Corpus(language, [pair[number] for pair in some], name=each.name)
+            for each, some in first
+            for number, language in enumerate(each.languages)
+        ]
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, sides)):
             run.note(sentence)
         if not dropout:
             without_dropout(source)
@@ -235,15 +241,21 @@ def align(
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = best_retrieval(how.layer) if best else None
         for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
-            # The sum of the losses has no task; each of them has a row of its own.
-            own = [reading for reading in readings if reading["measure"] != "loss" or "task" in reading]
-            yield [_alignment_row(reading, coordinates) for reading in own]
+            entries = []
+            for reading in readings:
+                is_loss, about = reading["measure"] == "loss", dict(coordinates)
+                about |= {"data": "train"} if is_loss else {}
+                # The perplexity probe has no target language here: what it pools as the others is all of them.
+                about |= {"target": "all"} if reading.get("target") == "others" else {}
+                if "task" in reading or not is_loss:  # the sum of the losses has no task; each has a row of its own
+                    entries.append(row(**{**reading, **about}))
+            yield entries
         step = training.best_step if best and training.best_step is not None else training.step
         if step < training.step:
-            reading = f"mean P@1 at layer {how.layer}"
-            which = f"that of step {step:,} of {training.step:,}, where {reading} was highest"
+            precision = f"mean P@1 at layer {how.layer}"
+            which = f"that of step {step:,} of {training.step:,}, where {precision} was highest"
             if not step:
-                which = f"the one it began with, before any update: {reading} was never higher after it"
+                which = f"the one it began with, before any update: {precision} was never higher after it"
             run.note(f"--best: the model is {which}")
         with whole_folder(run.folder / "model") as folder:
             if best and (checkpoints.folder / "best").is_dir():
@@ -440,22 +452,7 @@ def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:
     return by_title
 
 
-def _first_sentences(sources: Sequence[PairSource]) -> Iterator[Corpus]:
-    """Both sides of the first pairs of each source."""
-    for source in sources:
-        pairs = list(islice(source.open(), LOOKED_AT))
-        for number, language in enumerate(source.languages):
-            yield Corpus(language, [pair[number] for pair in pairs], name=source.name)
-
-
 # --- what is measured ------------------------------------------------------------------------------------------------
-
-
-def _alignment_row(reading: Reading, coordinates: Mapping[str, Any]) -> Row:
-    data = {"data": "train"} if reading["measure"] == "loss" else {}
-    # The perplexity probe has no target language here: what it pools as the others is all of them.
-    pooled = {"target": "all"} if reading.get("target") == "others" else {}
-    return row(**{**reading, **coordinates, **data, **pooled})
 
 
 def best_retrieval(layer: int) -> Choice:

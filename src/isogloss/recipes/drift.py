@@ -242,8 +242,11 @@ def drift(
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         texts = tokenise_corpora(stack, corpora, progress=progress)
-        unknown = unknown_notes(stack.tokenizer, (train, *watched))
-        for sentence in (*shortened_notes(texts), *unknown, *overlap_notes(train, parallel)):
+        for text in texts:
+            if text.shortened:
+                which = f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language})"
+                run.note(f"{which} were cut to the model's length")
+        for sentence in (*unknown_notes(stack.tokenizer, (train, *watched)), *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
         readings = list(perplexities(source, stack, [texts[2]], sets[0]).take())
@@ -378,15 +381,6 @@ def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus], *, progress: Progr
                 "of its words: give other text"
             )
     return texts
-
-
-def shortened_notes(texts: Sequence[Sentences]) -> list[str]:
-    """Which texts have sentences that were cut to the model's length."""
-    return [
-        f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's length"
-        for text in texts
-        if text.shortened
-    ]
 
 
 # --- what the curves say at the end ----------------------------------------------------------------------------------

@@ -13,10 +13,8 @@ shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong t
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from isogloss.errors import InputError
 from isogloss.measures.statistics import mean_over_seeds
@@ -73,7 +71,7 @@ SHIFT, STRAY = "legacy_shift", "legacy_stray"
 COMPARED = ("perplexity", "l2_drift")
 
 
-def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
+def effect_rows(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
 
     Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
@@ -82,30 +80,26 @@ def effect_rows(rows: Sequence[Row]) -> Iterator[list[Row]]:
     table = frame(rows)
     counts = table["measure"].isin(COMPARED) & ((table["measure"] != "perplexity") | (table["unit"] == "token"))
     table = table[counts & table["step"].notna()]
-    step = table["step"].where(table["data"] != "test", 0)  # a test is one reading, of whichever step was kept
-    table = table.assign(step=step)
-    for (plan, condition), spoilt in table[table["condition"] != ""].groupby(["plan", "condition"], sort=False):
-        honest = table[(table["plan"] == plan) & (table["condition"] == "")]
-        if len(honest):
-            coordinates = {"plan": plan, "condition": condition, "model": spoilt["model"].iloc[0]}
-            yield [{**effect, **coordinates} for effect in _effects(honest, spoilt)]
-
-
-def _effects(honest: pd.DataFrame, spoilt: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows on each measure, one text or language at a time, of readings that both trainings have."""
+    # A test is one reading, of whichever step was kept.
+    table = table.assign(step=table["step"].where(table["data"] != "test", 0))
+    honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
     text = ["target", "data", "other_model"]
-    pairs = spoilt.merge(honest, on=["measure", *text, "layer", "seed", "step"], suffixes=("", "_honest"))
+    pairs = spoilt.merge(honest, on=["plan", "measure", *text, "layer", "seed", "step"], suffixes=("", "_honest"))
     pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
     pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
-    for measure in COMPARED:
-        for coordinates, readings in pairs[pairs["measure"] == measure].groupby(text, sort=False):
-            about = {name: value for name, value in zip(text, coordinates, strict=True) if value}
-            curves = []
-            for _, own in readings.groupby("seed", sort=False):
-                layers = [layer.to_numpy() for _, layer in own.groupby("layer", sort=False, dropna=False)["effect"]]
-                # A layer that begins to move late has no readings before, and would count for other steps.
-                most = max(map(len, layers))
-                curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
-            for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
-                mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
-                yield row(kind, mean, over="seeds", task=measure, **about)
+    for (plan, condition), own in pairs.groupby(["plan", "condition"], sort=False):
+        base = {"model": own["model"].iloc[0], "plan": plan, "condition": condition}
+        effects = []
+        for measure in COMPARED:
+            for coordinates, readings in own[own["measure"] == measure].groupby(text, sort=False):
+                about = {name: value for name, value in zip(text, coordinates, strict=True) if value}
+                curves = []
+                for _, group in readings.groupby("seed", sort=False):
+                    layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
+                    # A layer that begins to move late has no readings before, and would count for other steps.
+                    most = max(map(len, layers))
+                    curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
+                for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
+                    mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
+                    effects.append(row(kind, mean, over="seeds", task=measure, **about, **base))
+        yield effects
