@@ -27,7 +27,7 @@ from functools import wraps
 from itertools import islice
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, ParamSpec, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, ParamSpec, cast, get_args, get_origin
 
 import pandas as pd
 import torch
@@ -49,7 +49,6 @@ from isogloss.training.plans import Plan, parse_plan
 from isogloss.training.processes import launched
 
 P = ParamSpec("P")
-Number = TypeVar("Number", int, float)
 
 # --- the record ------------------------------------------------------------------------------------------------------
 
@@ -338,27 +337,6 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> str:
     """The value, if it is one of the choices."""
     if value not in choices:
         raise InputError(f"--{_dashed(name)} takes {' or '.join(choices)}, not {value!r}")
-    return value
-
-
-def at_least(name: str, value: Number, least: float) -> Number:
-    """The value, if it is finite and not below `least`."""
-    if not value >= least:
-        raise InputError(f"--{_dashed(name)} must be at least {least}, not {value}")
-    if value == math.inf:
-        raise InputError(f"--{_dashed(name)} must be a finite number, not {value}")
-    return value
-
-
-def interval_of(name: str, value: int | None, steps: int) -> int:
-    """The updates between readings, at least 1; None reads before the first and after the last update only."""
-    return max(1, steps) if value is None else at_least(name, value, 1)
-
-
-def share_of(name: str, value: float, *, zero: bool = True) -> float:
-    """The value, if it is a share of a whole: from 0, or with `zero=False` above it, to below 1."""
-    if not 0 <= value < 1 or (value == 0 and not zero):
-        raise InputError(f"--{_dashed(name)} must be {'from' if zero else 'above'} 0 to below 1, not {value}")
     return value
 
 

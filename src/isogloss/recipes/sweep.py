@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import pandas as pd
 import torch
@@ -27,7 +27,7 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.recipe import TEXT_OPTIONS, Recipe, at_least, find_recipe, model_name, read_options
+from isogloss.recipes.recipe import TEXT_OPTIONS, Option, Recipe, check_arguments, find_recipe, model_name, read_options
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job, facts_of_jobs
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
@@ -71,11 +71,11 @@ def sweep(
     *,
     grid: Sequence[str] | Mapping[str, Any],
     out: str | Path,
-    parallel: int | None = None,
+    parallel: Annotated[int | None, Option("jobs at a time", least=1)] = None,
     devices: str | Sequence[str] | None = None,
     cluster: str | None = None,
     gpus: float | None = None,
-    cpus: float | None = None,
+    cpus: Annotated[float | None, Option("CPUs that a job asks of the cluster", above=0)] = None,
     resume: bool = False,
     progress: Progress = silent,
     executor: Executor | None = None,
@@ -101,12 +101,13 @@ def sweep(
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...               test={"en": "en.tsv", "nl": "nl.tsv"})  # doctest: +SKIP
     """
+    check_arguments(sweep, {"parallel": parallel, "cpus": cpus})
     chosen, values, jobs = plan_sweep(recipe, grid, out=out, options=options)
     device = str(options.get("device", "auto"))
     if cluster is not None or gpus is not None or cpus is not None:
         executor = choose_cluster(cluster, parallel=parallel, devices=devices, device=device, gpus=gpus, cpus=cpus)
     turns = [] if cluster is not None else choose_devices(devices, device)
-    width = at_least("parallel", max(1, len(turns)) if parallel is None else parallel, 1)
+    width = parallel or max(1, len(turns))
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, jobs, progress=progress)
     models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
@@ -355,10 +356,6 @@ def choose_cluster(
         raise InputError("--devices are GPUs of this machine; with --cluster, --gpus says what each job asks for")
     if gpus is not None and not 0 <= gpus <= 1:
         raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
-    if cpus is not None and not cpus > 0:
-        raise InputError(f"--cpus {cpus:g}: a job needs some of a CPU; give a number above 0")
-    if parallel is not None:
-        at_least("parallel", parallel, 1)
     asked = 0.0 if gpus is None and device == "cpu" else gpus
     return on_cluster(address, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
 

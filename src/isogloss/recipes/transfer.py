@@ -439,10 +439,8 @@ class LanguageComparison:
         about = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
         languages, rows = self.bitext.languages, list[Row]()
         for defects in [[], self.defects] if self.defects else [[]]:
-            special, how = (
-                "specials" in defects,
-                {key: value for name in defects for key, value in LEGACY[name][1].items()},
-            )
+            special = "specials" in defects
+            how = {key: value for name in defects for key, value in LEGACY[name][1].items()}
             about |= {"condition": f"legacy:{','.join(defects)}"} if defects else {}
             for layer, states in enumerate(now[special]):
                 others: list[tuple[Tensor, dict[str, Any]]] = []
