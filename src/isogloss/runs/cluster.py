@@ -15,7 +15,6 @@ but for the lease that a worker holds (`isogloss.runs.jobs.holding`).
 
 import importlib
 import importlib.metadata
-import json
 import os
 import secrets
 import signal
@@ -117,10 +116,9 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
         while waiting or running:
             while waiting and len(running) < width:
                 job = waiting.pop(0)
-                line = json.dumps({**json.loads(job.as_json()), "lease": lease})
                 # Links in paths stay: other machines have them, too.
                 log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
-                running[remote.remote(line, COMMAND, hidden, str(Path.cwd()), log, marker)] = job
+                running[remote.remote(job.as_json(lease=lease), COMMAND, hidden, str(Path.cwd()), log, marker)] = job
             for ref in ray.wait(list(running), num_returns=len(running), timeout=PAUSE)[0]:
                 job = running.pop(ref)
                 why, again = _outcome(ray, ref)

@@ -95,10 +95,10 @@ class Job:
                 words += [f"--{spelt} {part}" for part in parts if part is not None]
         return words
 
-    def as_json(self) -> str:
-        """What a worker reads; `coordinates` stay here."""
+    def as_json(self, **more: Any) -> str:
+        """What a worker reads, and what it is told besides; `coordinates` stay here."""
         given = {"name": self.name, "recipe": self.recipe, "first": self.first, "options": self.options}
-        return json.dumps({**given, "folder": self.folder}, default=str)
+        return json.dumps({**given, "folder": self.folder, **more}, default=str)
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,7 @@ def finish_jobs(jobs: Sequence[Job], executor: Executor, *, progress: Progress =
         failed += executor(ready, progress)
         waiting = [job for job in waiting if job not in ready]
     for job in waiting:  # for something that failed
-        job.log.parent.mkdir(parents=True, exist_ok=True)
-        job.log.write_text(f"it needs {job.missing[0]}, which is not finished\n", encoding="utf-8")
-        failed.append(Failure(job, _last_line(job.log)))
+        failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
     if failed:
         first, others = failed[0], failed[1:]
         also = f"; also {', '.join(f'{other.job.name} ({other.job.log})' for other in others)}" if others else ""
@@ -151,10 +149,7 @@ def one_by_one(call: Callable[[Job, Progress], None]) -> Executor:
             try:
                 call(job, progress)
             except Exception as error:
-                job.log.parent.mkdir(parents=True, exist_ok=True)
-                plain = isinstance(error, InputError)
-                job.log.write_text(f"{error}\n" if plain else traceback.format_exc(), encoding="utf-8")
-                failed.append(Failure(job, _last_line(job.log)))
+                failed.append(_failure(job, str(error) if isinstance(error, InputError) else traceback.format_exc()))
         progress("jobs", len(jobs), len(jobs))
         return failed
 
@@ -180,7 +175,7 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
                         running.append((job, device, _start(job, parallel, device)))
                     time.sleep(PAUSE)
                     ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
-                    failed += [Failure(job, _last_line(job.log)) for job, code in ended if code]
+                    failed += [_failure(job) for job, code in ended if code]
                     running = [started for started in running if started[2].returncode is None]
                     progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
             finally:
@@ -255,9 +250,13 @@ def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[byte
     return process
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no word"
+def _failure(job: Job, text: str | None = None) -> Failure:
+    """A job that failed, with the last line of its log; text: what its log says, where it did not write it itself."""
+    if text is not None:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
+    lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return Failure(job, lines[-1] if lines else "no word")
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------
