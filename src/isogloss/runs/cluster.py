@@ -83,17 +83,8 @@ def on_cluster(
             # Twice, since Ray has its own idea of what this signal does.
             with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
                 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-                alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-                asked = share or Share()
-                if asked.gpus is None:
-                    asked = replace(asked, gpus=float(any(has.get("GPU", 0) > 0 for has in alive)))
+                asked = _resolve(share or Share(), ray.nodes(), address)
                 nodes = [node for node in ray.nodes() if asked.fits(node)]
-                if not nodes:
-                    each = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
-                    raise InputError(
-                        f"--cluster {address}: no machine has {asked} for a job, they have "
-                        f"{', or '.join(each) or 'nothing'}; ask for less with --gpus or --cpus"
-                    )
                 _check_nodes(ray, nodes, jobs[0].folder.parent, progress)
                 return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease, progress=progress)
         except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
@@ -163,6 +154,20 @@ def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
         return "", False
     # A process that was killed did not end by itself: memory ran out, or its machine shuts down.
     return f"{said} (on {node})", code < 0 or code == LOST
+
+
+def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> Share:
+    """What each job asks for, where some machine has that."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    any_gpu = any(has.get("GPU", 0) > 0 for has in alive)
+    asked = replace(share, gpus=float(any_gpu)) if share.gpus is None else share
+    if not any(asked.fits(node) for node in nodes):
+        each = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
+        raise InputError(
+            f"--cluster {address}: no machine has {asked} for a job, they have {', or '.join(each) or 'nothing'}; ask "
+            "for less with --gpus or --cpus"
+        )
+    return asked
 
 
 def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, progress: Progress) -> None:
