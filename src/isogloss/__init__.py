@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from isogloss.integrations.export import export
     from isogloss.mappings import Mapping, load_mapping, procrustes, save
     from isogloss.measures import cka, retrieval
-    from isogloss.papers import reproduce
+    from isogloss.papers.reproduction import reproduce
     from isogloss.progress import bar
     from isogloss.recipes.align import align
     from isogloss.recipes.drift import drift
@@ -41,7 +41,7 @@ _HOMES = {
     "integrations.export": ("export",),
     "mappings": ("Mapping", "load_mapping", "procrustes", "save"),
     "measures": ("cka", "retrieval"),
-    "papers": ("reproduce",),
+    "papers.reproduction": ("reproduce",),
     "progress": ("bar",),
     "recipes.align": ("align",),
     "recipes.drift": ("drift",),

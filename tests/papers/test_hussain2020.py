@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from isogloss.figure import Table, as_text
-from isogloss.papers import Results, find, names, summary
 from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
 from isogloss.papers.paper import lowest_hashed
-from isogloss.papers.results import Curves, Side, all_of, over_seeds
+from isogloss.papers.reproduction import find, names, summary
+from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row

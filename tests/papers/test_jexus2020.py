@@ -9,9 +9,11 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss import cli
-from isogloss.papers import Request, Results, find, jexus2020, outline_lines, outline_of, selected
+from isogloss.papers import jexus2020
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs, means_of_targets
-from isogloss.papers.paper import drawn
+from isogloss.papers.paper import Request, drawn
+from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
+from isogloss.papers.results import Results
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row

@@ -11,10 +11,11 @@ import pytest
 from scipy import stats
 
 import isogloss as ig
-from isogloss.papers import Request, Results, find, outline_lines, outline_of, selected
 from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, pair_sources, texts_in
-from isogloss.papers.results import OTHERS, changes, less, mean_over
+from isogloss.papers.paper import Request
+from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
+from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row

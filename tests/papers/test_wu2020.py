@@ -13,9 +13,10 @@ from scipy import stats
 import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
-from isogloss.papers import Request, Results, find, outline_lines, selected
 from isogloss.papers import wu2020 as paper
-from isogloss.papers.results import mean_over, seed_mean_rows
+from isogloss.papers.paper import Request
+from isogloss.papers.reproduction import find, outline_lines, selected
+from isogloss.papers.results import Results, mean_over, seed_mean_rows
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, records, row

@@ -12,6 +12,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -381,36 +382,30 @@ def crossed(results: Results) -> Iterator[Contrast]:
         for code in (_language(results), OTHERS)
     )
     (per_token, down), (per_character, _) = map(_crossing, target, others)
-    seeds = len(target[0].seeds)
-    words = f"per token {per_token}; per character {per_character}"
-    yield Contrast(words, down, seeds)
+    yield Contrast(f"per token {per_token}; per character {per_character}", down, len(target[0].seeds))
 
 
 def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
     """What the two curves do, and whether they cross in every seed from above the others to below."""
     both = list(zip(target.values, others.values, strict=True))
     down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
-    up = sum(bool(a[0] < b[0] and a[-1] > b[-1]) for a, b in both)
+    ratio = replace(target, values=target.values / others.values)
+    up = int(((ratio.start < 1) & (ratio.end > 1)).sum())
     steps = [step for step in down if step is not None]
-    first, last = (over_seeds(own / other, log=True) for own, other in _ends(target, others))
+    first, last = (over_seeds(values, log=True) for values in (ratio.start, ratio.end))
     lies = []
-    for ratio, sides in zip((first, last), _ends(target, others), strict=True):
-        values = (number(over_seeds(side, log=True).value) for side in sides)
-        lies.append(f"{'above' if ratio.value > 1 else 'below'} ({' against '.join(values)})")
+    for at, apart in ((0, first), (-1, last)):
+        values = (number(over_seeds(side.values[:, at], log=True).value) for side in (target, others))
+        lies.append(f"{'above' if apart.value > 1 else 'below'} ({' against '.join(values)})")
     course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
     if len(steps) == len(both):
         return f"they cross at step {over_seeds(steps).say(lambda step: f'{step:,.0f}')}: {course}", True
     seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
     seen += f", the other way round in {up}" if up else ""
-    moved = over_seeds((target.end / others.end) / (target.start / others.start), log=True)
+    moved = _factor(ratio)
     clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
     went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
     return f"{seen}: {course}; its ratio to the others went {went}", False
-
-
-def _ends(target: Curves, others: Curves) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """The first values of both curves, and the last, each (seeds,)."""
-    return (target.start, others.start), (target.end, others.end)
 
 
 def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
