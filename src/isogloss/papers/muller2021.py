@@ -11,6 +11,7 @@ compared with the reference of the same seed. Scores are shares of one, so 0.01 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from isogloss.papers.results import (
     Claim,
     Contrast,
     Curves,
+    NotMeasured,
     Results,
     Seeds,
     above,
@@ -35,11 +37,11 @@ from isogloss.papers.results import (
     below,
     cell,
     changes,
-    claim,
     curves_of,
     less,
     mean_by_seed,
     mean_over,
+    needed,
     over_seeds,
     seed_mean_rows,
     seeds_note,
@@ -421,43 +423,34 @@ FREE = 0.01  # within noise of the reference
 SAME = 0.9  # CKA with the start of a part that hardly changes
 LOWER, UPPER = range(1, 5), range(9, 13)
 BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
+NOT_ALL_PAIRS = "not all pairs and the reference were run"
 
 
-Judge = Callable[[Results, str], Contrast | None]
-PairsJudge = Callable[[list[Interval], Curves], Contrast]
-
-
-def task_claim(name: str, missing: str, function: Callable[..., Any] | None = None) -> Callable[[Judge], Claim]:
+def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Contrast]], Claim]:
     """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
 
-    def made(judge: Judge) -> Claim:
+    def made(judge: Callable[[Results, str], Contrast]) -> Claim:
         def contrasts(results: Results) -> Iterator[Contrast]:
             for task in _tasks(results):
-                if (judged := judge(results, task)) is not None:
+                with suppress(NotMeasured):
+                    judged = judge(results, task)
                     yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
 
-        return claim(name, missing=missing, function=function or judge)(contrasts)
+        return Claim(name, str(judge.__doc__), contrasts, missing)
 
     return made
 
 
-def pairs_claim(name: str, *, home: bool = False) -> Callable[[PairsJudge], Claim]:
-    """Make a function that judges what every pair costs, from the lowest up, into a claim, where all were run."""
-
-    def made(judge: PairsJudge) -> Claim:
-        def of_task(results: Results, task: str) -> Contrast | None:
-            curves = _changes(results, task, home=home)
-            if curves is None or len(curves.steps) < len(PAIRS):
-                return None
-            return replace(judge([over_seeds(values) for values in curves.values.T], curves), seeds=len(curves.seeds))
-
-        return task_claim(name, "not all pairs and the reference were run", judge)(of_task)
-
-    return made
+def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Curves, list[Interval]]:
+    """What every pair costs, from the lowest up, by seed and over seeds, where all of them were run."""
+    curves = _changes(results, task, home=home)
+    if curves is None or len(curves.steps) < len(PAIRS):
+        raise NotMeasured(NOT_ALL_PAIRS)
+    return curves, [over_seeds(values) for values in curves.values.T]
 
 
 @task_claim("above chance", "what chance gives is not in the rows")
-def above_chance(results: Results, task: str) -> Contrast | None:
+def above_chance(results: Results, task: str) -> Contrast:
     """The task is carried across: the reference is above chance in every other language that the model knows."""
     languages, margins = KNOWN.get(_model(results)), {}
     for source in _sources(results, task):
@@ -466,70 +459,71 @@ def above_chance(results: Results, task: str) -> Contrast | None:
             known = test.target != source and (languages is None or test.target in languages)
             if known and scores and set(scores) <= set(floors):
                 margins[source, test.target] = over_seeds(less(scores, floors))
-    if not margins:
-        return None
+    needed(margins, "there is no chance score")
     worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
     words = f"at least {margins[worst].say(signed)} points above it, from {worst[0]} to {worst[1]}"
     return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].n)
 
 
-@pairs_claim("first pair")
-def first_pair(losses: Sequence[Interval], curves: Curves) -> Contrast:
+@task_claim("first pair", NOT_ALL_PAIRS)
+def first_pair(results: Results, task: str) -> Contrast:
     """On other languages, the loss is largest when layers 1 and 2 begin anew."""
+    curves, losses = _losses(results, task)
     second = 1 + min(range(len(PAIRS) - 1), key=lambda number: losses[1 + number].value)
     apart = over_seeds(curves.values[:, 0] - curves.values[:, second])
     words = (
         f"{losses[0].say(signed)} points with layers 1-2, {losses[second].say(signed)} with {PLANS[PAIRS[second]]}, "
     )
-    return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart))
+    return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart), apart.n)
 
 
-@pairs_claim("depth")
-def depth(losses: Sequence[Interval], curves: Curves) -> Contrast:
+@task_claim("depth", NOT_ALL_PAIRS)
+def depth(results: Results, task: str) -> Contrast:
     """It falls with depth."""
+    curves, losses = _losses(results, task)
     slope = over_seeds(np.polyfit(range(len(PAIRS)), curves.values.T, 1)[0])
     course = ", ".join(signed(loss.value) for loss in losses)
-    return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope))
+    return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope), slope.n)
 
 
-@pairs_claim("source", home=True)
-def small_at_home(losses: Sequence[Interval], _: Curves) -> Contrast:
+@task_claim("source", NOT_ALL_PAIRS)
+def small_at_home(results: Results, task: str) -> Contrast:
     """In the source language the loss is small, whichever pair begins anew."""
+    curves, losses = _losses(results, task, home=True)
     worst = min(range(len(PAIRS)), key=lambda number: losses[number].value)
     words = f"at worst {losses[worst].say(signed)} points, with {PLANS[PAIRS[worst]]} (small: down to {signed(-SMALL)})"
-    return Contrast(words, all_of(above(loss, -SMALL) for loss in losses))
+    return Contrast(words, all_of(above(loss, -SMALL) for loss in losses), len(curves.seeds))
 
 
-@pairs_claim("upper layers")
-def upper_layers(losses: Sequence[Interval], _: Curves) -> Contrast:
+@task_claim("upper layers", NOT_ALL_PAIRS)
+def upper_layers(results: Results, task: str) -> Contrast:
     """Layers 9 to 12 can begin anew and other languages lose nothing beyond noise."""
+    curves, losses = _losses(results, task)
     upper = dict(zip(PAIRS[-2:], losses[-2:], strict=True))
     words = ", ".join(f"{loss.say(signed)} points with {PLANS[plan]}" for plan, loss in upper.items())
-    return Contrast(f"{words} (free: above {signed(-FREE)})", all_of(above(loss, -FREE) for loss in upper.values()))
+    side = all_of(above(loss, -FREE) for loss in upper.values())
+    return Contrast(f"{words} (free: above {signed(-FREE)})", side, len(curves.seeds))
 
 
 @task_claim("lower part", "no model was compared with its start")
-def unchanged(results: Results, task: str) -> Contrast | None:
+def unchanged(results: Results, task: str) -> Contrast:
     """Training leaves the lower part of the model as it is, and changes the upper part."""
-    curves = _similarity(results, task, REFERENCE, other_model=START)
-    low, high = ({}, {}) if curves is None else (curves.at(*LOWER), curves.at(*UPPER))
-    if not low or not high:
-        return None
+    curves = needed(_similarity(results, task, REFERENCE, other_model=START), "there is no curve")
+    low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (LOWER, UPPER))
     lower, upper = over_seeds(low), over_seeds(high)
     words = f"CKA with the start {lower.share} in layers 1 to 4, {upper.share} in 9 to 12 (as it is: above {SAME})"
     return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.n)
 
 
 @task_claim("middle", "languages were not compared with the source")
-def middle(results: Results, task: str) -> Contrast | None:
+def middle(results: Results, task: str) -> Contrast:
     """Languages are most alike in the middle of the model, near layer 5."""
-    curves, before = (_similarity(results, task, plan) for plan in (REFERENCE, UNTUNED))
-    parts = [{} if curves is None else curves.at(*layers) for layers in (MIDDLE, BOTTOM, TOP)]
-    if curves is None or not all(parts):
-        return None
-    rise, fall = (over_seeds(less(parts[0], other)) for other in parts[1:])
+    before, after = (_similarity(results, task, plan) for plan in (UNTUNED, REFERENCE))
+    curves = needed(after, "there is no curve")
+    most, low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (MIDDLE, BOTTOM, TOP))
+    rise, fall = (over_seeds(less(most, other)) for other in (low, high))
     words = (
-        f"CKA of source and target {over_seeds(parts[0]).share} in layers 4 to 8, above layers 0 to 2 by {rise.share} "
+        f"CKA of source and target {over_seeds(most).share} in layers 4 to 8, above layers 0 to 2 by {rise.share} "
         f"and above 11 and 12 by {fall.share}; highest at layer {curves.peak}"
     )
     words += f", before training at layer {before.peak}" if before is not None else ""
@@ -542,11 +536,10 @@ def _relation(results: Results, task: str, plan: str) -> Interval | None:
 
 
 @task_claim("gap and similarity", "too few targets were compared")
-def gap_and_similarity(results: Results, task: str) -> Contrast | None:
+def gap_and_similarity(results: Results, task: str) -> Contrast:
     """Languages that are more like the source lose less: the gap falls with similarity."""
-    after, before = (_relation(results, task, plan) for plan in (REFERENCE, UNTUNED))
-    if after is None:
-        return None
+    before, known = (_relation(results, task, plan) for plan in (UNTUNED, REFERENCE))
+    after = needed(known, "too few targets")
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(_score(results, _home(results, task, _sources(results, task)[0])))

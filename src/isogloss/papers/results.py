@@ -530,11 +530,7 @@ class Claim:
 
 
 def claim(
-    name: str,
-    statement: str | Callable[[Results], str] | None = None,
-    *,
-    missing: str = "nothing was measured",
-    function: Callable[..., Any] | None = None,
+    name: str, statement: str | Callable[[Results], str] | None = None, *, missing: str = "nothing was measured"
 ) -> Callable[[Callable[[Results], Iterable[Contrast]]], Claim]:
     """Make a function that gives contrasts into the claim that they judge: `Claim` as a decorator.
 
@@ -542,15 +538,9 @@ def claim(
         name: of the claim.
         statement: the sentence of the paper; by default the docstring of the function.
         missing: why there are no contrasts.
-        function: whose docstring is the statement, where it is another.
 
     """
-
-    def made(contrasts: Callable[[Results], Iterable[Contrast]]) -> Claim:
-        said = " ".join(((function or contrasts).__doc__ or "").split())
-        return Claim(name, said if statement is None else statement, contrasts, missing)
-
-    return made
+    return lambda contrasts: Claim(name, statement or str(contrasts.__doc__), contrasts, missing)
 
 
 @dataclass(frozen=True)
