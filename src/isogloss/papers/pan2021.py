@@ -15,12 +15,12 @@ pairs and examples and the same head for each. In the rows `plan` is the alignme
 `tatoeba`). Retrieval is centred cosine, CKA debiased.
 """
 
-import heapq
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -335,25 +335,23 @@ def texts_in(
             return invented_files(scale)
         folder = data_dir(data)
         files = _inference_files(folder, scale, train, translated)
-        tests = {
-            letters(sentence) for name, content in files.items() if "mnli" not in name for sentence in _cells(content)
-        }
+        files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
+        tested = [name for name in files if "mnli" not in name]  # of pairs the last column is their label
+        sentences = [cell for name in tested for cell in _cells(files[name], 2 if name.startswith("nli/") else None)]
         for code in (scale.source, *scale.aligned):
             treebank = folder / "ud_pud" / f"{code}_pud-ud-test.conllu"
-            tests |= {letters(sentence) for sentence in read_treebank(treebank, code)} if treebank.is_file() else set()
-        files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
-        compared = (content for name, content in files.items() if name.startswith("compared/"))
-        tests |= {letters(sentence) for content in compared for sentence in _cells(content, None)}
+            sentences += read_treebank(treebank, code) if treebank.is_file() else []
+        tests = set(map(letters, sentences)) - {""}
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
         sources = pair_sources(folder) if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
-        most = {"most": scale.limit or scale.pairs, "whole": scale.limit}
-        for code in scale.aligned:
-            both = (scale.source, code)
-            parts, counts, left_out = choose_pairs(sources, both, tests=tests - {""}, shares=shares_of(scale), **most)
-            for part, chosen in enumerate(parts):
-                files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines(map("\t".join, [both, *chosen]))
-            taken = ", ".join(f"{count:,} of {Path(name).name}" for name, count in counts.items())
+        most = {**dict.fromkeys(sources, scale.limit or scale.pairs), TATOEBA_TRAIN: scale.limit}
+        for both in ((scale.source, code) for code in scale.aligned):
+            chosen, left_out = choose_pairs(sources, both, tests, most)
+            for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
+                rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
+                files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines(map("\t".join, [both, *chain(*rows)]))
+            taken = ", ".join(f"{len(own):,} of {Path(name).name}" for name, own in chosen.items())
             notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
         return files | _question_files(folder, scale)
 
@@ -436,12 +434,9 @@ def pair_sources(folder: Path) -> dict[str, list[PairSource]]:
 def choose_pairs(
     sources: Mapping[str, Sequence[PairSource]],
     languages: tuple[str, str],
-    *,
     tests: Collection[str],
-    shares: Sequence[float],
-    most: int | None,
-    whole: int | None = None,
-) -> tuple[list[list[Pair]], dict[str, int], int]:
+    most: Mapping[str, int | None],
+) -> tuple[dict[str, list[Pair]], int]:
     """Pairs of two languages to align with, without a sentence of any test.
 
     Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
@@ -451,16 +446,13 @@ def choose_pairs(
         sources: by name.
         languages: the source and the other.
         tests: sentences by their letters.
-        shares: where the parts of every source end.
-        most: pairs of a source; None for all.
-        whole: the same of Tatoeba's.
+        most: how many pairs are taken of a source, by its name; None for all.
 
     Returns:
-        The pairs of every part, how many each source gave, and how many were left out for the tests.
+        The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
 
     """
-    parts: list[list[Pair]] = [[] for _ in shares]
-    counts, left_out = {}, 0
+    chosen, left_out = {}, 0
     for name, several in sources.items():
         usable: set[Pair] = set()
         for pair in (pair for source in several if source.languages == languages for pair in source.open()):
@@ -471,16 +463,11 @@ def choose_pairs(
                 else:
                     usable.add((first, second))
         if usable:
-            limit = whole if name == TATOEBA_TRAIN else most
-            count = len(usable) if limit is None else limit
-            ordered = heapq.nsmallest(count, usable, key=lambda pair: hash_fraction("\t".join(pair)))
-            ends = [0, *(round(share * len(ordered)) for share in shares)]
-            for part, start, end in zip(parts, ends, ends[1:], strict=False):
-                part += ordered[start:end]
-            counts[name] = len(ordered)
-    if not counts:
+            ordered = sorted(usable, key=lambda pair: hash_fraction("\t".join(pair)))
+            chosen[name] = ordered[: most[name]]
+    if not chosen:
         raise InputError(f"there is no parallel text of {' and '.join(languages)} to align with")
-    return parts, counts, left_out
+    return chosen, left_out
 
 
 def _question_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
