@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 from isogloss.errors import InputError
+from isogloss.measures.statistics import Interval
+from isogloss.measures.word_alignment import alignment_error_rate
 from isogloss.runs.run import read_rows, start
 from isogloss.runs.table import COLUMNS, frame, key, mean_rows, records, row, settings_of, training_name, upgrade
 
@@ -147,3 +149,19 @@ def test_means_are_over_seeds_of_rows_that_differ_in_nothing_else():
     assert mean["floor"] == pytest.approx(0.1) and "seed" not in mean and mean["target"] == "nl"
     assert mean["low"] == pytest.approx(0.95 - 4.302653 * 0.05 / np.sqrt(3)) and mean["high"] == 1.0  # its range ends
     assert set(mean) <= set(COLUMNS)
+
+
+def test_an_estimate_brings_its_interval_and_what_else_it_has():
+    whole = Interval(0.5, 0.4, 0.6, n=10, floor=0.1)
+    assert row("cka", whole, layer=3) == {
+        "measure": "cka",
+        "value": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "floor": 0.1,
+        "n": 10,
+        "layer": 3,
+        "over": "items",
+    }
+    assert row("gap", Interval(0.5), n=4) == {"measure": "gap", "value": 0.5, "n": 4}
+    assert row("aer", alignment_error_rate([[(0, 0)]], [[(0, 0)]])) == {"measure": "aer", "value": 0.0}

@@ -45,15 +45,16 @@ Row = Mapping[str, Any]
 def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     """Make one row; unknown column names are refused.
 
-    value: a number, or an estimate with its interval, floor and n, such as `isogloss.measures.statistics.Interval`. An
-    interval is over items unless `over` says otherwise. `settings` may be given as a mapping.
+    value: a number, or an estimate with a `value` and such of `low`, `high`, `floor` and `n` as it has, for instance
+    `isogloss.measures.statistics.Interval`. An interval is over items unless `over` says otherwise. `settings` may be
+    given as a mapping.
 
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
     if not isinstance(value, SupportsFloat):
-        answer = {"low": value.low, "high": value.high, "floor": getattr(value, "floor", None), "n": value.n or None}
-        rest = {name: cell for name, cell in answer.items() if is_given(cell)} | rest
+        answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n")}
+        rest = {name: cell for name, cell in answer.items() if is_given(cell) and (name, cell) != ("n", 0)} | rest
         value = value.value
     if unknown := set(rest) - set(COLUMNS):
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
