@@ -238,7 +238,7 @@ def _rows_of_pass(reading: MapReading, words: Vocabulary, gold: Links, progress:
         sides = [[words_of(bitext[language], number) for number in reading.sample] for language in (source, target)]
         judged = alignment_error_rate(align_words(sides[0], sides[1]), given)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged, n=judged.sure, method="statistical", **coordinates)
+        yield row("aer", judged.value, n=judged.sure, method="statistical", **coordinates)
 
 
 def _one_pass(
@@ -289,7 +289,7 @@ def _one_pass(
             yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
     for ((source, target), layer), judged in errors.items():
         coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged, n=judged.sure, method="itermax", **coordinates)
+        yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
 
 
 def _chunks(reading: MapReading, layers: list[int], progress: Progress) -> Iterator[dict[str, Vectors]]:
