@@ -1,6 +1,7 @@
 """Training and evaluating on sentences, against a loop over single sentences, and the errors not to repeat."""
 
 import doctest
+import itertools
 import math
 
 import numpy as np
@@ -287,10 +288,10 @@ def test_validation_masks_redrawn_each_time():
     assert list(taken.take()) == first == list(probe(model).take())
     assert values(probe(model, seed=1).take()) != values(first)
 
-    again = probe(model, redraw=True)
+    again = probe(model, redraw=itertools.count().__next__)
     three = [list(again.take()) for _ in range(3)]
     assert len({values(one, target="nl", unit="token")[0] for one in [*three, first]}) == 4
-    assert list(probe(model, redraw=True).take()) == three[0]
+    assert list(probe(model, redraw=lambda: 0).take()) == three[0]
     steps = iter([40, 50, 40])
     told = probe(model, redraw=lambda: next(steps))
     one, two, three = (list(told.take()) for _ in range(3))
@@ -340,8 +341,6 @@ def test_mistakes_are_one_sentence():
         probe(model, [])
     with pytest.raises(InputError, match="at least one sentence a corpus, not 0"):
         probe(model, limit=0)
-    with pytest.raises(InputError, match="at least one token"):
-        probe(model, tokens=0)
     with pytest.raises(InputError, match="the corpus en has no sentences"):
         tokenise(TOKENIZER, Corpus("en", []), max_length=8)
 

@@ -208,7 +208,7 @@ def drift(
         )
         training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        redraw = (lambda: seed_of(number, "redrawn", training.step)) if "redrawn" in defects else False
+        redraw = (lambda: seed_of(number, "redrawn", training.step)) if "redrawn" in defects else None
         read: dict[str, Any] = {"every": report, "redraw": redraw}
         read["limit"] = 32 if "two-batches" in defects else None
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.

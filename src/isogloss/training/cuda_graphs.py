@@ -93,7 +93,7 @@ class Captured:
     def __init__(
         self, stack: Stack, *, rows: int, longest: int, compiled: bool = False, capture: Capture | None = None
     ) -> None:
-        self._stack, self._rows, self._longest, self._how = stack, rows, longest, capture or CudaGraphs()
+        self.stack, self._rows, self._longest, self._how = stack, rows, longest, capture or CudaGraphs()
         self._compiled = compiled
         self._graphs: dict[tuple[Any, ...], Graph | None] = {}
         self._below, self._uppers = stack[: stack.first], dict[int, tuple[Stack, list[nn.Module], list[Tensor]]]()
@@ -101,16 +101,10 @@ class Captured:
     def top(self, batch: Batch, hidden: Tensor | None = None, cut: int = 0) -> Tensor | None:
         """The states of the top cut, (tokens, width), from text or from those of a cut; None as `run` says."""
         tokens = len(batch.ids) if hidden is None else len(hidden)
-        places, borders = packed_positions(batch.lengths, tokens=tokens, first=self._stack.first_position)
+        places, borders = packed_positions(batch.lengths, tokens=tokens, first=self.stack.first_position)
         if hidden is None:
-            return self.from_text(batch.ids, places, borders, batch.types if self._stack.tells_types else None)
+            return self.from_text(batch.ids, places, borders, batch.types if self.stack.tells_types else None)
         return self.run(cut, hidden, places, borders)
-
-    def read(self, ids: Tensor, lengths: Tensor) -> Tensor | None:
-        """What a head reads of some text: ids (tokens,), lengths (sentences,) -> states after the last norm."""
-        places, borders = packed_positions(lengths, tokens=len(ids), first=self._stack.first_position)
-        states = self.from_text(ids, places, borders)
-        return None if states is None else self._stack.head_input(states)
 
     def from_text(self, ids: Tensor, places: Tensor, borders: Tensor, types: Tensor | None = None) -> Tensor | None:
         """The states of the top cut, (tokens, width), of text; None as `run` says.
@@ -119,7 +113,7 @@ class Captured:
         """
         if len(borders) != self._rows + 1:
             return None
-        given = packed_arguments(self._stack.family, places, borders, self._longest, types)
+        given = packed_arguments(self.stack.family, places, borders, self._longest, types)
         body = self._below._body
         with packed(body):
             hidden: Tensor = body(input_ids=ids[None], attention_mask=None, **given)[0]
@@ -133,7 +127,7 @@ class Captured:
         if len(borders) != self._rows + 1:
             return None
         if cut not in self._uppers:
-            upper = self._stack[cut:]
+            upper = self.stack[cut:]
             self._uppers[cut] = upper, upper.blocks, [weight for block in upper.blocks for weight in block.parameters()]
         upper, blocks, weights = self._uppers[cut]
         back = torch.is_grad_enabled()

@@ -17,7 +17,6 @@ end in one row, with attention that stops at their borders; and padded, one sent
 masks and batches are made once, when the probe is, and nothing is read from the device until a corpus is done.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -34,7 +33,7 @@ from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexi
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
-from isogloss.stack.packing import packed, unpadded
+from isogloss.stack.packing import packed, packed_positions, unpadded
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.batches import marks as marks_of
@@ -83,7 +82,7 @@ def masked_lm(
     """
     names = list(streams)
     sampler = Sampler({name: len(ids) for name, ids in streams.items()}, length=length, exponent=exponent, seed=seed)
-    text = _Streams([streams[name] for name in names], length, device)
+    read = stream_reader(list(streams.values()), length, device)
     size = max(models.of(name).config.vocab_size for name in names)
     special = torch.zeros(size, dtype=torch.bool, device=device)
     special[list(marks)] = True
@@ -102,7 +101,7 @@ def masked_lm(
             chosen = np.arange(len(numbers)) if alone else np.flatnonzero(numbers == number)
             if not len(chosen):
                 continue
-            ids = text.rows(numbers[chosen], starts[chosen])
+            ids = read(numbers[chosen], starts[chosen])
             masked = mask(
                 ids,
                 ~special[ids],
@@ -185,11 +184,12 @@ def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor 
     text = torch.arange(inputs.shape[1]) < lengths[:, None]  # (rows, longest)
     tokens = text.flatten().nonzero().squeeze(1).to(inputs.device, non_blocking=True)
     size = lengths.to(inputs.device, non_blocking=True)
-    states = graphs.read(inputs.flatten()[tokens], size)
+    positions, borders = packed_positions(size, tokens=len(tokens), first=graphs.stack.first_position)
+    states = graphs.from_text(inputs.flatten()[tokens], positions, borders)
     if states is None:
         return None
-    places = (torch.cumsum(size, 0) - size)[:, None] + rows["places"]  # beyond a sentence there are no labels
-    return summed_cross_entropy(scores(model, states[places.clamp(max=len(tokens) - 1)]), rows["labels"])
+    places = (borders[:-1, None] + rows["places"]).clamp(max=len(tokens) - 1)  # beyond a sentence there are no labels
+    return summed_cross_entropy(scores(model, graphs.stack.head_input(states)[places]), rows["labels"])
 
 
 def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
@@ -197,43 +197,29 @@ def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
-class _Streams:
-    """Token ids of all languages: on the GPU where they fit, else read from disk row by row."""
+def stream_reader(
+    streams: Sequence[np.ndarray], length: int, device: torch.device
+) -> Callable[[np.ndarray, np.ndarray], Tensor]:
+    """A function (languages, starts) -> streams of these languages from these places on, (rows, length), int64.
 
-    def __init__(self, ids: list[np.ndarray], length: int, device: torch.device) -> None:
-        self.ids, self.length, self.device = ids, length, device
-        self.begins = np.cumsum([0, *(len(stream) for stream in ids)])
-        self.resident: Tensor | None = None
-        if device.type == "cuda" and 4 * int(self.begins[-1]) <= RESIDENT_BYTES:
-            self.resident = torch.cat([torch.from_numpy(stream.astype(np.int32)) for stream in ids]).to(device)
-        self.steps = torch.arange(length, device=device)
-
-    def rows(self, numbers: np.ndarray, starts: np.ndarray) -> Tensor:
-        """Streams of these languages from these places on, (rows, length), int64."""
-        if self.resident is not None:
-            begins = torch.from_numpy(self.begins[numbers] + starts).to(self.device, non_blocking=True)
-            return self.resident[begins[:, None] + self.steps].long()
-        streams = np.stack([self.ids[n][s : s + self.length] for n, s in zip(numbers, starts, strict=True)])
-        rows = torch.from_numpy(streams.astype(np.int32))
-        if self.device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
-            rows = rows.pin_memory().to(self.device, non_blocking=True)
-        return rows.to(self.device).long()
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How batches are made and run.
-
-    tokens: of a batch, padding counted. padding: its id. stack: says where positions begin if
-    sentences lie end to end, None if they are padded. rows: sentences of a batch that are neighbours in the corpus and
-    attend to their padding; None, as it should be, for batches of similar length that do not.
+    streams: token ids of all languages, kept on the GPU where they fit, else read from disk row by row.
     """
+    begins = np.cumsum([0, *map(len, streams)])
+    resident, steps = None, torch.arange(length, device=device)
+    if device.type == "cuda" and 4 * int(begins[-1]) <= RESIDENT_BYTES:
+        resident = torch.cat([torch.from_numpy(stream.astype(np.int32)) for stream in streams]).to(device)
 
-    device: torch.device
-    tokens: int
-    padding: int
-    stack: Stack | None = None
-    rows: int | None = None
+    def rows(numbers: np.ndarray, starts: np.ndarray) -> Tensor:
+        if resident is not None:
+            first = torch.from_numpy(begins[numbers] + starts).to(device, non_blocking=True)
+            return resident[first[:, None] + steps].long()
+        read = np.stack([streams[n][s : s + length] for n, s in zip(numbers, starts, strict=True)])
+        ids = torch.from_numpy(read.astype(np.int32))
+        if device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
+            ids = ids.pin_memory().to(device, non_blocking=True)
+        return ids.to(device).long()
+
+    return rows
 
 
 @dataclass(frozen=True)
@@ -259,35 +245,6 @@ class MaskedBatch:
         return replace(self, inputs=moved, asked=asked, labels=labels)
 
 
-def choose_layout(
-    model: Any,
-    device: torch.device,
-    *,
-    dtype: torch.dtype | None = None,
-    tokens: int | None = None,
-    pack: bool | None = None,
-    rows: int | None = None,
-) -> Layout:
-    """The layout for a `...ForMaskedLM` on a device.
-
-    pack: None packs in half precision on a GPU where the family allows, which is where it is fast; rows (see `Layout`)
-    needs padding, and so is never packed.
-    """
-    encoder: Any = model.base_model
-    family = family_of(model.config, model.config.model_type)
-    if pack and (rows is not None or not family.packs):
-        why = "padding is to be attended to" if rows is not None else f"the family {model.config.model_type} is padded"
-        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
-    if tokens is not None and tokens < 1 or rows is not None and rows < 1:
-        raise InputError(f"a batch has at least one token and one sentence, not {tokens} and {rows}")
-    if pack is None:
-        half = (dtype or next(model.parameters()).dtype) in HALF
-        pack = family.packs and rows is None and half and device.type == "cuda"
-    size = tokens or (65_536 if device.type == "cuda" else 1_024)
-    stack = Stack(encoder, family, None, model.config.model_type, 0, 0) if pack else None
-    return Layout(device, size, padding_id(model), stack, rows)
-
-
 def padding_id(model: Any) -> int:
     """The id that fills rows up: the model's own, which some families know positions by."""
     number = model.config.pad_token_id
@@ -307,32 +264,52 @@ def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: n
 
 
 def masked_batches(
-    ids: np.ndarray, lengths: np.ndarray, *, inputs: np.ndarray, chosen: np.ndarray, layout: Layout
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    inputs: np.ndarray,
+    chosen: np.ndarray,
+    tokens: int,
+    padding: int,
+    device: torch.device,
+    stack: Stack | None = None,
+    neighbours: int | None = None,
 ) -> list[MaskedBatch]:
     """Batches that ask for every chosen token once; a sentence with none is left out, since it would change nothing.
 
-    ids, inputs (tokens,): sentences end to end, before and after masking; chosen (tokens,) bool: what is predicted.
+    Args:
+        ids: (tokens,), sentences end to end, before masking.
+        lengths: (sentences,).
+        inputs: (tokens,), the same after masking.
+        chosen: (tokens,) bool, what is predicted.
+        tokens: of a batch, padding counted.
+        padding: the id of it.
+        device: where batches are kept, if the corpus is worth the room.
+        stack: says where positions begin if sentences lie end to end; None if they are padded.
+        neighbours: sentences of a batch that are neighbours in the corpus and attend to their padding; None, as it
+            should be, for batches of similar length that do not.
+
     """
     starts = np.cumsum(lengths) - lengths
     counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
-    if layout.rows is not None:
-        groups: Iterable[list[int]] = chunks(range(len(lengths)), layout.rows)
+    if neighbours is not None:
+        groups: Iterable[list[int]] = chunks(range(len(lengths)), neighbours)
     else:
         used = np.flatnonzero(counts)
-        groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=layout.tokens))
-    home = layout.device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
+        groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=tokens))
+    home = device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
     batches = []
     for members in groups:
-        tokens, text = tokens_of(members, starts, lengths)  # (rows, longest)
-        if layout.stack is not None:
-            tokens, text = tokens[text][None], text[text][None]  # (1, tokens), all of it text
-        given = {"input_ids": torch.from_numpy(np.where(text, inputs[tokens], layout.padding).astype(np.int64))}
-        if layout.stack is not None:
-            given |= packed_inputs(layout.stack, torch.from_numpy(lengths[members]))
-        elif layout.rows is None:
+        numbers, text = tokens_of(members, starts, lengths)  # (rows, longest)
+        if stack is not None:
+            numbers, text = numbers[text][None], text[text][None]  # (1, tokens), all of it text
+        given = {"input_ids": torch.from_numpy(np.where(text, inputs[numbers], padding).astype(np.int64))}
+        if stack is not None:
+            given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
+        elif neighbours is None:
             given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
-        asked = np.flatnonzero(chosen[tokens] & text)
-        labels = ids[tokens].reshape(-1)[asked].astype(np.int64)
+        asked = np.flatnonzero(chosen[numbers] & text)
+        labels = ids[numbers].reshape(-1)[asked].astype(np.int64)
         owners = np.repeat(members, counts[members])
         batches.append(MaskedBatch(given, *(torch.from_numpy(array) for array in (asked, labels, owners))).to(home))
     return batches
@@ -603,7 +580,7 @@ def sentence_perplexity_probe(
     share: float = 0.15,
     limit: int | None = None,
     attend_padding: bool = False,
-    redraw: bool | Callable[[], int] = False,
+    redraw: Callable[[], int] | None = None,
     pack: bool | None = None,
     rows: int = 16,
 ) -> Probe:
@@ -616,8 +593,8 @@ def sentence_perplexity_probe(
 
     limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
     attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
-    redraw: new masks at each take; a function gives the number they are drawn from (the step, so that a run that is
-    resumed draws what it would have drawn), True counts the takes.
+    redraw: new masks at each take, drawn from the number that this function gives (the step, so that a run that is
+    resumed draws what it would have drawn).
 
     Readings: `perplexity` of each corpus (`target` its language, `data` its name) in three `unit`s, with a jackknife
     interval over blocks of neighbouring sentences; and of target `others`, all corpora that are not of the language
@@ -634,15 +611,21 @@ def sentence_perplexity_probe(
     contents = [_content(corpus, marks, limit) for corpus in corpora]
     pairs = list(zip(corpora, contents, strict=True))
     sizes = [(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
-    layout = choose_layout(
-        now(),
-        torch.device(device),
-        dtype=dtype,
-        tokens=tokens,
-        pack=pack,
-        rows=rows if attend_padding else None,
-    )
-    words, takes = pool.cpu().numpy(), itertools.count()
+    config, device, words = now().config, torch.device(device), pool.cpu().numpy()
+    family = family_of(config, config.model_type)
+    if pack and (attend_padding or not family.packs):
+        why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
+        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
+    if pack is None:
+        half = (dtype or next(now().parameters()).dtype) in HALF
+        pack = family.packs and not attend_padding and half and device.type == "cuda"
+    layout: dict[str, Any] = {
+        "tokens": tokens or (65_536 if device.type == "cuda" else 1_024),
+        "padding": padding_id(now()),
+        "device": device,
+        "stack": Stack(now().base_model, family, None, config.model_type, 0, 0) if pack else None,
+        "neighbours": rows if attend_padding else None,
+    }
 
     def prepare(corpus: Sentences, content: np.ndarray, *number: int) -> list[MaskedBatch]:
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
@@ -651,16 +634,17 @@ def sentence_perplexity_probe(
         inputs, chosen = fixed_masks(
             ids, lengths, content=content[: len(ids)], mask_id=mask_id, pool=words, seed=key, share=share
         )
-        return masked_batches(ids, lengths, inputs=inputs, chosen=chosen, layout=layout)
+        return masked_batches(ids, lengths, inputs=inputs, chosen=chosen, **layout)
 
-    ready = None if redraw else [prepare(*pair) for pair in pairs]
+    ready = [prepare(*pair) for pair in pairs] if redraw is None else []
 
     def take() -> Iterator[Reading]:
-        number = redraw() if callable(redraw) else next(takes)
-        batches = [prepare(*pair, number) for pair in pairs] if ready is None else ready
+        batches = ready
+        if redraw is not None:
+            number = redraw()
+            batches = [prepare(*pair, number) for pair in pairs]
         # All corpora are under way before the first is waited for, so that the device never idles between two.
-        how: dict[str, Any] = {"device": device, "dtype": dtype, "end_to_end": layout.stack is not None}
-        under_way = [surprise(now(), own, **how) for own in batches]
+        under_way = [surprise(now(), own, device=device, dtype=dtype, end_to_end=bool(pack)) for own in batches]
         losses = [
             sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
         ]
