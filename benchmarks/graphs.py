@@ -32,7 +32,7 @@ from benchmarks.transfer import LABELS, make_examples
 
 from isogloss.stack.load import load, load_masked_lm, locate
 from isogloss.tasks import TASKS
-from isogloss.tasks.model import task_model, task_objective
+from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
@@ -67,7 +67,7 @@ def tuning(given, batch, *, graphs):
     items = join_items(
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
-    model = task_model(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
     objective = task_objective(model, items, batch=batch, seed=0)
     if not graphs:
         model.captured = None

@@ -23,7 +23,7 @@ from transformers.trainer_callback import PrinterCallback
 from isogloss.stack.load import load, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.frozen_prefix import read_prefix
-from isogloss.tasks.model import task_model, task_objective
+from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
 from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch
 from isogloss.training.plans import apply_plan, parse_plan
@@ -56,7 +56,7 @@ def ours(given, ids, labels):
     items = join_items(
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
-    model = task_model(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
     apply_plan(stack, parse_plan(f"freeze:{given.frozen}"), epoch=1, seed=0)(0)
     model.hold(given.frozen)
     wait()

@@ -6,7 +6,7 @@ import numpy as np
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
-from isogloss.tasks.model import predict, task_model, task_objective
+from isogloss.tasks.model import TaskModel, predict, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.training.loop import Optimisation, Settings, Training, train
 from isogloss.training.processes import Processes
@@ -122,7 +122,7 @@ def learn(model, task, examples, labels):
     """Train a folder's model on examples; returns the task's model and the items."""
     stack = load(model, device="cpu")
     items = join_items(task.encode(examples, labels, tokenizer=stack.tokenizer, length=64))
-    learner = task_model(stack, task, labels, seed=0)
+    learner = TaskModel(stack, task, labels, seed=0)
     objective = task_objective(learner, items, batch=len(items), seed=0)
     training = Training(learner, objective, Settings(60, 0, Optimisation(3e-3)), Processes(0, 1, stack.device))
     for _ in train(training):

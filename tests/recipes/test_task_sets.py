@@ -18,7 +18,7 @@ from isogloss.recipes.task_sets import (
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, TASKS, frozen_prefix
-from isogloss.tasks.model import task_model, task_objective
+from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.switching import Switching
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
@@ -189,7 +189,7 @@ def same(one, other):
 def test_an_epoch_sees_every_item_once_however_many_there_are(tiny, nli):
     sets, stack = read(nli), load(tiny("bert"), device="cpu")
     items = join_items(NLI.encode(sets.train.examples, sets.labels, tokenizer=stack.tokenizer, length=32))
-    model = task_model(stack, NLI, sets.labels, seed=0)
+    model = TaskModel(stack, NLI, sets.labels, seed=0)
     sizes = [13, 12, 10, 19, 3]
     objective = task_objective(
         model, items, batch=4, seed=0, changing=lambda epoch: items.take(np.arange(sizes[epoch]) % 13), longest=32

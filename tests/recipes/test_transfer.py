@@ -16,7 +16,7 @@ from isogloss.recipes import task_sets
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS, frozen_prefix
-from isogloss.tasks.model import predict, task_model
+from isogloss.tasks.model import TaskModel, predict
 from isogloss.tasks.task import join_items
 from tiny_stitching import turned_model
 from tiny_tasks import SMALL, write_sets, write_task
@@ -333,7 +333,7 @@ def test_the_target_is_scored_as_a_model_put_together_by_hand(tiny, source_dev, 
     task = TASKS["ner"]
     labels = task.labels(task.read(source_dev["train"]["qaa"], "qaa"))
     examples = task.read(source_dev["test"]["qab"], "qab", labels=labels)
-    model = task_model(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
+    model = TaskModel(load(tmp_path / "both", device="cpu"), task, labels, seed=0)
     model.head.load_state_dict(load_file(best / "head.safetensors"))
     items = join_items(task.encode(examples, labels, tokenizer=model.stack.tokenizer, length=64))
     said = predict(model, examples, items)

@@ -9,7 +9,7 @@ import torch
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.frozen_prefix import read_prefix
-from isogloss.tasks.model import TaskModel, predict, task_batch, task_model, task_objective
+from isogloss.tasks.model import TaskModel, predict, task_batch, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.training.loop import Optimisation, Settings, Training, train
 from isogloss.training.plans import apply_plan, frozen_at, parse_plan
@@ -32,7 +32,7 @@ def prepared(request, tiny, tmp_path):
 
 def fit(stack, task, items, labels, *, plan, cut=None, steps=4, dropout=False, file=None):
     """Losses of a few steps under a plan, with the states of `cut` kept where it is given."""
-    model = task_model(stack, task, labels, seed=1, dropout=dropout)
+    model = TaskModel(stack, task, labels, seed=1, dropout=dropout)
     parsed = parse_plan(plan)
     planned = apply_plan(stack, parsed, epoch=3, seed=1)
     prefix = None if cut is None else read_prefix(stack, items, cut, file=file)
@@ -51,7 +51,7 @@ def fit(stack, task, items, labels, *, plan, cut=None, steps=4, dropout=False, f
 @pytest.mark.parametrize("family", ENCODERS)
 def test_scores_are_those_of_the_model_run_item_by_item(family, prepared):
     stack, task, items, labels = prepared(family)
-    model = task_model(stack, task, labels, seed=0).eval()
+    model = TaskModel(stack, task, labels, seed=0).eval()
     border, start = np.cumsum(items.counts), np.cumsum(items.lengths) - items.lengths
     chosen = [3, 0, 7]
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_the_second_sentence_of_a_pair_is_told_apart_where_the_model_can(tiny, t
     stack = load(tiny("bert"), device="cpu")
     items = join_items(task.encode(examples, labels, tokenizer=stack.tokenizer, length=64))
     items.types[:] = 0
-    model = task_model(stack, task, labels, seed=0).eval()
+    model = TaskModel(stack, task, labels, seed=0).eval()
     with torch.no_grad():
         before = model(task_batch(items, [0, 1], device=stack.device))[0]
         items.types[items.lengths[0] // 2 : items.lengths[0]] = 1
@@ -117,7 +117,7 @@ def test_re_initialised_blocks_change_and_only_those_and_are_drawn_as_a_new_mode
 
 def test_frozen_layers_are_in_evaluation_mode_unless_their_dropout_is_wanted(prepared):
     stack, task, items, labels = prepared()
-    model = task_model(stack, task, labels, seed=0)
+    model = TaskModel(stack, task, labels, seed=0)
     model.train()
     model.hold(2)
     blocks = stack.blocks
@@ -125,7 +125,7 @@ def test_frozen_layers_are_in_evaluation_mode_unless_their_dropout_is_wanted(pre
     assert not blocks[0].attention.self.dropout.training
     model.hold(-1)
     assert all(one.training for one in (stack.model.embeddings, *blocks, model.head))
-    kept = task_model(stack, task, labels, seed=0, dropout=True)
+    kept = TaskModel(stack, task, labels, seed=0, dropout=True)
     kept.train()
     kept.hold(2)
     assert all(one.training for one in (stack.model.embeddings, *blocks))
@@ -170,7 +170,7 @@ def test_a_prefix_that_memory_has_no_room_for_is_read_from_its_file(prepared, tm
 
 def test_an_epoch_sees_every_item_once_and_the_order_hangs_on_seed_and_epoch(prepared):
     stack, task, items, labels = prepared()
-    model = task_model(stack, task, labels, seed=0)
+    model = TaskModel(stack, task, labels, seed=0)
     orders = {}
     for seed in (0, 1):
         draw = task_objective(model, items, batch=5, seed=seed).draw
@@ -184,7 +184,7 @@ def test_an_epoch_sees_every_item_once_and_the_order_hangs_on_seed_and_epoch(pre
 
 def test_what_is_found_does_not_hang_on_how_items_are_batched(prepared):
     stack, task, items, labels = prepared()
-    model = task_model(stack, replace(task, decode=lambda example, predictions, labels: predictions), labels, seed=0)
+    model = TaskModel(stack, replace(task, decode=lambda example, predictions, labels: predictions), labels, seed=0)
     examples = range(max(items.owners) + 1)
     for predictions, others in zip(
         predict(model, examples, items), predict(model, examples, items, tokens=1), strict=True
@@ -198,14 +198,15 @@ def test_every_task_has_a_head_that_begins_the_same_from_one_seed(tiny):
     stack = load(tiny("bert"), device="cpu")
     for task in TASKS.values():
         state = torch.random.get_rng_state()
-        heads = [task_model(stack, task, ("a", "b"), seed=seed).head.state_dict() for seed in (3, 3, 4)]
+        heads = [TaskModel(stack, task, ("a", "b"), seed=seed).head.state_dict() for seed in (3, 3, 4)]
         assert torch.equal(state, torch.random.get_rng_state())
         assert all(torch.equal(heads[0][name], heads[1][name]) for name in heads[0])
 
 
 def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared):
     stack, task, items, labels = prepared()
-    model = TaskModel(replace(stack, pack=False), task, labels, seed=0, still=replace(stack, pack=True))
+    model = TaskModel(stack, task, labels, seed=0)
+    model.stack, model.still = replace(stack, pack=False), replace(stack, pack=True)
     asked = task_batch(items, [4, 2, 9], device=stack.device)
     model.eval()
     packed = model(asked)[0]

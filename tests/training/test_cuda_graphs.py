@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
 from isogloss.stack.packing import packed_positions
-from isogloss.tasks.model import task_batch, task_model
+from isogloss.tasks.model import TaskModel, task_batch
 from isogloss.tasks.task import join_items
 from isogloss.text.masking import mask
 from isogloss.training import checkpoints, cuda_graphs
@@ -103,7 +103,7 @@ def test_whatever_is_left_over_is_filled_up_to_its_end():
 
 def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
     stack, task, _, labels = nli("bert")
-    model = task_model(stack, task, labels, seed=1)
+    model = TaskModel(stack, task, labels, seed=1)
     optimiser = torch.optim.AdamW(model.parameters())
     place = Checkpoints(tmp_path, lambda folder: None, 1)
     saved = checkpoints.save_checkpoint(place, model, optimiser, state={"step": 1})
@@ -181,9 +181,9 @@ def test_a_capture_leaves_the_draws_of_its_step_alone(nli):
 def test_rounded_up_batches_change_nothing(family, nli):
     stack, task, items, labels = nli(family)
     batches = [[0, 3, 5, 1], [2, 4, 6, 7]]
-    plain = without_dropout(task_model(stack, task, labels, seed=1))
+    plain = without_dropout(TaskModel(stack, task, labels, seed=1))
     expected, gradients = losses_and_gradients(plain, items, batches)
-    model = without_dropout(task_model(stack, task, labels, seed=1))
+    model = without_dropout(TaskModel(stack, task, labels, seed=1))
     asked = []
 
     def capture(blocks, sample):
@@ -203,7 +203,7 @@ def test_rounded_up_batches_change_nothing(family, nli):
 
 def test_another_graph_for_other_weights_and_none_for_other_rows(nli):
     stack, task, items, labels = nli("bert")
-    model = task_model(stack, task, labels, seed=1)
+    model = TaskModel(stack, task, labels, seed=1)
     count = []
     model.captured = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(1) or blocks)
     losses_and_gradients(model, items, [[0, 1, 2]])
@@ -221,8 +221,8 @@ def test_another_graph_for_other_weights_and_none_for_other_rows(nli):
 
 def test_what_cannot_be_captured_runs_all_the_same(nli):
     stack, task, items, labels = nli("modernbert")
-    expected, _ = losses_and_gradients(without_dropout(task_model(stack, task, labels, seed=1)), items, [[0, 1]])
-    model = without_dropout(task_model(stack, task, labels, seed=1))
+    expected, _ = losses_and_gradients(without_dropout(TaskModel(stack, task, labels, seed=1)), items, [[0, 1]])
+    model = without_dropout(TaskModel(stack, task, labels, seed=1))
 
     def fail(blocks, sample):
         raise RuntimeError("no graph today")
@@ -272,10 +272,10 @@ def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # hidden, it would switch autocast off
     stack, task, items, labels = nli("modernbert", torch.device("cuda"))
     batches = [[0, 3, 5, 1], [2, 4, 6, 7], [1, 2, 3, 4]]
-    plain = without_dropout(task_model(stack, task, labels, seed=1, half=True))
+    plain = without_dropout(TaskModel(stack, task, labels, seed=1, half=True))
     assert plain.stack.packs
     expected, gradients = losses_and_gradients(plain, items, batches)
-    model = without_dropout(task_model(stack, task, labels, seed=1, half=True))
+    model = without_dropout(TaskModel(stack, task, labels, seed=1, half=True))
     model.captured = Captured(model.stack, rows=4, longest=64)
     found, same = losses_and_gradients(model, items, batches)
     assert any(graph is not None for graph in model.captured._graphs.values())

@@ -50,7 +50,7 @@ from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
 from isogloss.tasks.frozen_prefix import Prefix, free_bytes, read_prefix
-from isogloss.tasks.model import predict, task_model, task_objective
+from isogloss.tasks.model import TaskModel, predict, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of, words_of
@@ -451,7 +451,7 @@ def train_layer(
     fresh = seed_of(seed, "fresh blocks", cut)
     stack = with_fresh_blocks(setup.source, cut, count=setup.fresh_layers, seed=fresh)
     freeze(stack, cut)
-    model = task_model(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
+    model = TaskModel(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
     model.hold(cut)
     own, foreign = states()
     objective = task_objective(model, setup.own[0], batch=setup.batch, seed=seed, prefix=own[0])

@@ -35,7 +35,7 @@ from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
 from isogloss.tasks.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
-from isogloss.tasks.model import TaskModel, task_model, task_objective
+from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch
 from isogloss.text.batches import encode
@@ -221,7 +221,7 @@ def transfer(
                 return
             seed = settings.seed
             begun = load(model, revision, dtype=torch.float32, device=processor)
-            learner = task_model(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
+            learner = TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
             planned = apply_plan(begun, plan, epoch=epoch, seed=seed)
             lowest = frozen_at(plan, settings.steps - 1, depth=begun.last, epoch=epoch)
             first, *prefixes = frozen_states(plan, seed, learner.still, lowest, progress)

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, hash_weights
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -68,11 +68,7 @@ def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
 def fingerprint(model: Any, stack: Stack) -> str:
     """A hash of a `...ForMaskedLM`: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
     digest = hashlib.sha256(stack.fingerprint.encode())
-    below = f"{model.base_model_prefix}."
-    for name, weight in sorted(model.state_dict().items()):
-        if not name.startswith(below):
-            digest.update(name.encode())
-            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+    hash_weights(digest, model, but=f"{model.base_model_prefix}.")
     return digest.hexdigest()
 
 

@@ -115,11 +115,7 @@ class Stack:
             known = json.loads(self.tokenizer.backend_tokenizer.to_str())
             known |= {"truncation": None, "padding": None}  # what the last call asked for, no part of the tokenizer
             digest.update(json.dumps(known, sort_keys=True).encode())
-        for name, weight in sorted(self.model.state_dict().items()):
-            if name.startswith("pooler."):
-                continue
-            digest.update(name.encode())
-            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        hash_weights(digest, self.model, but="pooler.")
         digest.update(f"{self.first}:{self.last}".encode())
         return digest.hexdigest()
 
@@ -405,6 +401,14 @@ def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
     assert inner is not None
     twin._modules[head] = graft(inner, rest, new) if rest else new
     return twin
+
+
+def hash_weights(digest: Any, model: nn.Module, *, but: str) -> None:
+    """Feed a hash with every weight of a model, in the order of their names, but those whose name begins so."""
+    for name, weight in sorted(model.state_dict().items()):
+        if not name.startswith(but):
+            digest.update(name.encode())
+            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
 
 
 class _Given(nn.Module):

@@ -48,16 +48,20 @@ class TaskBatch:
 class TaskModel(nn.Module):
     """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
 
-    dropout: whether frozen layers keep their dropout. still: the same stack, as it runs in evaluation mode. captured:
-    its blocks as CUDA graphs, where it trains with any.
+    dropout: whether frozen layers keep their dropout. half: whether it computes in bfloat16, in which a GPU runs
+    sentences end to end; its variable-length kernel knows no dropout, so a model whose attention has some is padded
+    while it trains. still: the same stack, as it runs in evaluation mode. captured: its blocks as CUDA graphs, where it
+    trains with any.
     """
 
     def __init__(
-        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, still: Stack | None = None
+        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
     ) -> None:
         super().__init__()
-        self.stack, self.task, self.labels, self.dropout = stack, task, labels, dropout
-        self.still = still or stack
+        self.stack, self.still, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
+        if stack.device.type == "cuda":
+            self.stack = replace(stack, pack=half and not drops_attention(stack))
+            self.still = replace(stack, pack=half)
         self.encoder = stack.model
         with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
@@ -98,19 +102,6 @@ class TaskModel(nn.Module):
         states = stack.head_input(states)  # (tokens, width)
         chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
         return tuple(score.float() for score in self.head(chosen, asked.present))
-
-
-def task_model(
-    stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
-) -> TaskModel:
-    """A model to train: half says that it will compute in bfloat16, where a GPU runs sentences end to end.
-
-    Its variable-length kernel knows no dropout, so a model whose attention has some is padded while it trains.
-    """
-    still = stack
-    if stack.device.type == "cuda":
-        stack, still = replace(stack, pack=half and not drops_attention(stack)), replace(stack, pack=half)
-    return TaskModel(stack, task, labels, seed=seed, dropout=dropout, still=still)
 
 
 def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
