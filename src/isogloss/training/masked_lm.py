@@ -343,11 +343,11 @@ def surprise(
 def sum_losses(nats: Tensor, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Nats of each of `count` sentences, summed in float64, and how many tokens of it were asked for.
 
-    Only here does the host wait for the device. It sums, too: a GPU adds in any order, and a curve taken again would
-    differ in its last digits.
+    owners: the sentence of each token, `count` for places that ask for nothing. Only here does the host wait for the
+    device. It sums, too: a GPU adds in any order, and a curve taken again would differ in its last digits.
     """
-    totals = torch.zeros(count, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
-    return totals, torch.bincount(owners, minlength=count)
+    totals = torch.zeros(count + 1, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
+    return totals[:count], torch.bincount(owners, minlength=count)[:count]
 
 
 @dataclass(frozen=True)
@@ -518,9 +518,10 @@ def perplexity_probe(
         how["pool"], first = pools[language].cpu(), 0
         for masked in held_out_masks(language, streams[language], length, **how):
             for inputs, places, labels in zip(*(field.split(rows) for field in vars(masked).values()), strict=True):
-                numbers, used = torch.arange(len(inputs))[:, None], labels != IGNORE
-                asked, owners = numbers * inputs.shape[1] + places, (first + numbers).expand_as(places)
-                yield MaskedBatch({"input_ids": inputs}, asked[used], labels[used], owners[used])
+                numbers = torch.arange(len(inputs))[:, None]
+                asked = numbers * inputs.shape[1] + places
+                owners = (first + numbers).expand_as(places).masked_fill(labels == IGNORE, counts[language])
+                yield MaskedBatch({"input_ids": inputs}, asked.flatten(), labels.flatten(), owners.flatten())
                 first += len(inputs)
 
     def take() -> Iterator[Reading]:
