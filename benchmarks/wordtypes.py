@@ -66,7 +66,7 @@ def measure(given):
             stack, text, "en", types=words[:KEPT], folder=Path(folder), total=given.sentences, progress=watch
         )
         seconds = time.perf_counter() - start
-        disk = found.store.path("en").stat().st_size / 2**20 * 3  # the means in float32, and sums in float64 while they are made
+        disk = found.store.path("en").stat().st_size / 2**20 * 3  # means in float32, sums in float64
     met = int((found.counts > 0).sum())
     cells = (
         f"{given.sentences:,}",

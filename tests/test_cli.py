@@ -211,7 +211,7 @@ def test_an_interrupt_says_how_to_go_on(isogloss, sides, tiny, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recipe, "execute", interrupt)
+    monkeypatch.setattr(recipe, "start", interrupt)
     code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
     assert code == 130 and "run the same command with --resume" in told and "Traceback" not in told
 
@@ -226,7 +226,7 @@ def test_the_end_that_a_scheduler_sends_says_how_to_go_on(isogloss, sides, tiny,
             closed.append("what was open")
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(recipe, "execute", terminated)
+    monkeypatch.setattr(recipe, "start", terminated)
     code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
     assert code == 143 and told == "isogloss: terminated; run the same command with --resume to go on\n"
     assert closed == ["what was open"] and signal.getsignal(signal.SIGTERM) is before
@@ -255,7 +255,7 @@ def test_a_full_disk_is_named_where_numpy_meets_it(isogloss, sides, tiny, monkey
     def full(*_, **__):
         raise OSError("83712 requested and 72672 written")
 
-    monkeypatch.setattr(recipe, "execute", full)
+    monkeypatch.setattr(recipe, "start", full)
     code, _, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
     assert code == 1 and "No space left on device (83712 requested" in told and "--resume goes on" in told
 

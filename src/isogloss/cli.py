@@ -93,6 +93,11 @@ def command_of(function: Callable[..., None], name: str) -> Any:
     return typer.main.get_command(single)
 
 
+def plain_entry(name: str, function: Callable[..., None]) -> tuple[str, Callable[[], Any]]:
+    """The entry of a function with typer's annotations in a lazy group: its first line, and how the command is made."""
+    return (function.__doc__ or "").partition("\n")[0], partial(command_of, function, name)
+
+
 def papers() -> dict[str, str]:
     """The papers by name, each with the first line of its file; none of them is imported."""
     files = sorted((Path(__file__).parent / "papers").glob("*[0-9].py"))
@@ -158,8 +163,8 @@ def recipe_command(name: str) -> Any:
         first = launched()[0] == 0
         if first:
             check_folder(folder, resume=resume)
-        texts, options = read_options(recipe, given)
         with _bars(quiet or not first) as bars:
+            texts, options = read_options(recipe, given)
             head = options.pop(recipe.first)
             table = recipe.call(head, *texts, out=folder, resume=resume, progress=bars, **options)
             page = _page(folder, bars) if first else None
@@ -169,47 +174,34 @@ def recipe_command(name: str) -> Any:
     return with_parameters(run, recipe_parameters(recipe, TEXT_OPTIONS), name, recipe.call.__doc__)
 
 
-SWEEP_OPTIONS: dict[str, tuple[Any, str]] = {
-    "grid": (
-        list[str] | None,
-        "NAME=A,B,C: values of an argument, once each; A;B where they hold commas; 0..4 for 0 to 4",
-    ),
-    "parallel": (int | None, "jobs at a time; default: one a GPU, or one"),
-    "devices": (str | None, "GPUs that take turns, as in cuda:0,cuda:1; default: all there are"),
-    "cluster": (str | None, "run the jobs on a Ray cluster: auto, local, or HOST:PORT of its head"),
-    "gpus": (float | None, "GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any"),
-    "cpus": (float | None, "CPUs a job asks of the cluster; default: 1"),
-}
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
 RUN_ONLY = ("out", "resume", "quiet", "dry_run")
 
 
 def sweep_command(name: str) -> Any:
     """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
-    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe
+    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe, options_of
+    from isogloss.recipes.sweep import plan_sweep, sweep
 
     recipe = find_recipe(name)
-    parameters = [_optional(parameter) for parameter in recipe_parameters(recipe, TEXT_OPTIONS)]
-    panel = "Sweep"
-    for each, (kind, text) in SWEEP_OPTIONS.items():
-        parameters.append(keyword(each, Annotated[kind, typer.Option(help=text, rich_help_panel=panel)], None))
-    parameters.append(keyword("dry_run", DryRun, False))
+    shared = {each: option for each, option in options_of(sweep).items() if option.help}
+    parameters = [*recipe_parameters(recipe, TEXT_OPTIONS), *option_parameters(shared)]
+    parameters = [*map(_optional, parameters), keyword("dry_run", DryRun, False)]
 
     def run(**given: Any) -> None:
-        from isogloss.recipes.sweep import plan_sweep, sweep
         from isogloss.report import verdict
         from isogloss.runs.jobs import job_lines
         from isogloss.runs.run import read_rows
         from isogloss.runs.table import frame
 
         folder = Path(given["out"]) if given["out"] else _default_folder(Path("runs/sweep"), resume=given["resume"])
-        own = [each for each in parameters if each.name not in (*SWEEP_OPTIONS, *RUN_ONLY)]
+        own = [each for each in parameters if each.name not in (*shared, *RUN_ONLY)]
         options = {each.name: given[each.name] for each in own if given[each.name] != each.default}
         if given["dry_run"]:
             _, _, jobs = plan_sweep(name, given["grid"] or [], out=folder, options=options)
             typer.echo("\n".join([f"{len(jobs)} job{'s' * (len(jobs) != 1)}:", *job_lines(jobs)]))
             return
-        how = {each: given[each] for each in (*SWEEP_OPTIONS, "resume")}
+        how = {each: given[each] for each in (*shared, "resume")}
         failed = None
         with _bars(given["quiet"]) as bars:
             try:
@@ -401,12 +393,9 @@ reproduce_app = lazy_group(
 )
 data_app = lazy_group(
     {
-        "list": ("What the data folder holds.", partial(command_of, data_list, "list")),
-        "check": ("Read every file and name what is wrong.", partial(command_of, data_check, "check")),
-        "paraphrases": (
-            "Write pairs of sentences that share a translation.",
-            partial(command_of, data_paraphrases, "paraphrases"),
-        ),
+        "list": plain_entry("list", data_list),
+        "check": plain_entry("check", data_check),
+        "paraphrases": plain_entry("paraphrases", data_paraphrases),
     },
     DATA,
 )
@@ -417,10 +406,7 @@ app = lazy_group(
         **{name: (text, partial(recipe_command, name)) for name, text in RECIPES.items()},
         "sweep": (SWEEP, partial(typer.main.get_command, sweep_app)),
         "reproduce": (REPRODUCE, partial(typer.main.get_command, reproduce_app)),
-        "report": (
-            "Make the report of a run again, or one page over several runs.",
-            partial(command_of, report_command, "report"),
-        ),
+        "report": plain_entry("report", report_command),
         "export": ("Write a model, cut at a layer, for other libraries to load.", export_command),
         "data": (DATA, partial(typer.main.get_command, data_app)),
     },

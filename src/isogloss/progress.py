@@ -21,6 +21,11 @@ def named(progress: Progress, stage: str) -> Progress:
     return lambda _, done, total: progress(stage, done, total)
 
 
+def shifted(progress: Progress, before: int, whole: int) -> Progress:
+    """The progress of one part of some work, shown as that of the whole: `before` was done before it began."""
+    return lambda stage, done, _: progress(stage, before + done, whole)
+
+
 @contextmanager
 def bar() -> Iterator[Progress]:
     """Show one rich progress bar per stage on standard error while the block runs."""

@@ -12,6 +12,7 @@ from isogloss.errors import InputError
 from isogloss.mappings.methods import parse_mappings
 from isogloss.recipes.lexicon import draw_sentences, entries, single_pieces
 from isogloss.text.corpora import Lexicon
+from isogloss.vectors import static
 from isogloss.vectors.static import count_types, types_of
 from tiny_commands import command_line, way_of
 from tiny_pretraining import write_lexicons, write_texts
@@ -242,7 +243,7 @@ def test_a_stopped_run_goes_on_and_reads_nothing_again(tiny, files, lexicons, tm
     with pytest.raises(KeyboardInterrupt):
         ig.lexicon(tiny("bert"), **options, out=tmp_path / "run")
     monkeypatch.setattr(recipe, "_induction_rows", judge)
-    monkeypatch.setattr("isogloss.vectors.static.stream", None)  # would fail if it were called
+    monkeypatch.setattr(static, "stream", None)  # would fail if it were called
     again = ig.lexicon(tiny("bert"), **options, out=tmp_path / "run", resume=True)
     key = ["measure", "unit", "condition", "method", "layer", "source", "model"]
     left, right = (one.sort_values(key).value.tolist() for one in (whole, again))

@@ -121,9 +121,9 @@ def test_several_passes_give_the_rows_of_one(stack, bitext, monkeypatch):
     one = ig.map(stack, bitext, sample=20)
     one_pass, passes = map_recipe._one_pass, []
 
-    def counted(reading, part, *rest):
-        passes.append(reading.layers[part])
-        return one_pass(reading, part, *rest)
+    def counted(reading, layers, *rest):
+        passes.append(layers)
+        return one_pass(reading, layers, *rest)
 
     monkeypatch.setattr(map_recipe, "SUMS_BYTES", 1)
     monkeypatch.setattr(map_recipe, "_one_pass", counted)

@@ -180,7 +180,7 @@ def test_sums_of_chunks_give_means_over_all_uses_and_keep_nan_for_a_type_without
         words = [(row, word) for row in rows for word in range(len(corpus.sentences[row].split()))]
         values = torch.randn(2, len(words), 3, generator=torch.Generator().manual_seed(seed))
         chunks.append(Vectors(rows, {"word": values}, {"word": torch.tensor(words)}, []))
-    sums, means = TypeSums(kinds, np.zeros((2, 4, 3))), np.zeros((2, 4, 3), dtype=np.float32)
+    sums, means = TypeSums(kinds, np.zeros((2, 4, 3)), exact=True), np.zeros((2, 4, 3), dtype=np.float32)
     for chunk in chunks:
         sums.add(chunk, corpus)
     sums.write_means(means)

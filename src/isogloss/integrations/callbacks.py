@@ -27,14 +27,14 @@ from isogloss.measures.perplexity import UNITS
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, redraw
 from isogloss.stack.families import family_of
-from isogloss.stack.load import whole_stack
-from isogloss.stack.stack import Stack
-from isogloss.text.corpora import Corpus, check_corpus
+from isogloss.stack.stack import Stack, whole_stack
+from isogloss.text.corpora import Corpus
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, Stopping, balance_of, select_by
+from isogloss.vectors.extract import check_corpus
 
 ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
 OTHERS = "others"

@@ -47,7 +47,7 @@ from isogloss.mappings import Mapping as Fitted
 from isogloss.mappings import Normalisation, load_mapping
 from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
-from isogloss.recipes.recipe import joined_corpus, language_files, model_name, one_of
+from isogloss.recipes.recipe import Option, check_arguments, joined_corpus, language_files, model_name
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
 from isogloss.stack.stack import Stack, graft
@@ -423,11 +423,17 @@ def export(
     model: str | Path,
     folder: str | Path,
     *,
-    to: Annotated[str, "sentence-transformers, transformers or onnx"] = "sentence-transformers",
+    to: Annotated[
+        str, Option("sentence-transformers, transformers or onnx", choices=tuple(FORMATS))
+    ] = "sentence-transformers",
     layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
-    pooling: Annotated[str, "a sentence is the mean of its content tokens, or its first token"] = "mean",
+    pooling: Annotated[
+        str, Option("a sentence is the mean of its content tokens, or its first token", choices=get_args(Pooling))
+    ] = "mean",
     mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
-    side: Annotated[str, "the mapping's space these sentences are of: source or target"] = "source",
+    side: Annotated[
+        str, Option("the mapping's space these sentences are of: source or target", choices=get_args(Side))
+    ] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     progress: Progress = silent,
@@ -436,8 +442,8 @@ def export(
 
     Example: isogloss export runs/aligned search --to sentence-transformers
     """
-    kind = FORMATS[one_of("to", to, tuple(FORMATS))]
-    one_of("pooling", pooling, get_args(Pooling)), one_of("side", side, get_args(Side))
+    check_arguments(export, {"to": to, "pooling": pooling, "side": side})
+    kind = FORMATS[to]
     target = Path(folder)
     if target.exists() or target.is_symlink():
         raise InputError(f"{target} is already there; choose another folder, or remove it")

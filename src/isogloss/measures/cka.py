@@ -556,10 +556,10 @@ class CkaStream:
             block = {language: x[start : start + self.block] for language, x in rows.items()}
             if not self._references:
                 self._references = {language: mean_row(x) for language, x in block.items()}
-            self._totals = self._with_rows(block, self._references, self.pairs)
             grams = torch.stack([linear_gram(block[language]) for language in self.languages])
             self._values.append(inner_products(grams))
             self._shuffled.append(shuffled_products(grams, generator=self._generator, shuffles=self.shuffles))
+            self._totals = self._with_rows(block, self._references, self.pairs)
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 

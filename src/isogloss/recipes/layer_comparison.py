@@ -8,16 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.mappings.methods import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.measures.retrieval import Retrieval
-from isogloss.recipes.recipe import layer_list
 from isogloss.runs.table import Row, row
-from isogloss.stack.stack import Chain, Stack
+from isogloss.stack.stack import Stack, layer_list
 from isogloss.text.corpora import Bitext
 
 
@@ -59,12 +57,6 @@ def layer_rows(
 
 Judged = dict[tuple[str, str], Retrieval]
 """What one layer answered, by mapping and retrieval method."""
-
-
-def precision_rows(judged: Retrieval, coordinates: Mapping[str, Any]) -> Iterator[Row]:
-    """P@k of one direction of retrieval, for every k it was judged at."""
-    for k, precision in judged.p.items():
-        yield row(f"p@{k}", precision, **coordinates)
 
 
 def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
@@ -111,8 +103,3 @@ def bitext_with(texts: Sequence[Bitext], languages: tuple[str, str], option: str
             return text
     pairs = ", ".join("-".join(text.languages) for text in texts)
     raise InputError(f"--{option} has no parallel text of {languages[0]} and {languages[1]}; it has {pairs}")
-
-
-def measuring_device(stack: Stack | Chain) -> torch.device:
-    """Where vectors are compared: a CUDA GPU where the model is on one, else the CPU, which has double precision."""
-    return stack.device if stack.device.type == "cuda" else torch.device("cpu")

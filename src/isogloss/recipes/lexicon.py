@@ -28,8 +28,6 @@ from isogloss.recipes.layer_comparison import (
     Judged,
     behind_rows,
     check_widths,
-    measuring_device,
-    precision_rows,
     shared_layers,
 )
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -37,7 +35,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.load import load
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, measuring_device
 from isogloss.text import read_lexicon
 from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
 from isogloss.text.corpora import Lexicon
@@ -104,7 +102,7 @@ def lexicon(
     files = options.language_files(text)
     if len(files) < 2:
         raise InputError(f"--text has one language only ({', '.join(files)}); a lexicon joins two, the source first")
-    asked = {"test": test_lexicon} | ({"train": train_lexicon} if any(spec.learns for spec in specs) else {})
+    asked = ({"train": train_lexicon} if any(spec.learns for spec in specs) else {}) | {"test": test_lexicon}
     source, *targets = files
     lexicons = _read_lexicons(asked, source, targets, data)
     baseline = None if static is None else _read_static([static] if isinstance(static, str) else static, list(files))
@@ -115,7 +113,7 @@ def lexicon(
     name = options.model_name(first.name)
     reading = LexiconReading(
         source=source,
-        device=measuring_device(first),
+        device=measuring_device(first.device),
         models={"model": name, "other_model": None if other is None else options.model_name(second.name)},
         lexicons=lexicons,
         levels=[level for level in LEVELS if level in wanted],
@@ -283,7 +281,8 @@ def _induction_rows(
         for method in INDUCTION_METHODS:
             answers = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
             judged[spec.name, method] = answers
-            yield from precision_rows(answers, {"condition": spec.name, "method": method, **coordinates})
+            how = {"condition": spec.name, "method": method, **coordinates}
+            yield from (row(f"p@{k}", share, **how) for k, share in answers.p.items())
 
 
 def _static_rows(

@@ -15,28 +15,28 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures import CkaStream, anisotropy, retrieve
+from isogloss.measures import CkaStream, anisotropy
 from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
-from isogloss.progress import Progress, silent
+from isogloss.progress import Progress, shifted, silent
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows, measuring_device, precision_rows
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import load
-from isogloss.stack.stack import Chain, Stack
+from isogloss.stack.stack import Chain, Stack, layer_list, measuring_device
 from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
-from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary, words_of
-from isogloss.text.words import unknown_notes
-from isogloss.vectors.extract import Vectors, stream
-from isogloss.vectors.static import TypeSums
+from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary
+from isogloss.text.words import unknown_notes, words_of
+from isogloss.vectors.extract import TypeSums, Vectors, stream
 from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "centred", "csls")
@@ -96,11 +96,13 @@ def map(
                 f"two texts have the same name ({', '.join([*texts, name])}); their rows could not be told apart"
             )
         texts[name] = text
+    hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
-    cuts = options.layer_list(layers, stack) or tuple(stack.cuts)
+    cuts, compared_on = layer_list(layers, stack) or tuple(stack.cuts), measuring_device(stack.device)
+    hashes["model"] = stack.fingerprint
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        drawn: list[tuple[VectorStore, Vocabulary]] = []
+        vocabularies: list[tuple[VectorStore, Vocabulary]] = []
         for number, (name, text) in enumerate(texts.items()):
             order = np.random.default_rng(seed).permutation(text.rows).tolist()
             compared = [
@@ -108,24 +110,32 @@ def map(
             ]
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
-            reading = MapReading(stack, text, order, order[:size], list(cuts), compared, words, store, base)
-            drawn.append((store, (yield from _rows_of_text(reading, run, progress))))
+            reading = MapReading(
+                stack, compared_on, text, order, order[:size], list(cuts), compared, words, store, base
+            )
+            if store.complete:
+                facts = store.facts()
+                pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
+                known = Vocabulary(facts["types"], facts["surface"], pairs_of_types)
+            else:
+                known = yield from _rows_of_pass(reading, run, progress)
+            yield from _rows_of_sample(reading, known, run, progress)
+            vocabularies.append((store, known))
         if points and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {next(iter(texts))}, the first of {len(texts)} texts")
-            store, found = drawn[0]
+            store, found = vocabularies[0]
             how = {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
             vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
             draw(run, found, vectors, layers=list(cuts), points=points, progress=progress, how=how)
 
-    hashes = {"model": stack.fingerprint, "data": {name: text.fingerprint for name, text in texts.items()}}
     notes = [
         f"{text.dropped} rows of {name} were left out: they have an empty side, or repeat an earlier row on every "
         "side, which CKA would take for agreement"
         for name, text in texts.items()
         if text.dropped
     ]
-    notes += [note for text in texts.values() for note in unknown_notes(stack.tokenizer, text)]
+    notes += [note for text in texts.values() for note in unknown_notes(stack.tokenizer, text.corpora)]
     return Work(options.model_name(stack.name), rows, hashes, notes, depth=stack.cuts[-1])
 
 
@@ -135,6 +145,7 @@ class MapReading:
 
     Args:
         stack: The model.
+        device: Where its vectors are compared.
         bitext: The text.
         order: Its rows in the seeded order.
         sample: The first of them, whose vectors are kept and whose words are compared.
@@ -149,6 +160,7 @@ class MapReading:
     """
 
     stack: Stack | Chain
+    device: torch.device
     bitext: Bitext
     order: list[int]
     sample: list[int]
@@ -159,112 +171,85 @@ class MapReading:
     base: Mapping[str, Any]
 
 
-def _rows_of_text(reading: MapReading, run: Run, progress: Progress) -> Generator[Sequence[Row], None, Vocabulary]:
-    """All rows of one bitext: first those that need the pass over the text, then layer by layer those of the sample.
-
-    Returns the vocabulary of the sample.
-    """
-    bitext, store, base, layers = reading.bitext, reading.store, reading.base, reading.layers
-    if not store.complete:
-        known, gold = _vocabulary(reading, progress)
-        rows = list(_rows_of_pass(reading, known, gold, progress))
-        for entry in rows:
-            if entry["measure"] == "truncated" and entry["value"]:
-                run.note(
-                    f"{entry['value']:.0f} of {entry['n']} sentences of {entry['source']} in {base['data']} were "
-                    f"longer than {reading.stack.max_length} tokens and were cut"
-                )
-        yield rows
-        # Only now: rows reach the disk before the mark that makes reading again needless.
-        pairs = [[*pair, translations] for pair, translations in known.pairs.items()]
-        store.finish({"types": known.types, "surface": known.surface, "pairs": pairs})
-    facts = store.facts()
-    pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
-    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext}
-    for number, layer in enumerate(layers):
-        last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
-        if not run.has(last):
-            yield list(_rows_of_sample(reading, number, pairs_of_types, keys))
-        progress("comparing sentences and words", number + 1, len(layers))
-    scores = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", base["data"])]
-    for method in METHODS:
-        means = {}
-        for layer in layers:
-            hits = store.read(f"hits.{method}.{layer}")
-            floors = [entry["floor"] for entry in scores if (entry["layer"], entry["method"]) == (layer, method)]
-            without = (hits.sum() - hits) / (len(hits) - 1)
-            means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
-        yield list(layer_rows("p@1", method, means, n=len(reading.sample), base=base))
-    return Vocabulary(facts["types"], facts["surface"], pairs_of_types)
-
-
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
 
 
-def _vocabulary(reading: MapReading, progress: Progress) -> tuple[Vocabulary, Links]:
-    """The vocabulary of the sample, and those of its links that came with the bitext.
+def _rows_of_pass(reading: MapReading, run: Run, progress: Progress) -> Generator[Sequence[Row], None, Vocabulary]:
+    """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
     Words are linked from the language most links were given with, else from the first.
     """
-    bitext, sample = reading.bitext, reading.sample
+    bitext, store, base, sample = reading.bitext, reading.store, reading.base, reading.sample
+    width, count, total = reading.stack.width, len(reading.layers), len(reading.order)
     links: Links = {}
-    gold: Links = {}
+    gold: Links = {}  # those that came with the bitext
     least: dict[Pair, int] = {}
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
-    for other in (language for language in bitext.languages if language != first):
-        links[first, other], given = links_of(bitext, (first, other), sample, progress=progress)
-        least[first, other] = 1 if given or len(sample) < 500 else 2
+    for pair in ((first, language) for language in bitext.languages if language != first):
+        links[pair], given = links_of(bitext, pair, sample, progress=progress)
+        least[pair] = 1 if given or len(sample) < 500 else 2
         if given:
-            gold[first, other] = links[first, other]
-    return vocabulary(bitext, links, sample, limit=reading.words, at_least=least), gold
-
-
-def _rows_of_pass(reading: MapReading, words: Vocabulary, gold: Links, progress: Progress) -> Iterator[Row]:
-    """Read the rows of the bitext in their order, the sample first; afterwards the store can be finished."""
-    bitext, base, width = reading.bitext, reading.base, reading.stack.width
-    for language in bitext.languages:
-        reading.store.create(language, (len(reading.layers), len(reading.sample), width))
-        reading.store.create(f"{language}.types", (len(reading.layers), len(words.types[language]), width))
+            gold[pair] = links[pair]
+    words = vocabulary(bitext, links, sample, limit=reading.words, at_least=least)
+    sentences = {name: store.create(name, (count, len(sample), width)) for name in bitext.languages}
+    types = {name: store.create(f"{name}.types", (count, len(known), width)) for name, known in words.types.items()}
     shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
     means: dict[int, LayerMean] = {}
+    rows: list[Row] = []
     at_once = max(1, SUMS_BYTES // ((len(bitext.languages) + len(reading.pairs)) * width * width * 8))
-    for start in range(0, len(reading.layers), at_once):
-        yield from _one_pass(reading, slice(start, start + at_once), words, gold, shortened, means, progress)
-    yield from layer_rows("cka", "debiased", means, n=len(reading.order), base=base)
+    for part in (slice(start, start + at_once) for start in range(0, count, at_once)):
+        sums = {
+            name: TypeSums(known, np.zeros((len(reading.layers[part]), len(known), width)), exact=True)
+            for name, known in words.types.items()
+        }
+        parts = {name: states[part] for name, states in sentences.items()}
+        rows += _one_pass(reading, reading.layers[part], gold, parts, sums, shortened, means, progress)
+        for name, type_sums in sums.items():
+            type_sums.write_means(types[name][part])
+    rows += layer_rows("cka", "debiased", means, n=total, base=base)
     for language, cut in shortened.items():
-        yield row("truncated", len(cut), n=len(reading.order), source=language, unit="sentence", **base)
-    for (source, target), given in gold.items():  # how far the statistical aligner gets on the same sentences
-        sides = [[words_of(bitext[language], number) for number in reading.sample] for language in (source, target)]
-        judged = alignment_error_rate(align_words(sides[0], sides[1]), given)
+        rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
+        if cut:
+            run.note(
+                f"{len(cut)} of {total} sentences of {language} in {base['data']} were longer than "
+                f"{reading.stack.max_length} tokens and were cut"
+            )
+    for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
+        sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
+        judged = alignment_error_rate(align_words(sides[0], sides[1]), given_links)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged.value, n=judged.sure, method="statistical", **coordinates)
+        rows.append(row("aer", judged.value, n=judged.sure, method="statistical", **coordinates))
+    yield rows
+    # Only now: rows reach the disk before the mark that makes reading again needless.
+    pairs = [[*pair, translations] for pair, translations in words.pairs.items()]
+    store.finish({"types": words.types, "surface": words.surface, "pairs": pairs})
+    return words
 
 
 def _one_pass(
     reading: MapReading,
-    part: slice,
-    words: Vocabulary,
+    layers: list[int],
     gold: Links,
-    shortened: dict[str, set[int]],
+    sentences: Mapping[str, NDArray[Any]],
+    types: Mapping[str, TypeSums],
+    shortened: Mapping[str, set[int]],
     means: dict[int, LayerMean],
     progress: Progress,
 ) -> Iterator[Row]:
-    """Rows of a part of the layers, whose sums fit into memory together; adds to `shortened` and `means`."""
-    bitext, pairs, base, layers = reading.bitext, reading.pairs, reading.base, reading.layers[part]
+    """Rows of some layers, whose sums fit into memory together.
+
+    Fills `sentences` and `types` with the sample's vectors at these layers, and adds to `shortened` and `means`.
+    """
+    bitext, pairs, base = reading.bitext, reading.pairs, reading.base
     block, shuffles = block_size(len(reading.order))
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
-    sentences = {name: reading.store.open(name, writable=True)[part] for name in bitext.languages}
-    types = {
-        name: TypeSums(words.types[name], np.zeros((len(layers), len(words.types[name]), reading.stack.width)))
-        for name in bitext.languages
-    }
     errors: dict[tuple[Pair, int], AER] = {}
-    device = measuring_device(reading.stack)
     done = 0
     for chunks in _chunks(reading, layers, progress):
         for number, layer in enumerate(layers):
-            sums[layer].update({name: chunk.values["sentence"][number].to(device) for name, chunk in chunks.items()})
+            states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
+            sums[layer].update(states)
         for language, chunk in chunks.items():
             shortened[language].update(chunk.shortened)
             if "word" in chunk.values:  # the sample
@@ -277,19 +262,17 @@ def _one_pass(
                 errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
         done += len(chunk.rows)
         del chunks, chunk  # else they are held while the next are computed
-    for language, type_sums in types.items():
-        type_sums.write_means(reading.store.open(f"{language}.types", writable=True)[part])
+    for ((source, target), layer), judged in errors.items():
+        coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
+        yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
     for layer in layers:
-        estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
         without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
+        estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
         value, floor = (sum(getattr(each, name) for each in estimates.values()) for name in ("value", "floor"))
         means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
-    for ((source, target), layer), judged in errors.items():
-        coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
 
 
 def _chunks(reading: MapReading, layers: list[int], progress: Progress) -> Iterator[dict[str, Vectors]]:
@@ -302,13 +285,10 @@ def _chunks(reading: MapReading, layers: list[int], progress: Progress) -> Itera
     ):
         most, vectors = (64, 16) if "word" in units else (2048, 1)  # words take more room, so their chunks are smaller
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
-
-        def show(stage: str, done: int, _: int, before: int = before) -> None:
-            progress(stage, before + done, len(reading.order))
-
-        how: dict[str, Any] = {"layers": layers, "units": units, "rows": rows, "chunk": size, "progress": show}
+        how: dict[str, Any] = {"layers": layers, "units": units, "rows": rows, "chunk": size}
+        how["progress"] = shifted(progress, before, len(reading.order))
         # Weights laid out for a CPU's kernels took a quarter more memory here.
-        streams = [stream(stack, corpus, prepared=nullcontext, **how) for corpus in bitext]
+        streams = [stream(stack, corpus, prepared=nullcontext, **how) for corpus in bitext.corpora]
         for _ in range(0, len(rows), size):
             yield {language: next(chunks) for language, chunks in zip(bitext.languages, streams, strict=True)}
 
@@ -332,18 +312,38 @@ def _link_errors(
 # --- the sample: retrieval, words and anisotropy, one layer at a time ------------------------------------------------
 
 
-def _rows_of_sample(
+def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    """The rows of what the pass left in the store, layer by layer, and those that compare layers."""
+    bitext, store, base, layers = reading.bitext, reading.store, reading.base, reading.layers
+    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext}
+    for number, layer in enumerate(layers):
+        last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
+        if not run.has(last):
+            yield list(_rows_of_layer(reading, number, words.pairs, keys))
+        progress("comparing sentences and words", number + 1, len(layers))
+    scores = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", base["data"])]
+    for method in METHODS:
+        means = {}
+        for layer in layers:
+            hits = store.read(f"hits.{method}.{layer}")
+            floors = [entry["floor"] for entry in scores if (entry["layer"], entry["method"]) == (layer, method)]
+            without = (hits.sum() - hits) / (len(hits) - 1)
+            means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
+        yield list(layer_rows("p@1", method, means, n=len(reading.sample), base=base))
+
+
+def _rows_of_layer(
     reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]]
 ) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store.
 
     A word agrees if its nearest neighbour in the other language is its translation, language means removed.
     """
-    store, layer, device = reading.store, reading.layers[number], measuring_device(reading.stack)
+    store, layer = reading.store, reading.layers[number]
     base = {**reading.base, "layer": layer}
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in reading.pairs:
-        x, y = (store.read(language, number).to(device) for language in (source, target))
+        x, y = (store.read(language, number).to(reading.device) for language in (source, target))
         judged = retrieve_each(x, y, methods=METHODS, ks=KS, keys_x=keys[source], keys_y=keys[target])
         for method, both in zip(METHODS, judged, strict=True):
             hits[method] += [(direction.ranks == 1).double() for direction in both]
@@ -352,7 +352,7 @@ def _rows_of_sample(
                 if method == METHODS[0] and number == 0:
                     yield row("duplicates", direction.duplicates, n=direction.m, **reading.base, **coordinates)
                 coordinates |= {**base, "method": method}
-                yield from precision_rows(direction, coordinates)
+                yield from (row(f"p@{k}", share, **coordinates) for k, share in direction.p.items())
                 yield row("mrr", direction.mrr, **coordinates)
     for method, each in hits.items():
         store.write(f"hits.{method}.{layer}", torch.stack(each).mean(dim=0).numpy())
@@ -364,7 +364,8 @@ def _rows_of_sample(
         whole = ~(sides[0].isnan().any(1) | sides[1].isnan().any(1))  # a word may have been lost to cutting
         if whole.sum() < 2:
             continue
-        directions = retrieve(*(side[whole] for side in sides), method="centred", ks=(1,))
+        x, y = (side[whole] for side in sides)
+        (directions,) = retrieve_each(x, y, methods=("centred",), ks=(1,))
         for direction, (asked, answer) in zip(directions, (pair, pair[::-1]), strict=True):
             coordinates = {**base, "unit": "word", "method": "centred", "source": asked, "target": answer}
             yield row("word_agreement", direction.p[1], **coordinates)

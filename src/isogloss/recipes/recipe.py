@@ -22,6 +22,7 @@ import inspect
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import islice
@@ -147,7 +148,11 @@ class Recipe:
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
-    """Make a function that checks arguments and returns `Work` into one that does the work and returns the table."""
+    """Make a function that checks arguments and returns `Work` into one that does the work and returns the table.
+
+    The work is done in the folder `out`, or in one that is removed afterwards. A mistake found before anything was
+    measured leaves no folder behind; anything later leaves one that `resume` goes on with.
+    """
     signature, options = inspect.signature(function), options_of(function)
     parameters = {name: option for name, option in options.items() if name not in ("bitext", *RUN_OPTIONS)}
 
@@ -161,14 +166,28 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     def call(*args: P.args, **kwargs: P.kwargs) -> pd.DataFrame:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        given = bound.arguments
-        return execute(
-            check(*args, **kwargs),
-            command=function.__name__,
-            arguments=recorded_arguments(options, given),
-            seed=given.get("seed", 0),
-            **{name: given[name] for name in RUN_OPTIONS},
-        )
+        given, work = bound.arguments, check(*args, **kwargs)
+        out, resume, progress = (given[name] for name in RUN_OPTIONS)
+        facts = {
+            "command": function.__name__,
+            "arguments": recorded_arguments(options, given),
+            "seed": given.get("seed", 0),
+            "model": work.model,
+            "hashes": work.hashes(progress) if callable(work.hashes) else work.hashes,
+            "depth": work.depth,
+        }
+        with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
+            folder = Path(above, "run") if out is None else Path(above)
+            with start(folder, facts, resume=resume) if launched()[0] == 0 else follow(folder, facts) as run:
+                if run.finished:
+                    return frame(run.rows)
+                if run.writes:
+                    run.scratch.mkdir(exist_ok=True)
+                for sentence in work.notes:
+                    run.note(sentence)
+                for rows in work.rows(run, progress):
+                    run.append(rows)
+                return run.finish()
 
     call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
     call.recipe = Recipe(  # type: ignore[attr-defined]
@@ -183,39 +202,6 @@ def find_recipe(name: str) -> Recipe:
         raise InputError(f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
     module = importlib.import_module(f"isogloss.recipes.{name}")
     return cast(Recipe, getattr(module, name).recipe)
-
-
-def execute(
-    work: Work,
-    *,
-    command: str,
-    arguments: Mapping[str, Any],
-    seed: int,
-    out: str | Path | None = None,
-    resume: bool = False,
-    progress: Progress = silent,
-) -> pd.DataFrame:
-    """Do the work in the folder `out` (a passing one if none is named) and return its table.
-
-    A mistake found before anything was measured leaves no folder behind; anything later leaves one that `resume`
-    goes on with.
-    """
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            there = Path(folder) / "run"
-            return execute(work, command=command, arguments=arguments, seed=seed, out=there, progress=progress)
-    hashes = work.hashes(progress) if callable(work.hashes) else work.hashes
-    facts = {"command": command, "arguments": arguments, "seed": seed, "model": work.model, "hashes": hashes}
-    facts["depth"] = work.depth
-    rank, _ = launched()
-    with start(out, facts, resume=resume) if rank == 0 else follow(out, facts) as run:
-        if run.finished:
-            return frame(run.rows)
-        for sentence in work.notes:
-            run.note(sentence)
-        for rows in work.rows(run, progress):
-            run.append(rows)
-        return run.finish()
 
 
 # --- options that recipes share --------------------------------------------------------------------------------------
@@ -333,13 +319,6 @@ def plan_list(text: str) -> list[Plan]:
     return plans
 
 
-def one_of(name: str, value: str, choices: Sequence[str]) -> str:
-    """The value, if it is one of the choices."""
-    if value not in choices:
-        raise InputError(f"--{_dashed(name)} takes {' or '.join(choices)}, not {value!r}")
-    return value
-
-
 def one_process(command: str) -> None:
     """Refuse to train in several processes, for a recipe that cannot."""
     if launched()[1] > 1:
@@ -375,33 +354,6 @@ def optimisation(
 ) -> Optimisation:
     """The optimiser of a training of so many steps; warm_up is a share of them."""
     return Optimisation(rate, round(warm_up * steps), cast(Decay, decay), weight_decay, betas, epsilon, clip)
-
-
-def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:
-    """Cuts from `0,4,8-12`, each checked against the stack."""
-    if text is None:
-        return None
-    cuts: set[int] = set()
-    try:
-        for part in text.split(",") if isinstance(text, str) else [str(cut) for cut in text]:
-            first, _, last = part.partition("-")
-            if int(last or first) < int(first):
-                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
-            cuts.update(range(int(first), int(last or first) + 1))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
-    wrong = sorted(cuts - set(stack.cuts))
-    if wrong:
-        raise InputError(
-            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
-        )
-    return tuple(sorted(cuts))
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def model_name(given: str | Path) -> str:

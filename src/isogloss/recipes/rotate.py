@@ -31,8 +31,6 @@ from isogloss.recipes.layer_comparison import (
     behind_rows,
     bitext_with,
     check_widths,
-    measuring_device,
-    precision_rows,
     shared_layers,
 )
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -41,7 +39,7 @@ from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import reinitialise
 from isogloss.stack.load import load
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, layer_list, measuring_device
 from isogloss.text import read_bitexts, resolve
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.vectors.extract import stream
@@ -193,7 +191,7 @@ def _rows_of_trial(
         return
     if trial.left_out:
         run.note(f"{trial.left_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
-    device = measuring_device(reading.stacks[0])
+    device = measuring_device(reading.stacks[0].device)
     texts = {"test": trial.test} | ({} if trial.train is None else {"train": trial.train})
     # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
     distinct = {part: text.distinct_rows for part, text in texts.items()}
@@ -252,7 +250,7 @@ def _retrieval_rows(
                 for (source, target), judged in zip(answers, both, strict=True):
                     answers[source, target][name, method] = judged
                     how = {"source": source, "target": target, "condition": name, "method": method}
-                    yield from precision_rows(judged, {**how, **coordinates})
+                    yield from (row(f"p@{k}", share, **how, **coordinates) for k, share in judged.p.items())
 
 
 def _fitted(
@@ -364,7 +362,7 @@ def _saved_layers(
     given: str, stack: Stack, cuts: Sequence[int], specs: Sequence[MappingSpec], trials: Sequence[Trial]
 ) -> list[int]:
     """The cuts whose mappings stay in the run folder."""
-    layers = list(options.layer_list(given, stack) or ())
+    layers = list(layer_list(given, stack) or ())
     if missing := [layer for layer in layers if layer not in cuts]:
         raise InputError(
             f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"

@@ -53,7 +53,8 @@ from isogloss.tasks.frozen_prefix import Prefix, free_bytes, read_prefix
 from isogloss.tasks.model import TaskModel, predict, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
-from isogloss.text.vocabulary import links_of, words_of
+from isogloss.text.vocabulary import links_of
+from isogloss.text.words import words_of
 from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
 from isogloss.training.loop import Settings, Training, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading

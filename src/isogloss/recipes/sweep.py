@@ -63,19 +63,30 @@ READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
     int: ("a whole number", int),
     float: ("a number", float),
 }
+PANEL = "Sweep"
 LONGEST_NAME = 120  # letters of a folder's name
 
 
 def sweep(
     recipe: str,
     *,
-    grid: Sequence[str] | Mapping[str, Any],
+    grid: Annotated[
+        list[str] | Sequence[str] | Mapping[str, Any],
+        Option("NAME=A,B,C: values of an argument, once each; A;B where they hold commas; 0..4 for 0 to 4", PANEL),
+    ],
     out: str | Path,
-    parallel: Annotated[int | None, Option("jobs at a time", least=1)] = None,
-    devices: str | Sequence[str] | None = None,
-    cluster: str | None = None,
-    gpus: float | None = None,
-    cpus: Annotated[float | None, Option("CPUs that a job asks of the cluster", above=0)] = None,
+    parallel: Annotated[int | None, Option("jobs at a time; default: one a GPU, or one", PANEL, least=1)] = None,
+    devices: Annotated[
+        str | Sequence[str] | None,
+        Option("GPUs that take turns, as in cuda:0,cuda:1; default: all there are", PANEL),
+    ] = None,
+    cluster: Annotated[
+        str | None, Option("run the jobs on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)
+    ] = None,
+    gpus: Annotated[
+        float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any", PANEL)
+    ] = None,
+    cpus: Annotated[float | None, Option("CPUs a job asks of the cluster; default: 1", PANEL, above=0)] = None,
     resume: bool = False,
     progress: Progress = silent,
     executor: Executor | None = None,

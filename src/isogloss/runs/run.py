@@ -14,6 +14,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,17 +24,32 @@ from filelock import FileLock, Timeout
 
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
-from isogloss.runs.table import COLUMNS, COUNTS, NUMBERS, SCHEMA, Row, frame, is_given, key, records, typed, upgrade
+from isogloss.runs.table import (
+    COLUMNS,
+    COUNTS,
+    NUMBERS,
+    SCHEMA,
+    Row,
+    frame,
+    key,
+    records,
+    typed,
+    upgrade,
+    written_cells,
+)
 
 LOCK = ".lock"
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
 
-class Run:
-    """An open run folder. It has identity over time: rows and notes gather in it until it is finished."""
+class Run(AbstractContextManager["Run"]):
+    """An open run folder: rows and notes gather in it until it is finished. After its `with` other processes may write.
+
+    scratch: a folder for what only this run needs, which recipes find made; gone when the run is finished.
+    """
 
     def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool = True) -> None:
-        self.folder = folder
+        self.folder, self.scratch = folder, folder / "scratch"
         self.writes = writes
         self.facts = facts
         self.new = True
@@ -41,10 +57,6 @@ class Run:
         self.rows: list[dict[str, Any]] = []
         self._keys: set[tuple[str, ...]] = set()
         self._lock: FileLock | None = None
-
-    def __enter__(self) -> "Run":
-        """Work in the folder inside the block; afterwards other processes may."""
-        return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """A mistake leaves no folder that holds no row, checkpoint or other run; an interruption is recorded as one."""
@@ -77,14 +89,6 @@ class Run:
             self._lock.release()
             self._lock = None
 
-    @property
-    def scratch(self) -> Path:
-        """A folder for what only this run needs; gone when the run is finished."""
-        path = self.folder / "scratch"
-        if self.writes:
-            path.mkdir(exist_ok=True)
-        return path
-
     def has(self, entry: Row) -> bool:
         """Whether a row with these coordinates is there already."""
         return key(entry) in self._keys
@@ -94,10 +98,11 @@ class Run:
         fresh = [dict(entry) for entry in rows if key(entry) not in self._keys]
         if fresh and self.writes:
             with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows(map(_cells, fresh))
+                csv.writer(file, lineterminator="\n").writerows(map(written_cells, fresh))
                 file.flush()
                 os.fsync(file.fileno())
-        self._remember(fresh)
+        self.rows += fresh
+        self._keys.update(map(key, fresh))
 
     def note(self, sentence: str) -> None:
         """Keep a sentence the reader of the run should see, once."""
@@ -123,12 +128,8 @@ class Run:
         self.facts |= {"finished": _now(), "status": "finished"}
         self.finished = True
         self._save()
-        shutil.rmtree(self.folder / "scratch", ignore_errors=True)
+        shutil.rmtree(self.scratch, ignore_errors=True)
         return table
-
-    def _remember(self, rows: list[dict[str, Any]]) -> None:
-        self.rows += rows
-        self._keys.update(map(key, rows))
 
     def _save(self) -> None:
         if self.writes:
@@ -157,9 +158,9 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     except InputError:
         run.close()
         raise
-    clear_leftovers(path)
     if not run.finished:
         run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
+    clear_leftovers(path)
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
     return run
@@ -247,10 +248,10 @@ def _go_on(run: Run) -> None:
     run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
     has_table = any((run.folder / name).is_file() for name in ("rows.csv", "rows.parquet"))
     rows = records(read_rows(run.folder)) if has_table else []
-    run._remember(rows)
+    run.rows, run._keys = rows, set(map(key, rows))
     # A kill may have left half a line behind; what was read back is written again, whole.
     with whole(run.folder / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(_cells, rows)])
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(written_cells, rows)])
 
 
 def _difference(before: Any, now: Any, name: str) -> str:
@@ -259,13 +260,6 @@ def _difference(before: Any, now: Any, name: str) -> str:
             if before.get(part) != now.get(part):
                 return _difference(before.get(part), now.get(part), f"{name} {part}")
     return f"{name}: {before!r} then, {now!r} now"
-
-
-def _cells(entry: Row) -> list[str]:
-    """A row as it is written, numbers with full precision."""
-    filled = {name: value for name, value in entry.items() if is_given(value)}
-    filled |= {name: repr(float(filled[name])) for name in NUMBERS if name in filled}
-    return [str(filled.get(name, "")) for name in COLUMNS]
 
 
 def _surroundings() -> dict[str, Any]:

@@ -139,6 +139,13 @@ def key(entry: Row) -> tuple[str, ...]:
     return tuple(str(value) if is_given(value := entry.get(name)) else "" for name in KEY)
 
 
+def written_cells(entry: Row) -> list[str]:
+    """The cells of a row as they are written, numbers with full precision."""
+    filled = {name: value for name, value in entry.items() if is_given(value)}
+    filled |= {name: repr(float(filled[name])) for name in NUMBERS if name in filled}
+    return [str(filled.get(name, "")) for name in COLUMNS]
+
+
 def is_given(value: Any) -> bool:
     """Whether a cell is filled: not None, an empty text, or any of the ways a number can be absent.
 

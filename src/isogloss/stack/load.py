@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack, hash_weights
+from isogloss.stack.stack import Stack, hash_weights, whole_stack
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -126,11 +126,6 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
             "they do not belong together; use the tokenizer that the model was trained with"
         )
     return model, tokenizer, family
-
-
-def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
-    """All of a model as a stack."""
-    return Stack(model, family, tokenizer, str(name), 0, len(model.get_submodule(family.blocks)))
 
 
 def choose_device(device: str | torch.device) -> torch.device:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -220,8 +221,6 @@ class Stack:
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         inputs |= {"input_ids": spread(batch.ids)} if hidden is None else {"inputs_embeds": spread(hidden)}
-        if pack:
-            inputs |= packed_inputs(self, lengths)
         if hidden is None and batch.types is not None and self.tells_types:
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
@@ -229,7 +228,9 @@ class Stack:
         body = self._body if hidden is None else self._body_from_hidden
         attention = self.family.attention if part == "attention" else None
         hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
-        with hooks, packed(body) if pack else nullcontext():
+        if pack:
+            inputs |= packed_inputs(self, lengths)
+        with packed(body) if pack else nullcontext(), hooks:
             out = body(**inputs)
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
             keep(self.first, out[0])
@@ -375,6 +376,39 @@ def reading(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
+    """All of a model as a stack."""
+    return Stack(model, family, tokenizer, str(name), 0, len(model.get_submodule(family.blocks)))
+
+
+def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:
+    """Cuts from `0,4,8-12`, in order, each checked against the stack."""
+    if text is None:
+        return None
+    cuts: set[int] = set()
+    try:
+        for part in text.split(",") if isinstance(text, str) else [str(cut) for cut in text]:
+            first, _, last = part.partition("-")
+            if int(last or first) < int(first):
+                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
+            cuts.update(range(int(first), int(last or first) + 1))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
+    wrong = sorted(cuts - set(stack.cuts))
+    if wrong:
+        raise InputError(
+            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
+        )
+    return tuple(sorted(cuts))
+
+
+def measuring_device(device: torch.device) -> torch.device:
+    """Where vectors of a model on this device are compared: a CUDA GPU, else the CPU, which has double precision."""
+    return device if device.type == "cuda" else torch.device("cpu")
 
 
 @contextmanager

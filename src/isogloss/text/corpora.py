@@ -153,20 +153,13 @@ def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
     """Parallel text as recipes are given it: bitexts, and before them corpora one by one, the sides of one more."""
     for item in given:
         if not isinstance(item, Bitext | Corpus):
-            raise InputError(
-                f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {_shortened(item)}"
-            )
+            raise InputError(f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {shortened(item)}")
     corpora = tuple(item for item in given if isinstance(item, Corpus))
     return [*([Bitext(corpora)] if corpora else []), *(item for item in given if isinstance(item, Bitext))]
 
 
-def check_corpus(given: Any) -> None:
-    """Refuse anything but a `Corpus`: sentences alone do not say their language, and with it their words."""
-    if not isinstance(given, Corpus):
-        raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {_shortened(given)}")
-
-
-def _shortened(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """A value as an error message shows it, in 60 characters at most."""
     text = repr(value)
     return text if len(text) < 60 else f"{text[:56]} ..."
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from isogloss.measures.word_alignment import align_words, one_to_one
 from isogloss.progress import Progress, silent
-from isogloss.text.corpora import Bitext, Corpus, Link
-from isogloss.text.words import word_spans
+from isogloss.text.corpora import Bitext, Link
+from isogloss.text.words import words_of
 
 Pair = tuple[str, str]
 
@@ -27,12 +27,6 @@ class Vocabulary:
     types: Mapping[str, Sequence[str]]
     surface: Mapping[str, Mapping[str, str]]
     pairs: Mapping[Pair, Sequence[tuple[int, int]]]
-
-
-def words_of(corpus: Corpus, row: int) -> list[str]:
-    """The words of one sentence."""
-    sentence = corpus.sentences[row]
-    return [sentence[start:stop] for start, stop in word_spans(corpus, row)]
 
 
 def links_of(

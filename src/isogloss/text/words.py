@@ -104,6 +104,12 @@ def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
     return spans(corpus.sentences[row], corpus.language) if corpus.words is None else corpus.words[row]
 
 
+def words_of(corpus: Corpus, row: int) -> list[str]:
+    """The words of one sentence."""
+    sentence = corpus.sentences[row]
+    return [sentence[start:stop] for start, stop in word_spans(corpus, row)]
+
+
 def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) -> list[int]:
     """Which word each subword token belongs to, through the characters they share.
 

@@ -26,8 +26,8 @@ from torch import nn
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import family_of, trainable_family
-from isogloss.stack.load import quietly, whole_stack
-from isogloss.stack.stack import Stack
+from isogloss.stack.load import quietly
+from isogloss.stack.stack import Stack, whole_stack
 
 ALL = "all"
 

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import Module
 
 from isogloss.errors import InputError
-from isogloss.progress import Progress, silent
+from isogloss.measures.inputs import double
+from isogloss.progress import Progress, shifted, silent
 from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Chain, Part, Stack, measuring
-from isogloss.text.batches import Batch, chunks, encode, group
-from isogloss.text.corpora import Corpus, check_corpus
+from isogloss.text.batches import Batch, encode, group
+from isogloss.text.corpora import Corpus, shortened
+from isogloss.text.words import words_of
 from isogloss.vectors.pool import first_of_group, mean_by_group
 from isogloss.vectors.store import cached
 
@@ -45,6 +49,12 @@ class Vectors:
     values: Mapping[Unit, Tensor]
     items: Mapping[Unit, Tensor]
     shortened: list[int]
+
+
+def check_corpus(given: Any) -> None:
+    """Refuse anything but a `Corpus`: sentences alone do not say their language, and with it their words."""
+    if not isinstance(given, Corpus):
+        raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {shortened(given)}")
 
 
 def stream(
@@ -90,28 +100,12 @@ def stream(
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
-    stage, done = f"reading {corpus.language}", 0
     ready = prepared or prepare(stack, len(order))
-    for piece in chunks(order, chunk):
-
-        def report(share: float, before: int = done, size: int = len(piece)) -> None:
-            progress(stage, before + int(size * share), len(order))
-
+    how: dict[str, Any] = {"units": units, "pool": pool, "part": part, "tokens": budget, "encoding": encoding}
+    for done in range(0, len(order), chunk):
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
-        yield _chunk(
-            stack,
-            corpus,
-            piece,
-            wanted,
-            units=units,
-            pool=pool,
-            part=part,
-            tokens=budget,
-            encoding=encoding,
-            ready=ready,
-            report=report,
-        )
-        done += len(piece)
+        part_done = shifted(progress, done, len(order))
+        yield _chunk(stack, corpus, order[done : done + chunk], wanted, ready=ready, progress=part_done, **how)
 
 
 def prepare(stack: Stack | Chain, sentences: int) -> Prepared:
@@ -180,9 +174,9 @@ def _chunk(
     tokens: int,
     encoding: Callable[..., Batch],
     ready: Prepared,
-    report: Callable[[float], None],
+    progress: Progress,
 ) -> Vectors:
-    """Vectors of these rows in their order; `report` hears which share of them is done."""
+    """Vectors of these rows in their order; `progress` hears how many of them are done."""
     distinct: list[int] = []  # rows of the sentences that differ
     copies: list[int] = []  # for every row, which of these it is a copy of
     seen: dict[Any, int] = {}
@@ -204,15 +198,20 @@ def _chunk(
     done = 0
     for members in group(whole.lengths.tolist(), tokens=tokens):
         batch = whole.take(members).to(stack.device)
-        with measuring(stack.model), ready():
-            parts.append((members, *_pooled(stack, batch, layers, units, pool, part)))
+        parts.append((members, *_pooled(stack, batch, layers, units, pool, part, ready)))
         done += len(members)
-        report(done / len(distinct))
+        progress(f"reading {corpus.language}", int(len(rows) * done / len(distinct)), len(rows))
     return _in_order(parts, rows, copies, units, whole)
 
 
 def _pooled(
-    stack: Stack | Chain, batch: Batch, layers: list[int], units: Sequence[Unit], pool: Pool, part: Part
+    stack: Stack | Chain,
+    batch: Batch,
+    layers: list[int],
+    units: Sequence[Unit],
+    pool: Pool,
+    part: Part,
+    ready: Prepared,
 ) -> tuple[dict[Unit, Tensor], dict[Unit, Tensor]]:
     """Every wanted cut of a batch, pooled by unit: values (layers, items, width), items (items, 2) in the batch."""
     groups: dict[Unit, Tensor] = {}
@@ -249,10 +248,9 @@ def _pooled(
             for unit in units
         }
 
-    if isinstance(stack, Chain):
-        states = stack.read(batch, layers, reduce=reduce)
-    else:
-        states = stack.read(batch, layers, reduce=reduce, part=part)
+    how: dict[str, Any] = {} if isinstance(stack, Chain) else {"part": part}
+    with measuring(stack.model), ready():
+        states = stack.read(batch, layers, reduce=reduce, **how)
     values = {unit: torch.stack([states[layer][unit] for layer in layers]) for unit in units}
     return values, {unit: items[unit].cpu() for unit in units}
 
@@ -288,5 +286,38 @@ def _in_order(
             here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
             values[unit][:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
             start += batch.shape[1]
-    shortened = whole.shortened[copy_of]
-    return Vectors(rows, values, items, torch.as_tensor(rows)[shortened].tolist())
+    cut = torch.as_tensor(rows)[whole.shortened[copy_of]]
+    return Vectors(rows, values, items, cut.tolist())
+
+
+class TypeSums:
+    """The vectors of word types summed over their uses.
+
+    words: the types, lower-cased. sums: (layers, types, width), float64, in memory or memory-mapped; counts: (types,).
+    exact: whether the uses in one chunk are summed in float64, too; over many chunks single precision would lose much,
+    within one it loses little, and a GPU is faster with it.
+    """
+
+    def __init__(self, words: Sequence[str], sums: NDArray[np.float64], *, exact: bool) -> None:
+        self.numbers = {word: number for number, word in enumerate(words)}
+        self.sums, self.counts, self.exact = sums, np.zeros(len(words), dtype=np.int64), exact
+
+    def add(self, chunk: Vectors, corpus: Corpus) -> None:
+        """Add the words of a chunk of the corpus, read at the layers of the sums."""
+        numbers = {row: [self.numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
+        types = torch.tensor([numbers[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
+        inside = torch.nonzero(types >= 0).flatten()
+        present, index, uses = torch.unique(types[inside], return_inverse=True, return_counts=True)
+        rows = present.numpy()
+        self.counts[rows] += uses.numpy()
+        for number, values in enumerate(chunk.values["word"]):
+            here = values[inside.to(values.device)]
+            here = double(here) if self.exact else here
+            added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
+            self.sums[number, rows] += added.cpu().double().numpy()
+
+    def write_means(self, means: NDArray[np.float32]) -> None:
+        """Write the means to `means` (layers, types, width), a layer at a time; nan for a type without uses."""
+        with np.errstate(invalid="ignore"):
+            for number, sums in enumerate(self.sums):
+                means[number] = sums / self.counts[:, None]

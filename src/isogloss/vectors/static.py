@@ -21,19 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import double
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
-from isogloss.text.vocabulary import words_of
 from isogloss.text.words import spans
-from isogloss.vectors.extract import Vectors, prepare, stream
+from isogloss.vectors.extract import TypeSums, prepare, stream
 from isogloss.vectors.store import VectorStore
 
 CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
@@ -60,36 +57,6 @@ class TypeVectors:
     def at(self, layer: int) -> Tensor:
         """The vectors at a layer, (types, width), float32."""
         return self.store.read(self.language, self.layers.index(layer))
-
-
-class TypeSums:
-    """The vectors of word types summed over their uses.
-
-    words: the types, lower-cased. sums: (layers, types, width), float64, in memory or memory-mapped; counts: (types,).
-    """
-
-    def __init__(self, words: Sequence[str], sums: NDArray[np.float64]) -> None:
-        self.numbers = {word: number for number, word in enumerate(words)}
-        self.sums, self.counts = sums, np.zeros(len(words), dtype=np.int64)
-
-    def add(self, chunk: Vectors, corpus: Corpus) -> None:
-        """Add the words of a chunk of the corpus, read at the layers of the sums."""
-        numbers = {row: [self.numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
-        types = torch.tensor([numbers[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
-        inside = torch.nonzero(types >= 0).flatten()
-        present, index, uses = torch.unique(types[inside], return_inverse=True, return_counts=True)
-        rows = present.numpy()
-        self.counts[rows] += uses.numpy()
-        for number, values in enumerate(chunk.values["word"]):
-            here = double(values[inside.to(values.device)])
-            added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
-            self.sums[number, rows] += added.cpu().numpy()
-
-    def write_means(self, means: NDArray[np.float32]) -> None:
-        """Write the means to `means` (layers, types, width), a layer at a time; nan for a type without uses."""
-        with np.errstate(invalid="ignore"):
-            for number, sums in enumerate(self.sums):
-                means[number] = sums / self.counts[:, None]
 
 
 def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
@@ -139,7 +106,7 @@ def type_vectors(
         shape = (len(wanted), len(types), stack.width)
         done = shortened = 0
         try:
-            sums = TypeSums(types, store.create(in_progress, shape, dtype=np.float64))
+            sums = TypeSums(types, store.create(in_progress, shape, dtype=np.float64), exact=False)
             ready = prepare(stack, total or 10_000)
             # Of a sentence of nothing but control characters nothing is left.
             worded = (sentence for sentence in sentences if spans(sentence, language))

@@ -153,65 +153,49 @@ def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], f
     [[2, 3], [2, 3]]
 
     """
-    complete: _Spill | None = None
+    held: list[Tensor | torch.Size] = []  # tensors in their order, and the shapes of those whose values are in the file
+    room: dict[torch.device, float] = {}
+    origin, complete = CPU, False
+
+    def hold(tensor: Tensor) -> bool:
+        """Hold a tensor where there is room for it; whether there is any."""
+        size = tensor.numel() * tensor.element_size()
+        for device in dict.fromkeys((tensor.device, CPU)):
+            if size <= room.setdefault(device, SHARE * free_bytes(device)):
+                room[device] -= size
+                held.append(tensor.to(device))
+                return True
+        if size > SHARE * shutil.disk_usage(file.parent).free:
+            return False
+        with file.open("ab") as opened:
+            tensor.cpu().numpy().tofile(opened)
+        held.append(tensor.shape)
+        return True
 
     def again() -> Iterator[Tensor]:
-        nonlocal complete
-        if complete is not None:
-            yield from complete
+        nonlocal origin, complete
+        done, holding = 0, True
+        for part in held if complete else ():
+            if isinstance(part, torch.Size):
+                values = np.fromfile(file, dtype=np.float32, count=part.numel(), offset=4 * done)
+                done += part.numel()
+                part = torch.from_numpy(values).view(part)
+            yield part.to(origin)
+        if complete:
             return
-        spill = _Spill(file, free_bytes)
+        held.clear()  # of a reading that was broken off
+        room.clear()
+        file.unlink(missing_ok=True)
         for chunk in read():
-            spill.add(chunk)
+            holding = holding and hold(chunk)
+            if not holding:  # room for all or for none
+                held.clear()
+                file.unlink(missing_ok=True)
+            origin = chunk.device
             yield chunk
-        complete = spill if spill.whole else None
+        complete = holding
 
     try:
         yield again
     finally:
         file.unlink(missing_ok=True)
-
-
-class _Spill:
-    """Tensors in their order: in memory, or only their shapes, and the values in a file.
-
-    whole: whether all that were added are held; a tensor that has room nowhere empties it.
-    """
-
-    def __init__(self, file: Path, free_bytes: Callable[[torch.device], float]) -> None:
-        self.file, self.whole = file, True
-        self._free_bytes = free_bytes
-        self._parts: list[Tensor | torch.Size] = []
-        self._room: dict[torch.device, float] = {}
-        self._device = CPU
-        file.unlink(missing_ok=True)
-
-    def add(self, tensor: Tensor) -> None:
-        """Hold a tensor where there is room for it."""
-        if not self.whole:
-            return
-        self._device, size = tensor.device, tensor.numel() * tensor.element_size()
-        for device in dict.fromkeys((tensor.device, CPU)):
-            room = self._room.setdefault(device, SHARE * self._free_bytes(device))
-            if size <= room:
-                self._room[device] = room - size
-                self._parts.append(tensor.to(device))
-                return
-        if size <= SHARE * shutil.disk_usage(self.file.parent).free:
-            with self.file.open("ab") as file:
-                tensor.cpu().numpy().tofile(file)
-            self._parts.append(tensor.shape)
-        else:
-            self.whole, self._parts = False, []
-            self.file.unlink(missing_ok=True)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        """Every tensor in turn, on the device it came from; those of the file are read as they are needed."""
-        done = 0
-        for part in self._parts:
-            if isinstance(part, Tensor):
-                yield part.to(self._device)
-            else:
-                values = np.fromfile(self.file, dtype=np.float32, count=part.numel(), offset=4 * done)
-                yield torch.from_numpy(values).view(part).to(self._device)
-                done += part.numel()
