@@ -103,7 +103,7 @@ def test_unequal_line_counts_name_each_file(isogloss, sides, tiny):
     with (sides / "qab.txt").open("a", encoding="utf-8") as file:
         file.write("tak\n")
     answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
-    one_sentence(answer, "qaa.txt has 30 lines", "qab.txt has 31 lines")
+    one_sentence(answer, "qaa.txt has 30 lines", "qab.txt has more")
     assert not (sides / "run").exists()
 
 
