@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -465,8 +466,15 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
     assert len(contents["parallel.en-zh.tsv"].splitlines()) == 17
     assert contents["parallel.en-nl.tsv"].startswith("en\tnl\ne ")  # of tatoeba_train, since XNLI has no Dutch
     assert set(contents["parallel.en-en2.tsv"].split()) >= {"en", "en2", "a", "b"}
-    for task in paper.TASKS:
-        assert set(paper.task_names(paper.SCALES["mini"], task, "ru")) <= set(contents)
+    for job in PAPER.plan(Request("mini", tmp_path / "run", data=data), text=text, **SIZES).jobs:
+        if job.recipe in ("stitch", "transfer"):
+            options = job.options
+            paths = [
+                *options["train"].values(),
+                *options["dev"].values(),
+                *(each.split("=")[1] for each in options["test"]),
+            ]
+            assert {Path(path).name for path in paths} <= set(contents)
     assert contents["en_ewt.train.conllu"].count("# sent_id") == 4 and contents["nli.train.tsv"].count("\n") == 4
     dev, test = (set(contents[f"{name}.tsv"].split()) - {"O"} for name in ("en_wikiann.dev", "ru_wikiann"))
     assert dev and test  # the test of Russian is half of its development set

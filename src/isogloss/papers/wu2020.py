@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -257,43 +257,43 @@ class Planner:
 
     def jobs(self) -> list[Job]:
         """Packing, pretraining, and what reads the models, in the order of what the paper's argument needs most."""
-        reading = [*self._rotate(), *self._stitch(), *self._lexicon(), *self._transfer()]
+        reading = list(self._reading())
         return [*self.packs.values(), *self.models.values(), *reading]
 
     def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0) -> Job:
-        """The pretraining of a model, planned once; the source with itself has separate embeddings."""
-        scale, pair = self.scale, "-".join(languages)
-        variant = OWN_EMBEDDINGS if scale.again in languages else variant
-        name = f"{pair}{'' if variant == DEFAULT else f'.{_spelt(variant)}'}.seed-{seed}"
-        if name not in self.models:
-            pack = self._packing(languages, variant)
-            options = {"streams": pack.options["streams"], **scale.pretraining, **VARIANTS[variant].options}
-            options |= {"seed": seed} | {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
-            at = {"part": "pretrain", "model": pair, "condition": variant, "seed": seed}
-            folder, needs = self.request.out / "models" / name, [pack.folder]
-            self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, needs=needs, **at)
-        return self.models[name]
+        """The pretraining of a model, and the packing of its text, each planned once.
 
-    def _packing(self, languages: Sequence[str], variant: str) -> Job:
-        """The packing of text, which all seeds share, and variants that differ in layers alone."""
-        scale, pair, made = self.scale, "-".join(languages), VARIANTS[variant]
-        name = f"{pair}{made.packed}"
-        if name not in self.packs:
+        The source with itself has separate embeddings. All seeds share packed text, and variants that differ in layers
+        alone.
+        """
+        scale, pair, out = self.scale, "-".join(languages), self.request.out
+        variant = OWN_EMBEDDINGS if scale.again in languages else variant
+        made = VARIANTS[variant]
+        at: dict[str, Any] = {"part": "pretrain", "model": pair, "condition": variant}
+        packed, called = f"{pair}{made.packed}", "" if variant == DEFAULT else f".{_spelt(variant)}"
+        name, streams = f"{pair}{called}.seed-{seed}", {"streams": str(out / "streams" / packed)}
+        if packed not in self.packs:
             # Where each language has pieces of its own, a model has half as many for each.
             halved = len(languages) < 2 or (made.pieces and made.pieces != _EXTRA_ANCHORS)
             options: dict[str, Any] = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1}
             options |= {shared: scale.pretraining[shared] for shared in ("architecture", "length")}
-            options |= {"streams": str(self.request.out / "streams" / name), **scale.packing, **made.pieces}
+            options |= {**streams, **scale.packing, **made.pieces}
             options["vocabulary"] = scale.vocabulary // (2 if halved else 1)
             if made.pieces == _EXTRA_ANCHORS:
                 options["lexicon"] = [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]
             text = {language: self._text(language) for language in languages}
             if variant == CRAWL:
                 text[languages[1]] = str(Path(str(self.crawl)) / f"{languages[1]}.txt")
-            at: dict[str, Any] = {"part": "pack", "model": pair, "condition": variant}
-            request, folder = replace(self.request, device="cpu", dtype=None), self.request.out / "packs" / name
-            self.packs[name] = request.job("pretrain", f"pack-{name}", text, options, folder=folder, **at)
-        return self.packs[name]
+            own, folder = replace(self.request, device="cpu", dtype=None), out / "packs" / packed
+            pack = {**at, "part": "pack"}
+            self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, **pack)
+        if name not in self.models:
+            options = {**streams, **scale.pretraining, **made.options, "seed": seed}
+            options |= {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
+            at, needs = {**at, "seed": seed}, [self.packs[packed].folder]
+            folder = out / "models" / name
+            self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, needs=needs, **at)
+        return self.models[name]
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
         """The text of a language: a file of ours, or at full scale the files of the folder itself, with commas."""
@@ -325,63 +325,58 @@ class Planner:
         needs = list(dict.fromkeys(model.folder for model in sides))
         return self.request.job(recipe, name, first, settings, needs=needs, part=recipe, **at, **seeded)
 
-    def _rotate(self) -> Iterator[Job]:
-        """CKA of two languages in one model, in two, and with fresh weights on the other side; sentences looked up.
-
-        Without a test set, or with fresh weights, CKA alone.
-        """
-        scale, compared = self.scale, self.scale.compared
+    def _reading(self) -> Iterator[Job]:
+        """What reads the models: rotate, stitch, lexicon and transfer."""
+        scale, texts = self.scale, self.texts
+        # CKA of two languages in one model, in two, and with fresh weights on the other side; sentences looked up.
+        # Without a test set, or with fresh weights, CKA alone.
         for target in (scale.again, *scale.targets):
-            pair = f"{scale.source}-{target}"
-            parallel = [self.texts.path(f"parallel.{pair}.tsv")]
+            parallel = [texts.path(f"parallel.{scale.source}-{target}.tsv")]
             for kind in KINDS:
                 if target == scale.again or kind == RANDOM:
-                    options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": compared}
+                    options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": scale.compared}
                 else:
-                    options = {"bitext": [self.texts.path(f"tatoeba.{pair}.tsv")], "train_bitext": parallel}
-                    options |= {"mappings": MAPPINGS, "train_sample": compared}
+                    options = {"bitext": [texts.path(f"tatoeba.{scale.source}-{target}.tsv")]}
+                    options |= {"train_bitext": parallel, "mappings": MAPPINGS, "train_sample": scale.compared}
                 options |= {"random_weights": True} if kind == RANDOM else {}
                 several = target == scale.targets[0] or (target == scale.again and kind != BILINGUAL)
                 for seed in range(self.request.seeds if several else 1):
                     yield self._read("rotate", self._sides(kind, target, seed), options, seed, target=target, kind=kind)
-
-    def _stitch(self) -> Iterator[Job]:
-        """A task on one model's lower layers, read from another's; the same of the bilingual model."""
-        for target in self.scale.targets:
-            parallel = [self.texts.path(f"parallel.{self.scale.source}-{target}.tsv")]
-            for task in STITCHED_TASKS:
-                for kind in (MONOLINGUAL, BILINGUAL):
-                    options = {"bitext": parallel, **self._task(task, target), **self.scale.stitching}
-                    yield self._read("stitch", self._sides(kind, target), options, target=target, kind=kind, task=task)
-
-    def _lexicon(self) -> Iterator[Job]:
-        """Words looked up with two models that never saw each other's language."""
-        for target in self.scale.targets:
-            both = (self.scale.source, target)
-            options: dict[str, Any] = {"text": {language: self._text(language, "words") for language in both}}
+        # A task on one model's lower layers, read from another's; the same of the bilingual model.
+        for target, task in product(scale.targets, STITCHED_TASKS):
+            options = {"bitext": [texts.path(f"parallel.{scale.source}-{target}.tsv")]}
+            options |= {**self._task(task, target), **scale.stitching}
+            for kind in (MONOLINGUAL, BILINGUAL):
+                yield self._read("stitch", self._sides(kind, target), options, target=target, kind=kind, task=task)
+        # Words looked up with two models that never saw each other's language.
+        for target in scale.targets:
+            options = {"text": {language: self._text(language, "words") for language in (scale.source, target)}}
             for split in ("train", "test"):
-                options[f"{split}_lexicon"] = [self.texts.path(f"lexicon.{'-'.join(both)}.{split}.txt")]
-            options |= {"static": ["train"], **self.scale.lookup}
+                options[f"{split}_lexicon"] = [texts.path(f"lexicon.{scale.source}-{target}.{split}.txt")]
+            options |= {"static": ["train"], **scale.lookup}
             yield self._read("lexicon", self._sides(MONOLINGUAL, target), options, target=target)
-
-    def _transfer(self) -> Iterator[Job]:
-        """Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen."""
-        for target in self.scale.tuned_targets:
-            for variant in self.scale.variants:
-                if variant == CRAWL and self.crawl is None:
-                    continue
-                model, made = self._model(self.scale.source, target, variant=variant), VARIANTS[variant]
-                own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
-                for task in TASKS:
-                    options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **self.scale.tuning}
-                    yield self._read("transfer", (model, model), options, target=target, condition=variant, task=task)
+        # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
+        for target, variant in product(scale.tuned_targets, scale.variants):
+            if variant == CRAWL and self.crawl is None:
+                continue
+            model, made = self._model(scale.source, target, variant=variant), VARIANTS[variant]
+            own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
+            for task in TASKS:
+                options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **scale.tuning}
+                yield self._read("transfer", (model, model), options, target=target, condition=variant, task=task)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
         """Options of a task that is trained on the source, and tested on source and target."""
-        source, names = self.scale.source, task_names(self.scale, task, target)
-        train, dev, *tests = map(self.texts.path, names)
+        source, both = self.scale.source, (self.scale.source, target)
+        if task == "nli":
+            stems = [f"nli.{part}" for part in ("train", "dev", *both)]
+        else:
+            home, away = (f"{code}_{'wikiann' if task == 'ner' else self.scale.treebanks[code]}" for code in both)
+            stems = [f"{home}.train", f"{home}.dev", home, away]
+        ending = "conllu" if task == "parsing" else "tsv"
+        train, dev, *tests = (self.texts.path(f"{stem}.{ending}") for stem in stems)
         options: dict[str, Any] = {"task": task, "train": {source: train}, "dev": {source: dev}}
-        options["test"] = [f"{language}={path}" for language, path in zip((source, target), tests, strict=True)]
+        options["test"] = [f"{language}={path}" for language, path in zip(both, tests, strict=True)]
         return {**options, "skip_bad": True, "seeds": self.request.seeds}
 
 
@@ -412,11 +407,22 @@ def _contents(scale: SimpleNamespace, folders: banks.Folders, data: str | None) 
     if scale.invented:
         yield from _invented(scale)
         return
-    source, languages = scale.source, (scale.source, *scale.targets)
-    for language in languages:
+    source, size = scale.source, scale.text_bytes
+    for language in (source, *scale.targets):
         files = text_files(scale, folders, language)
-        if scale.text_bytes is not None:
-            yield from _pretraining_text(scale, language, files)
+        if size is None:
+            continue
+        lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
+        first = cut(lines, size)
+        yield f"pretrain.{language}.txt.gz", as_lines(first)
+        yield f"words.{language}.txt.gz", as_lines(cut([part for line in first for part in sentences_of(line)], size))
+        if language == source:  # as much again for its second self
+            if not (second := cut(lines[len(first) :], size)):
+                raise InputError(
+                    f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other "
+                    "text; give more, or a smaller --text-bytes"
+                )
+            yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
     base = data_dir(data)
     again = paraphrases(read_bitexts(base / "tatoeba_train"), source)
     yield f"parallel.{source}-{scale.again}.tsv", _table(again, scale.compared)
@@ -453,23 +459,6 @@ def text_files(scale: SimpleNamespace, folders: banks.Folders, language: str) ->
     return files
 
 
-def _pretraining_text(scale: SimpleNamespace, language: str, files: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Text to pretrain on, and its sentences for words; of the source, as much again for its second self."""
-    size = scale.text_bytes
-    lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-    first = cut(lines, size)
-    yield f"pretrain.{language}.txt.gz", as_lines(first)
-    yield f"words.{language}.txt.gz", as_lines(cut([part for line in first for part in sentences_of(line)], size))
-    if language == scale.source:
-        again = cut(lines[len(first) :], size)
-        if not again:
-            raise InputError(
-                f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text; "
-                "give more, or a smaller --text-bytes"
-            )
-        yield f"pretrain.{scale.again}.txt.gz", as_lines(again)
-
-
 def task_files(scale: SimpleNamespace) -> Iterator[banks.TaskFile]:
     """Treebanks and named entities: training and development of the source, a test of every language."""
     source, examples, tested = scale.source, scale.examples, scale.tested
@@ -483,14 +472,6 @@ def task_files(scale: SimpleNamespace) -> Iterator[banks.TaskFile]:
         name, either = f"{language}_{scale.treebanks[language]}", (f"test-{language}.tsv", f"dev-{language}.tsv")
         yield banks.TaskFile(name, language, "treebanks", (f"{name}-ud-test.conllu",), tested)
         yield banks.TaskFile(f"{language}_wikiann", language, "entities", either, tested, "test")
-
-
-def task_names(scale: SimpleNamespace, task: str, target: str) -> list[str]:
-    """The files of a task: to train on, to choose by, and the tests of source and target."""
-    if task == "nli":
-        return [f"nli.{part}.tsv" for part in ("train", "dev", scale.source, target)]
-    home, away = (f"{code}_{'wikiann' if task == 'ner' else scale.treebanks[code]}" for code in (scale.source, target))
-    return [f"{name}.{'tsv' if task == 'ner' else 'conllu'}" for name in (f"{home}.train", f"{home}.dev", home, away)]
 
 
 def sentences_of(paragraph: str) -> list[str]:
@@ -579,7 +560,7 @@ STITCH, TABLE_1 = (
 # Two models, and words in use with them; two models stitched by a rotation; one bilingual model as it is, and mapped.
 TWO_MODELS, IN_USE = {"model": MONOLINGUAL}, {"model": MONOLINGUAL, "unit": "word"}
 JOINED, ONE_MODEL = {"model": MONOLINGUAL, "condition": STITCHED}, {"model": BILINGUAL, "condition": UNMAPPED}
-MAPPED, IN_MIDDLE = {"model": BILINGUAL, "condition": STITCHED}, {"layer": (3, 4, 5)}
+MAPPED = {"model": BILINGUAL, "condition": STITCHED}
 LAYERS, ANCHORS = {"condition": "Sep L1-6"}, {"condition": "No anchors"}
 
 
@@ -651,16 +632,21 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     results = Results(frame(rows))
     for target in results.targets(task="retrieval"):
         for kind in (BILINGUAL, MONOLINGUAL):
-            similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
-            if similar is None or right is None:
-                continue
-            layers = sorted(set(similar.steps.tolist()) & set(right.steps.tolist()))
-            for seed in sorted(set(similar.seeds) & set(right.seeds)) if len(layers) >= LEAST else ():
-                x, y = ([curves.at(layer)[seed] for layer in layers] for curves in (similar, right))
-                both = correlation(x, y, kind="pearson")
-                if np.isfinite(both.value):
+            for seed, (similar, right) in layer_by_layer(results, target, kind).items():
+                both = correlation(similar, right, kind="pearson") if len(similar) >= LEAST else None
+                if both and np.isfinite(both.value):
                     own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
                     yield row(RELATION, both, unit="pearson", **own)
+
+
+def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[list[float]]]:
+    """CKA, and P@1 after a rotation, at the layers that have both, by seed."""
+    similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
+    if similar is None or right is None:
+        return {}
+    layers = sorted(set(similar.steps.tolist()) & set(right.steps.tolist()))
+    seeds = sorted(set(similar.seeds) & set(right.seeds)) if layers else []
+    return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
 
 
 def _curves(results: Results, target: str, **at: Any) -> Curves | None:
@@ -672,11 +658,12 @@ def _curves(results: Results, target: str, **at: Any) -> Curves | None:
 
 PEARSON = 0.9  # section 5.2: "> 0.9 for all language pairs"
 FAR = 10  # times chance
-LOWER, UPPER = (1, 2, 3, 4), (5, 6, 7, 8)
+LOWER, MIDDLE, UPPER = {"layer": (1, 2, 3, 4)}, {"layer": (3, 4, 5)}, {"layer": (5, 6, 7, 8)}
 # How far a language is from English: the same, Germanic, Romance, Slavic, of another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 NO_CKA, NOT_LOOKED_UP = "CKA of no pair has been measured", "no sentence was looked up with two models"
 NOT_STITCHED = "no task was stitched at these layers"
+MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
 on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
@@ -691,14 +678,13 @@ def _over_pairs(words: str, values: Mapping[str, float], test: Callable[..., Sid
 @claim("order", missing=NO_CKA)
 def _order(results: Results) -> Iterator[Contrast]:
     """Languages are more alike in a bilingual model than in two models, and there more than with random weights."""
-    mean: dict[str, Any] = {**CKA, "layer": None}
     for first, second in pairwise(KINDS):
         lines = [PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)]
         means = [np.mean([float(line["value"]) for line in printed]) for printed in lines]
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
-        yield from on_pairs(words, mean, {"model": first}, {"model": second})(results)
+        yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
-            seeds = less(*(results.values(target=target, **mean, model=kind) for kind in (first, second)))
+            seeds = less(*(results.values(target=target, **MEAN_CKA, model=kind) for kind in (first, second)))
             if len(seeds) >= LEAST:
                 yield contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
@@ -707,12 +693,12 @@ def _order(results: Results) -> Iterator[Contrast]:
 def _depth(results: Results) -> Iterator[Contrast]:
     """Similarity falls with depth."""
     for kind in (BILINGUAL, MONOLINGUAL):
-        curves = {target: _curves(results, target, **CKA, model=kind) for target in results.targets(task="cka")}
-        slopes = {
-            target: float(np.polyfit(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0], 1)[0])
-            for target, curve in curves.items()
-            if curve and len(curve.steps) > 2
-        }
+        slopes = {}
+        for target in results.targets(task="cka"):
+            curve = _curves(results, target, **CKA, model=kind)
+            if curve and len(curve.steps) > 2:
+                inside = curve.steps > 0
+                slopes[target] = float(np.polyfit(curve.steps[inside], curve.mean[inside], 1)[0])
         if slopes:
             yield _over_pairs(f"{kind}, change of CKA a layer", slopes, below, 0.0)
 
@@ -721,11 +707,10 @@ def _depth(results: Results) -> Iterator[Contrast]:
 def _distance(results: Results) -> Iterator[Contrast]:
     """What a bilingual model adds to similarity is less for languages that are further from English."""
     apart = {}
-    for target in [target for target in DISTANCE if target in results.targets(task="cka")]:
-        at: dict[str, Any] = {**CKA, "layer": None, "target": target}
-        both, alone = (list(results.values(**at, model=kind).values()) for kind in (BILINGUAL, MONOLINGUAL))
-        if both and alone:
-            apart[target] = float(np.mean(both) - np.mean(alone))
+    for target in DISTANCE:
+        both, alone = (over_seeds(results.values(**MEAN_CKA, target=target, model=kind)) for kind in KINDS[:2])
+        if both.n and alone.n:
+            apart[target] = both.value - alone.value
     if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), run=1)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
@@ -772,7 +757,7 @@ CLAIMS = (
     Claim(
         "lower layers",
         "After a rotation, sentences are found best at lower layers.",
-        on_pairs("P@1 in layers 1 to 4 above 5 to 8", {**SENTENCES, **TWO_MODELS}, {"layer": LOWER}, {"layer": UPPER}),
+        on_pairs("P@1 in layers 1 to 4 above 5 to 8", {**SENTENCES, **TWO_MODELS}, LOWER, UPPER),
         NOT_LOOKED_UP,
     ),
     _relation,
@@ -780,7 +765,7 @@ CLAIMS = (
         "middle",
         "Stitched layers carry a task best when they meet in the middle.",
         [
-            on_heads(f"{NAMES[task]}, layers 3 to 5 above {end}", {**STITCH[task], **JOINED}, IN_MIDDLE, {"layer": end})
+            on_heads(f"{NAMES[task]}, layers 3 to 5 above {end}", {**STITCH[task], **JOINED}, MIDDLE, {"layer": end})
             for task in STITCHED_TASKS
             for end in (0, DEPTH)
         ],
@@ -790,7 +775,7 @@ CLAIMS = (
         "below bilingual",
         "Two models stitched by a rotation stay below the bilingual model.",
         [
-            on_heads(f"{NAMES[task]}, bilingual above stitched", {**STITCH[task], **IN_MIDDLE}, ONE_MODEL, JOINED)
+            on_heads(f"{NAMES[task]}, bilingual above stitched", {**STITCH[task], **MIDDLE}, ONE_MODEL, JOINED)
             for task in STITCHED_TASKS
         ],
         NOT_STITCHED,
@@ -799,7 +784,7 @@ CLAIMS = (
         "mapped bilingual",
         "A map between its languages helps the bilingual model in parsing only (appendix A).",
         [
-            on_heads(f"{NAMES[task]}, mapped above unmapped", {**STITCH[task], **IN_MIDDLE}, MAPPED, ONE_MODEL, test)
+            on_heads(f"{NAMES[task]}, mapped above unmapped", {**STITCH[task], **MIDDLE}, MAPPED, ONE_MODEL, test)
             for task, test in (("ner", below), ("parsing", above))
         ],
         NOT_STITCHED,
@@ -807,7 +792,7 @@ CLAIMS = (
     Claim(
         "higher layers",
         "Vectors of words, averaged over their uses, find translations better at higher layers.",
-        on_pairs("P@1 in layers 5 to 8 above 1 to 4", {**WORDS, **IN_USE}, {"layer": UPPER}, {"layer": LOWER}),
+        on_pairs("P@1 in layers 5 to 8 above 1 to 4", {**WORDS, **IN_USE}, UPPER, LOWER),
         "no word was looked up",
     ),
     Claim(
@@ -831,7 +816,7 @@ CLAIMS = (
 )
 
 
-# ------------------------------------------------------------------------------------------------ the tables
+# ------------------------------------------------------------------------------------------------ tables and figures
 
 TRANSDUCTIVE = "procrustes+iterative transductive"
 RETRIEVAL = {
@@ -852,102 +837,174 @@ FLAT = {
     "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
     "static, the same pieces": {"unit": "piece", "model": STATIC},
 }
-FIGURE_6 = "Figure 6: sentences found after a rotation"
 GRAPHIC = "The paper prints a graphic only."
+BANDS = "intervals and bands are t intervals over seeds, where there are three"
+Shown = tuple[list[Table | None], list[Figure]]
 show_decimals = partial(cell, form=decimals)
 
 
 def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published beside measured."""
-    made = [_cka_means(results), *(_cka_table(results, target) for target in results.targets(task="cka"))]
-    made += [*_retrieval_tables(results), *(_stitching_table(results, task) for task in STITCHED_TASKS)]
-    made += [_word_table(results), _table_1(results), _model_table(results)]
-    return [table for table in made if table is not None and table.rows]
+    made = [table for shown, _ in _charts(results) for table in shown]
+    return [table for table in (*made, _table_1(results), _model_table(results)) if table is not None and table.rows]
 
 
-def _cka_means(results: Results) -> Table:
-    lines, source = [], results.source
-    for target in results.targets(task="cka"):
-        for form, name in FORMS.items():
-            values = [results.values(target=target, measure=form, task="cka", model=kind, layer=None) for kind in KINDS]
-            lines.append([f"{source}-{target}, {name}", *map(show_decimals, values)])
-        at: dict[str, Any] = {"reference": "Figure 7, mean", "source": source, "target": target}
-        if PUBLISHED.where(**at):
-            printed = [PUBLISHED.cell("{:.2f}".format, model=kind, **at) for kind in KINDS]
-            lines.append([f"{source}-{target}, published", *printed])
-    note = (
-        "CKA of sentence vectors, a mean over layers 0 to 8. As printed: the paper's formula, which removes no means. "
-        "Debiased: about 0 for vectors that have nothing to do with each other. Published: of models 768 wide."
-    )
-    return Table("Figure 7, means: how alike English and another language are", ["", *KINDS], lines, [note])
+def figures(results: Results) -> list[Figure]:
+    """Every figure the rows allow."""
+    return [figure for _, shown in _charts(results) for figure in shown if figure.panels]
 
 
-def _cka_table(results: Results, target: str) -> Table | None:
-    columns: list[tuple[str, Any]] = []
-    for kind in KINDS:
-        at: dict[str, Any] = {"measure": AS_PRINTED, "model": kind, "source": results.source, "target": target}
-        printed = {layer: PUBLISHED.cell("{:.2f}".format, layer=layer, **at) for layer in range(DEPTH + 1)}
-        columns += [(kind, _curves(results, target, **CKA, model=kind)), ("published", printed)]
-    note = "Debiased CKA; brackets hold t intervals over seeds, where there are three. Published: biased."
-    return curve_table(f"Figure 7, {results.source}-{target}", "layer", columns, [note], show=show_decimals)
+def _charts(results: Results) -> list[Shown]:
+    """The tables and figures of each figure of the paper, with one caption for both."""
+    stitched = [_figure_5(results, task) for task in STITCHED_TASKS]
+    return [_figure_7(results), _figure_6(results), *stitched, _figure_4(results)]
 
 
-def _retrieval_tables(results: Results) -> list[Table | None]:
-    targets, kinds = results.targets(task="retrieval"), {MONOLINGUAL: "two models", BILINGUAL: "bilingual"}
-    columns = [
-        (f"{target}, {label}", _curves(results, target, **SENTENCES, model=kind))
-        for kind, label in kinds.items()
-        for target in targets
-    ]
-    note = (
-        f"P@1 of Tatoeba's sentences from {results.source}, nearest by cosine, after a rotation with iterative "
-        f"normalisation, means of the text that was learned from. {GRAPHIC}"
-    )
-    lines = []
-    for method, mappings in RETRIEVAL.items():
-        for mapping in mappings:
-            at = {**SENTENCES, **TWO_MODELS, "condition": mapping, "method": method}
-            curves = [_curves(results, target, **at) for target in targets]
-            best = [f"{curve.mean.max():.3f} at {curve.peak}" if curve else NOTHING for curve in curves]
-            lines += [[f"{mapping} {method}", *best]] if any(curves) else []
-    ways = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
-    return [
-        curve_table(FIGURE_6, "layer", columns, [note], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())),
-        Table("Figure 6, ways: P@1 at each way's best layer", ["", *targets], lines, [ways]),
-    ]
-
-
-def _stitching_table(results: Results, task: str) -> Table | None:
-    columns = [
-        (f"{target}, {label}", _curves(results, target, **STITCH[task], **at))
-        for target in results.targets(task=f"stitch {task}")
-        for at, label in SEAMS.values()
-        if label
-    ]
-    note = (
-        "Points in the target language. Stitched: two models and a rotation; bilingual: the first layers of one model "
-        f"as they are; mapped: the same with a rotation. Means over seeds of the task's layers. {GRAPHIC}"
-    )
-    title = f"Figure 5, {NAMES[task]}: a task on layers of two models"
-    return curve_table(title, "layer", [column for column in columns if column[1]], [note])
-
-
-def _word_table(results: Results) -> Table | None:
-    targets = results.targets(task="lexicon")
-    words = [(target, _curves(results, target, **WORDS, **IN_USE)) for target in targets]
-    table = curve_table("Figure 4: words looked up with two models", "layer", words, show=show_decimals)
-    lines = {
-        label: [results.values(source=results.source, target=target, **WORDS, **at) for target in targets]
-        for label, at in FLAT.items()
+def _by_target(results: Results, labelled: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Curves | None]]:
+    """Curves by target and label, of the targets that have one; labelled: the coordinates of every curve."""
+    curves = {
+        target: {label: _curves(results, target, **at) for label, at in labelled.items()}
+        for target in results.targets(task=next(iter(labelled.values()))["task"])
     }
-    at = {"measure": "coverage", "task": "lexicon", "model": MONOLINGUAL, "unit": "word", "condition": "test"}
-    lines["coverage of the test"] = [results.values(target=target, **at) for target in targets]
-    note = (
-        "P@1 of CSLS after a rotation with iterative normalisation, words of the test dictionary among all words. Only "
-        f"words that the text has are asked; Chinese is cut into characters. {GRAPHIC}"
+    return {target: read for target, read in curves.items() if any(read.values())}
+
+
+def _panel(results: Results, target: str, curves: Mapping[str, Curves | None], **look: Any) -> Panel:
+    lines = [curve.line(label, hue=hue, **look) for hue, (label, curve) in enumerate(curves.items()) if curve]
+    return Panel(f"{results.source}-{target}", lines)
+
+
+def _figure_7(results: Results) -> Shown:
+    source, means, by_layer, panels = results.source, [], [], []
+    caption = (
+        "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
+        f"weights on the other side; {BANDS}."
     )
-    flat = [[label, *map(show_decimals, values)] for label, values in lines.items() if any(values)]
-    return table and replace(table, rows=[*table.rows, *flat], notes=[note])
+    caption += " Published: biased, of models 768 wide." * (source == ENGLISH)
+    for target, curves in _by_target(results, {kind: {**CKA, "model": kind} for kind in KINDS}).items():
+        at: dict[str, Any] = {"source": source, "target": target}
+        for form, name in FORMS.items():
+            values = [results.values(**at, measure=form, task="cka", model=kind, layer=None) for kind in KINDS]
+            means.append([f"{source}-{target}, {name}", *map(show_decimals, values)])
+        if PUBLISHED.where(reference="Figure 7, mean", **at):
+            printed = [PUBLISHED.cell("{:.2f}".format, reference="Figure 7, mean", model=kind, **at) for kind in KINDS]
+            means.append([f"{source}-{target}, published", *printed])
+        columns: list[tuple[str, Any]] = []
+        panel = _panel(results, target, curves)
+        for hue, kind in enumerate(KINDS):  # a pair without numbers has empty lines, so that one legend does for all
+            lines = PUBLISHED.where(reference="Figure 7, layer", model=kind, **at)
+            known = {layer: float(line["value"]) for layer, line in enumerate(lines)}
+            columns += [(kind, curves[kind]), ("published", {layer: f"{value:.2f}" for layer, value in known.items()})]
+            dots = Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue)
+            panel = replace(panel, lines=[*panel.lines, *[dots] * (source == ENGLISH)])
+        by_layer.append(curve_table(f"Figure 7, {source}-{target}", "layer", columns, [caption], show=show_decimals))
+        panels.append(panel)
+    note = (
+        "A mean over layers 0 to 8. As printed: the paper's formula, which removes no means. Debiased: about 0 for "
+        "vectors that have nothing to do with each other."
+    )
+    overview = Table("Figure 7, means: how alike English and another language are", ["", *KINDS], means, [note])
+    title = "Figure 7: how alike two languages are, layer by layer"
+    return [overview, *by_layer], [Figure("figure-7", title, caption, panels, "CKA", xlabel="layer")]
+
+
+def _figure_6(results: Results) -> Shown:
+    ways = {"raw": "raw", "centred": "centred inductive", "rotation": "procrustes", "rotation, normalised": ROTATION}
+    labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in ways.items()}
+    labelled["bilingual, rotation, normalised"] = {**SENTENCES, "model": BILINGUAL}
+    read, targets = _by_target(results, labelled), results.targets(task="retrieval")
+    title = "Figure 6: sentences found after a rotation"
+    caption = (
+        "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
+        f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}"
+    )
+    columns = [
+        (f"{target}, {head}", curves[label])
+        for label, head in (("rotation, normalised", "two models"), ("bilingual, rotation, normalised", "bilingual"))
+        for target, curves in read.items()
+    ]
+    by_layer = curve_table(
+        title, "layer", columns, [caption], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())
+    )
+    best = []
+    for mapping, method in [(mapping, method) for method, mappings in RETRIEVAL.items() for mapping in mappings]:
+        at = {**SENTENCES, **TWO_MODELS, "condition": mapping, "method": method}
+        curves = [_curves(results, target, **at) for target in targets]
+        cells = [f"{curve.mean.max():.3f} at {curve.peak}" if curve else NOTHING for curve in curves]
+        best += [[f"{mapping} {method}", *cells]] if any(curves) else []
+    note = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
+    by_way = Table("Figure 6, ways: P@1 at each way's best layer", ["", *targets], best, [note])
+    chance = {**SENTENCES, **TWO_MODELS, "source": results.source, "layer": 0, "seed": 0}
+    panels = [
+        replace(_panel(results, target, curves, share=True), floor=results.value("floor", target=target, **chance))
+        for target, curves in read.items()
+    ]
+    dots = []
+    for target in targets:
+        if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
+            similar, right = np.mean(seeds, axis=0).tolist()
+            dots.append(Line(target, similar, right, dots=True))
+    circles = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
+    related, panel = "Similarity and retrieval, layer by layer", [Panel("two models", dots)] if dots else []
+    return [by_layer, by_way], [
+        Figure("figure-6", title, caption, panels, "P@1", xlabel="layer"),
+        Figure("figure-6-and-7", related, circles, panel, "P@1", xlabel="CKA"),
+    ]
+
+
+def _figure_5(results: Results, task: str) -> Shown:
+    read = _by_target(results, {label: {**STITCH[task], **at} for label, (at, _) in SEAMS.items()})
+    columns = [
+        (f"{target}, {head}", curve)
+        for target, curves in read.items()
+        for (_, head), curve in zip(SEAMS.values(), curves.values(), strict=True)
+        if head and curve
+    ]
+    title = f"Figure 5, {NAMES[task]}: a task on layers of two models, by the layer of the seam"
+    caption = (
+        "Points in the target language. Fresh layers are trained on the first layers of the source's model, and stand "
+        "on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on those of one "
+        f"model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh layers. {GRAPHIC}"
+    )
+    panels = [_panel(results, target, curves, share=True, scale=100) for target, curves in read.items()]
+    figure = Figure(f"figure-5-{task}", title, caption, panels, "points", xlabel="layer")
+    return [curve_table(title, "layer", columns, [caption])], [figure]
+
+
+def _figure_4(results: Results) -> Shown:
+    at, source, targets, panels = {**WORDS, **IN_USE}, results.source, results.targets(task="lexicon"), []
+    read = _by_target(results, {"words in use": at})
+    flat = {
+        label: {target: results.values(source=source, target=target, **WORDS, **own) for target in targets}
+        for label, own in FLAT.items()
+    }
+    for target, curves in read.items():
+        panel = _panel(results, target, curves)
+        ends = [_curves(results, target, column=column, **at) for column in ("low", "high")]
+        low, high = ([] if curve is None else curve.mean.tolist() for curve in ends)
+        lines = [replace(panel.lines[0], low=low, high=high)]
+        first, *_, last = lines[0].steps
+        lines += [Line(label, [first, last], [value] * 2) for label in flat for value in flat[label][target].values()]
+        panels.append(replace(panel, lines=lines))
+    title = "Figure 4: words looked up with two models, layer by layer"
+    caption = (
+        "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
+        "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
+        "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
+        f"{GRAPHIC}"
+    )
+    table = curve_table(
+        title,
+        "layer",
+        [(target, curves["words in use"]) for target, curves in read.items()],
+        [caption],
+        show=show_decimals,
+    )
+    at = {"measure": "coverage", "task": "lexicon", "model": MONOLINGUAL, "unit": "word", "condition": "test"}
+    flat["coverage of the test"] = {target: results.values(target=target, **at) for target in targets}
+    rows = [[label, *map(show_decimals, values.values())] for label, values in flat.items() if any(values.values())]
+    figure = Figure("figure-4", title, caption, panels, "P@1", xlabel="layer")
+    return [table and replace(table, rows=[*table.rows, *rows])], [figure]
 
 
 def _table_1(results: Results) -> Table:
@@ -983,104 +1040,6 @@ def _model_table(results: Results) -> Table:
     lines = [[*map(str, at), number(float(values.mean())), str(len(values))] for at, values in groups]
     note = "Held-out text, a mean over seeds. Compare models within a language only."
     return Table("The models", ["languages", "variant", "language", "perplexity a character", "seeds"], lines, [note])
-
-
-# ------------------------------------------------------------------------------------------------ the figures
-
-BANDS = "bands are t intervals over seeds, where there are three"
-
-
-def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow."""
-    made = [_figure_7(results), _figure_6(results), _figure_6_and_7(results)]
-    made += [*(_figure_5(results, task) for task in STITCHED_TASKS), _figure_4(results)]
-    return [figure for figure in made if figure.panels]
-
-
-def _panels(results: Results, labelled: Mapping[str, Mapping[str, Any]], **look: Any) -> dict[str, Panel]:
-    """A panel for each target that has a curve, by target; labelled: the coordinates of every curve."""
-    task, panels = next(iter(labelled.values()))["task"], {}
-    for target in results.targets(task=task):
-        curves = {label: _curves(results, target, **at) for label, at in labelled.items()}
-        lines = [curve.line(label, hue=hue, **look) for hue, (label, curve) in enumerate(curves.items()) if curve]
-        if lines:
-            panels[target] = Panel(f"{results.source}-{target}", lines)
-    return panels
-
-
-def _figure_7(results: Results) -> Figure:
-    panels = []
-    for target, panel in _panels(results, {kind: {**CKA, "model": kind} for kind in KINDS}).items():
-        dots = []
-        for hue, kind in enumerate(KINDS):  # a pair without numbers has empty lines, so that one legend does for all
-            printed = PUBLISHED.where(reference="Figure 7, layer", model=kind, target=target)
-            values = [float(line["value"]) for line in printed]
-            dots.append(Line(f"{kind}, published", list(range(len(values))), values, dots=True, hue=hue))
-        panels.append(replace(panel, lines=[*panel.lines, *dots]) if results.source == ENGLISH else panel)
-    caption = (
-        "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
-        f"weights on the other side; {BANDS}."
-    )
-    caption += " Circles: the paper's, biased, of models 768 wide." * (results.source == ENGLISH)
-    title = "Figure 7: how alike two languages are, layer by layer"
-    return Figure("figure-7", title, caption, panels, "CKA", xlabel="layer")
-
-
-def _figure_6(results: Results) -> Figure:
-    ways = {"raw": "raw", "centred": "centred inductive", "rotation": "procrustes", "rotation, normalised": ROTATION}
-    labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in ways.items()}
-    labelled["bilingual, rotation, normalised"] = {**SENTENCES, "model": BILINGUAL}
-    chance = {**SENTENCES, **TWO_MODELS, "source": results.source, "layer": 0, "seed": 0}
-    panels = [
-        replace(panel, floor=results.value("floor", target=target, **chance))
-        for target, panel in _panels(results, labelled, share=True).items()
-    ]
-    caption = (
-        f"P@1 of test sentences, from {results.source}, two models unless said otherwise; {BANDS}. Dashed: chance."
-    )
-    return Figure("figure-6", FIGURE_6, caption, panels, "P@1", xlabel="layer")
-
-
-def _figure_6_and_7(results: Results) -> Figure:
-    lines = []
-    for target in results.targets(task="retrieval"):
-        similar, right = (_curves(results, target, **at, **TWO_MODELS) for at in (CKA, SENTENCES))
-        if similar and right:
-            layers = sorted(set(similar.steps.tolist()) & set(right.steps.tolist()))
-            x, y = ([over_seeds(curves.at(layer)).value for layer in layers] for curves in (similar, right))
-            lines.append(Line(target, x, y, dots=True))
-    caption = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
-    panels, title = [Panel("two models", lines)] if lines else [], "Similarity and retrieval, layer by layer"
-    return Figure("figure-6-and-7", title, caption, panels, "P@1", xlabel="CKA")
-
-
-def _figure_5(results: Results, task: str) -> Figure:
-    labelled = {label: {**STITCH[task], **at} for label, (at, _) in SEAMS.items()}
-    panels = list(_panels(results, labelled, share=True, scale=100).values())
-    caption = (
-        f"{NAMES[task]} in the target language: fresh layers are trained on the first layers of the source's model, "
-        "and stand on those of the target's; bands are t intervals over seeds of the fresh layers."
-    )
-    title = f"Figure 5: {NAMES[task]} on stitched layers, by the layer of the seam"
-    return Figure(f"figure-5-{task}", title, caption, panels, "points", xlabel="layer")
-
-
-def _figure_4(results: Results) -> Figure:
-    at, panels = {**WORDS, **IN_USE}, []
-    for target, panel in _panels(results, {"words in use": at}).items():
-        ends = [_curves(results, target, column=column, **at) for column in ("low", "high")]
-        low, high = ([] if curve is None else curve.mean.tolist() for curve in ends)
-        lines = [replace(panel.lines[0], low=low, high=high)]
-        for label, own in FLAT.items():
-            for value in results.values(source=results.source, target=target, **WORDS, **own).values():
-                lines.append(Line(label, [lines[0].steps[0], lines[0].steps[-1]], [value, value]))
-        panels.append(replace(panel, lines=lines))
-    caption = (
-        f"P@1 of words from {results.source} after a rotation with iterative normalisation, by CSLS; bands are Wilson "
-        "intervals over words. Single pieces are other words than the layers', so compare them with the static line of "
-        "their own."
-    )
-    return Figure("figure-4", "Figure 4: words found, layer by layer", caption, panels, "P@1", xlabel="layer")
 
 
 PAPER = paper.Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
