@@ -30,8 +30,7 @@ def shifted(progress: Progress, before: int, whole: int) -> Progress:
 def bar() -> Iterator[Progress]:
     """Show one rich progress bar per stage on standard error while the block runs."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     tasks: dict[str, TaskID] = {}

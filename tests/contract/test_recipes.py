@@ -16,10 +16,8 @@ from tiny_alignment import SMALL as SMALL_ALIGNMENT
 from tiny_commands import flags
 from tiny_drift import given, write_model, write_tuning
 from tiny_pretraining import SMALL, write_lexicons, write_texts
-from tiny_stitching import SMALL as SMALL_STITCHING
-from tiny_stitching import parallel_text, turned_model, write_stitching
-from tiny_tasks import SMALL as SMALL_TRANSFER
-from tiny_tasks import write_sets
+from tiny_stitching import SMALL as SMALL_STITCHING, parallel_text, turned_model, write_stitching
+from tiny_tasks import SMALL as SMALL_TRANSFER, write_sets
 
 SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
 

@@ -165,13 +165,16 @@ def test_methods_judged_together_are_those_judged_one_by_one(monkeypatch):
 
 
 def test_cosines_are_held_only_where_they_are_few(monkeypatch):
-    few = MODULE.cosine_scoring(draw(6, 8, 1), draw(4, 8, 2))
-    monkeypatch.setattr(MODULE, "MOST_HELD_COSINES", 24)
-    held = MODULE.hold_cosines(few)
-    assert held.cosines is not None and torch.equal(held.cosines, few.x @ few.y.T)
-    assert torch.equal(held.flipped().cosines, held.cosines.T)
-    monkeypatch.setattr(MODULE, "MOST_HELD_COSINES", 23)
-    assert MODULE.hold_cosines(few).cosines is None
+    x, y, seen = draw(6, 8, 1), draw(6, 8, 2), []
+    one_way = MODULE.one_way
+    monkeypatch.setattr(
+        MODULE, "one_way", lambda scores, *rest, **how: seen.append(scores) or one_way(scores, *rest, **how)
+    )
+    monkeypatch.setattr(MODULE, "MOST_HELD_COSINES", 36)
+    held = retrieve(x, y)
+    assert torch.equal(seen[0].cosines, seen[0].x @ seen[0].y.T) and torch.equal(seen[1].cosines, seen[0].cosines.T)
+    monkeypatch.setattr(MODULE, "MOST_HELD_COSINES", 35)
+    assert retrieve(x, y) == held and seen[2].cosines is None
 
 
 def test_a_right_pair_named_twice_counts_once():

@@ -21,8 +21,7 @@ from isogloss.recipes.recipe import describe_files
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
-from isogloss.training import checkpoints as kept
-from isogloss.training import masked_lm
+from isogloss.training import checkpoints as kept, masked_lm
 from isogloss.training.loop import Training
 from tiny_commands import command_line, run_and_kill
 from tiny_pretraining import LANGUAGES, SMALL, options, weights_of, write_lexicon, write_texts

@@ -6,15 +6,10 @@ import pytest
 import isogloss as ig
 from isogloss.runs import read_facts, read_rows
 from isogloss.training.loop import Training
-from tiny_alignment import SMALL as SMALL_ALIGNMENT
-from tiny_alignment import words as align_words
-from tiny_alignment import write_pairs
+from tiny_alignment import SMALL as SMALL_ALIGNMENT, words as align_words, write_pairs
 from tiny_commands import command_line
-from tiny_drift import given, write_model, write_tuning
-from tiny_drift import words as drift_words
-from tiny_pretraining import SMALL as SMALL_PRETRAINING
-from tiny_pretraining import options as pretrain_words
-from tiny_pretraining import write_texts
+from tiny_drift import given, words as drift_words, write_model, write_tuning
+from tiny_pretraining import SMALL as SMALL_PRETRAINING, options as pretrain_words, write_texts
 
 
 def small_drift(folder):

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
-from isogloss.report import score_views, write_figures, write_page
-from isogloss.report import verdict as verdict_of
+from isogloss.report import score_views, verdict as verdict_of, write_figures, write_page
 from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.page import render
 from isogloss.report.score_views import TEXTS, lookups

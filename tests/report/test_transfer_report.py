@@ -5,8 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from isogloss.report import draw_matplotlib, score_views, write_figures, write_page
-from isogloss.report import verdict as verdict_of
+from isogloss.report import draw_matplotlib, score_views, verdict as verdict_of, write_figures, write_page
 from isogloss.report.curves import RunFolder, parts
 from isogloss.report.draw_matplotlib import drawing, write_figure
 from isogloss.report.score_views import results, transfer_figures

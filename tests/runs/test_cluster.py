@@ -20,8 +20,7 @@ import pytest
 
 import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs import cluster as cluster_module
-from isogloss.runs import read_facts
+from isogloss.runs import cluster as cluster_module, read_facts
 from isogloss.runs.cluster import Share, find_ray, machine_fault, on_cluster, run_worker
 from tiny_tasks import SMALL, write_sets
 

@@ -10,8 +10,7 @@ import pytest
 
 import isogloss as ig
 from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs import jobs as jobs_module
-from isogloss.runs import read_facts
+from isogloss.runs import jobs as jobs_module, read_facts
 from isogloss.runs.jobs import one_by_one, side_by_side
 
 STUB = """

@@ -93,10 +93,12 @@ def test_eighty_ten_ten():
     assert stats.chi2_contingency(torch.stack([table[0], table[1] - table[0]]).numpy()).pvalue > 1e-4
 
 
-def test_random_words_are_uniform_over_the_pool():
+def test_random_words_are_uniform_over_the_pool(monkeypatch):
+    monkeypatch.setattr(masking, "MASKED", 0.0)
+    monkeypatch.setattr(masking, "RANDOM", 1.0)
     ids = torch.full((3000, 64), 3)
     pool = torch.tensor([11, 22, 33, 44, 55])
-    found = mask(ids, ids == 3, mask_id=MASK, pool=pool, generator=generator(), masked=0.0, random=1.0)
+    found = mask(ids, ids == 3, mask_id=MASK, pool=pool, generator=generator())
     counts = [int((found.inputs == word).sum()) for word in pool.tolist()]
     assert sum(counts) == int((found.labels != IGNORE).sum())
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -131,12 +133,13 @@ def test_a_row_without_content_is_left_alone():
     assert ((found.places >= 0) & (found.places < 20)).all()
 
 
-def test_unused_slots_never_overwrite_used_ones():
+def test_unused_slots_never_overwrite_used_ones(monkeypatch):
     """One content token among a hundred, fifteen slots: it is always the one that is masked."""
+    monkeypatch.setattr(masking, "MASKED", 1.0)
     ids, content = torch.full((500, 100), 9), torch.zeros(500, 100, dtype=torch.bool)
     where = torch.arange(500) % 100
     content[torch.arange(500), where] = True
-    found = taken(ids, content, masked=1.0, random=0.0)
+    found = taken(ids, content)
     expected = ids.clone()
     expected[content] = MASK
     assert torch.equal(found.inputs, expected)

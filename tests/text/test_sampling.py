@@ -5,8 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
 from isogloss.text.sampling import (

@@ -1,12 +1,11 @@
 """Pharaoh links, and the project's own hand-linked tables."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
 from isogloss.text import Bitext, Corpus, embedded, read_bitext, read_linked, read_links
-from isogloss.text.readers.dictionaries import attach_links, embedded_lexicon, parse_cell
+from isogloss.text.readers.dictionaries import attach_links, parse_cell
 
 
 def put(path, content):
@@ -141,9 +140,3 @@ def test_the_embedded_sentences_are_linked_in_every_language():
         for row, links in enumerate(rows):
             assert links
             assert all(i < len(bitext[source].words[row]) and j < len(bitext[target].words[row]) for i, j in links)
-
-
-def test_the_embedded_lexicon():
-    lexicon = embedded_lexicon("en", "nl")
-    assert ("house", "huis") in list(lexicon)
-    assert len(embedded_lexicon("zh", "ru")) > 300

@@ -13,8 +13,7 @@ from safetensors.torch import load_file
 from isogloss.errors import InputError
 from isogloss.recipes.pretrain import pretrain
 from isogloss.runs import read_facts, read_rows
-from isogloss.training import checkpoints as kept
-from isogloss.training import processes as processes_of
+from isogloss.training import checkpoints as kept, processes as processes_of
 from isogloss.training.loop import Objective
 from tiny_pretraining import SMALL, options, write_texts
 from tiny_processes import together

@@ -9,8 +9,7 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_step
-from isogloss.training import checkpoints as kept
-from isogloss.training import stopping
+from isogloss.training import checkpoints as kept, stopping
 from isogloss.training.loop import train
 from isogloss.training.probes import Probe
 from isogloss.training.stopping import Stopping, balance_of, select_by

@@ -43,8 +43,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.files import whole_folder, write_text
-from isogloss.mappings import Mapping as Fitted
-from isogloss.mappings import Normalisation, load_mapping
+from isogloss.mappings import Mapping as Fitted, Normalisation, load_mapping
 from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
 from isogloss.recipes.recipe import Option, check_arguments, joined_corpus, language_files, model_name

@@ -563,14 +563,13 @@ class CkaStream:
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 
-    def estimate(self, source: str, target: str, *, biased: bool = False) -> Interval:
-        """Linear CKA of two languages over all items so far.
+    def estimate(self, source: str, target: str) -> Interval:
+        """Debiased linear CKA of two languages over all items so far.
 
-        The interval of the debiased value is a delete-one-block jackknife placed around the exact value; its floor is
-        the mean over shuffles inside the blocks. The biased value has the exact mean over all shuffles as its floor,
-        and no interval: its bias depends on n, so that blocks say nothing about the whole.
+        The interval is a delete-one-block jackknife placed around the exact value; the floor is the mean over shuffles
+        inside the blocks, or 0, the mean over all shuffles, where there is no block yet.
         """
-        pair, form = (source, target), _form(biased)
+        pair = (source, target)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
         if not self._pending:
@@ -580,9 +579,9 @@ class CkaStream:
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
             sums = self._with_rows(rows, references, [pair])
         x, y = sums[source], sums[target]
-        value = cka_from_sums(x, y, sums[pair], form)
-        if biased or not self._values:
-            return Interval(value, n=x.n, floor=floor_from_sums(x, y, form))
+        value = cka_from_sums(x, y, sums[pair])
+        if not self._values:
+            return Interval(value, n=x.n, floor=0.0)
         at = self.languages.index(source), self.languages.index(target)
         shuffled = torch.stack(self._shuffled)[:, at[0], at[1]]
         return _from_blocks(value, _terms(torch.stack(self._values), *at), shuffled, x.n)
@@ -702,7 +701,13 @@ def cka_rbf_of_pairs(
     chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins])  # (batches, s, size, d)
     distances = _squared_distances(double(centre_rows(chosen.detach())))
     distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
-    widths = _median_above_zero(distances.flatten(-2))  # (batches, s)
+    # The median of the distances that are not zero, the two middle ones averaged; NaN where all are zero.
+    ordered = distances.flatten(-2).sort(dim=-1).values
+    zeros = (ordered == 0).sum(-1)
+    left = ordered.shape[-1] - zeros
+    ranks = torch.stack([zeros + (left - 1) // 2, zeros + left // 2], dim=-1).clamp(max=ordered.shape[-1] - 1)
+    middle = ordered.gather(-1, ranks)
+    widths = torch.where(left > 0, (middle[..., 0] + middle[..., 1]) / 2, torch.nan)  # (batches, s)
     grams = centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), "cka_biased")
     terms = _terms(inner_products(grams), first, second)  # (batches, pairs, 3)
     values = ratio(*terms.unbind(-1))  # (batches, pairs)
@@ -730,13 +735,3 @@ def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tens
         raise InputError(f"there are {len(sides)} sides; a pair asks for another")
     device = torch.device("cpu") if sides.device.type == "mps" else sides.device
     return numbers[:, 0].to(device), numbers[:, 1].to(device)
-
-
-def _median_above_zero(values: Tensor) -> Tensor:
-    """The median of the values (..., m) that are not zero, the two middle ones averaged -> (...); NaN where all are."""
-    ordered = values.sort(dim=-1).values
-    zeros = (ordered == 0).sum(-1)
-    left = values.shape[-1] - zeros
-    indices = [(zeros + rank).clamp(max=values.shape[-1] - 1) for rank in ((left - 1) // 2, left // 2)]
-    low, high = (ordered.gather(-1, index[..., None]).squeeze(-1) for index in indices)
-    return torch.where(left > 0, (low + high) / 2, torch.nan)

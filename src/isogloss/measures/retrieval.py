@@ -119,12 +119,6 @@ def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None 
     return replace(plain, form=form, near=(near_x, near_y))
 
 
-def hold_cosines(plain: Scoring) -> Scoring:
-    """The same with all cosines computed now, unless there are too many: for whoever reads them more than once."""
-    few = len(plain.x) * len(plain.y) <= MOST_HELD_COSINES
-    return replace(plain, cosines=plain.x @ plain.y.T) if few else plain
-
-
 def unit_rows(x: Tensor) -> Tensor:
     """Rows of `x` (n, d) divided by their lengths; rows of zeros stay zero."""
     return x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
@@ -283,9 +277,11 @@ def retrieve_each(
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     x, y = tensor_of(x, "x"), tensor_of(y, "y")
-    plain = {
-        centred: hold_cosines(cosine_scoring(x, y, centred=centred)) for centred in sorted(set(map(centres, methods)))
-    }
+    plain: dict[bool, Scoring] = {}
+    for centred in sorted(set(map(centres, methods))):
+        plain[centred] = cosine_scoring(x, y, centred=centred)
+        if len(x) * len(y) <= MOST_HELD_COSINES:
+            plain[centred] = replace(plain[centred], cosines=plain[centred].x @ plain[centred].y.T)
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
     copies_x, copies_y = _repeats(x, keys_x), _repeats(y, keys_y)
     results = []
@@ -387,31 +383,22 @@ def one_way(
     """Judge the right pairs (p, 2) of queries and candidates; names: the row numbers that queries are called by."""
     queries, rank = ranks(scores, pairs)
     n, m = queries.numel(), scores.y.shape[0]
-    reciprocal = 1 / double(rank)
+    # Chance, P@k and MRR of a random order of the candidates: a query with g right answers has none among the first r
+    # with probability prod_{t < r} (m - g - t) / (m - t). Averaged over the queries, which have (q,) right ones each.
     answers = torch.unique_consecutive(_distinct(pairs, m)[:, 0], return_counts=True)[1]
-    floors, mrr_floor = _chance(answers, m, ks)
-    precision = {k: wilson_interval(int((rank <= k).sum()), n, floor=floors[k]) for k in ks}
-    mrr = mean_interval(reciprocal, floor=mrr_floor).clipped()
-    named = queries.cpu() if names is None else names[queries.cpu()]
-    return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
-
-
-def _chance(answers: Tensor, m: int, ks: Sequence[int]) -> tuple[dict[int, float], float]:
-    """P@k and MRR of a random order of `m` candidates, averaged over queries with `answers` (q,) right ones each.
-
-    A query with g right answers has none among the first r with probability prod_{t < r} (m - g - t) / (m - t).
-    """
     sizes, counts = torch.unique(answers, return_counts=True)
-    weights = counts.double() / counts.sum()
     passed = torch.arange(m, dtype=torch.float64)
-    floor, mrr = dict.fromkeys(ks, 0.0), 0.0
-    for g, weight in zip(sizes.tolist(), weights.tolist(), strict=True):
+    floors, mrr_floor = dict.fromkeys(ks, 0.0), 0.0
+    for g, weight in zip(sizes.tolist(), (counts.double() / counts.sum()).tolist(), strict=True):
         missed = ((m - g - passed).clamp(min=0) / (m - passed)).cumprod(dim=0)  # (m,), after 1, 2, ... m candidates
         first = torch.cat([missed.new_ones(1), missed[:-1]]) - missed
-        mrr += weight * float((first / (passed + 1)).sum())
+        mrr_floor += weight * float((first / (passed + 1)).sum())
         for k in ks:
-            floor[k] += weight * (min(k, m) / m if g == 1 else 1 - float(missed[min(k, m) - 1]))
-    return floor, mrr
+            floors[k] += weight * (min(k, m) / m if g == 1 else 1 - float(missed[min(k, m) - 1]))
+    precision = {k: wilson_interval(int((rank <= k).sum()), n, floor=floors[k]) for k in ks}
+    mrr = mean_interval(1 / double(rank), floor=mrr_floor).clipped()
+    named = queries.cpu() if names is None else names[queries.cpu()]
+    return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
 
 
 def _declare(name: str, title: str, explanation: str) -> None:

@@ -37,7 +37,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -268,17 +267,13 @@ def normalise_answer(text: str, language: str = "en") -> str:
     >>> normalise_answer("在 Paris 市", "zh")
     '在 paris 市'
     """
-    bare = "".join(letter for letter in text.lower() if not _is_punctuation(letter))
+    letters = (each for each in text.lower() if each not in string.punctuation)
+    bare = "".join(letter for letter in letters if not unicodedata.category(letter).startswith("P"))
     if language in ARTICLES:
         bare = ARTICLES[language].sub(" ", bare)
     if language == "zh":
         bare = _IDEOGRAPH.sub(r" \1 ", bare)
     return " ".join(bare.split())
-
-
-@cache
-def _is_punctuation(letter: str) -> bool:
-    return letter in string.punctuation or unicodedata.category(letter).startswith("P")
 
 
 @score(

@@ -49,29 +49,19 @@ CELLS = 1_000_000  # of a block at once
 # Links from vectors
 
 
-def argmax_links(x: Tensor, y: Tensor, *, minimum: float = -1.0) -> list[Link]:
+def argmax_links(x: Tensor, y: Tensor) -> list[Link]:
     """Link the words that choose each other: i's nearest word is j and j's nearest word is i, by cosine.
 
-    The Argmax of SimAlign (Jalili Sabet et al. 2020). Pairs whose cosine is below `minimum` stay unlinked; of
-    equally near words the first is chosen.
-
-    Args:
-        x: (source words, d) one vector for each word of the source sentence.
-        y: (target words, d) the same for the target sentence.
-        minimum: lowest cosine of a link.
-
-    Returns:
-        Links (i, j) in rising order; each word occurs at most once.
+    The Argmax of SimAlign (Jalili Sabet et al. 2020): the first round of `itermax_links`, whose x (source words, d) and
+    y (target words, d) these are. Of equally near words the first is chosen; each word occurs in one link at most.
 
     >>> import torch
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> y = torch.tensor([[0.1, 1.0], [1.0, 0.1]])
     >>> argmax_links(x, y)
     [(0, 1), (1, 0)]
-
     """
-    closeness = _closeness(x, y)
-    return _pairs(_mutual(closeness) & (closeness >= (1 + minimum) / 2))
+    return itermax_links(x, y, rounds=1)
 
 
 def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.9) -> list[Link]:
@@ -98,39 +88,24 @@ def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.
     ([(0, 0)], [(0, 0), (0, 1)])
 
     """
-    closeness = _closeness(x, y)
+    x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
+    same_width(x, y, "words to link need vectors of the same width")
+    closeness = np.maximum((1.0 + (x @ y.T).cpu().numpy()) / 2.0, 0.0)  # rounding can leave -1e-16
     linked = np.zeros(closeness.shape, dtype=bool)  # (source words, target words)
     for _ in range(rounds):
         # How many words of each pair are linked already: 0, 1 or 2.
         linked_ends = linked.any(axis=1, keepdims=True).astype(int) + linked.any(axis=0, keepdims=True)
         # Both ends linked is closed, not merely worth 0: with a discount of 0, zeros would tie and be chosen.
         scores = np.where(linked_ends == 2, -1.0, closeness * np.where(linked_ends == 1, discount, 1.0))
-        chosen = _mutual(scores) & (linked_ends < 2)
-        if not chosen.any():
+        if not scores.size:
             break
-        linked |= chosen
-    return _pairs(linked)
-
-
-def _closeness(x: Tensor, y: Tensor) -> NDArray[np.float64]:
-    """Compute (1 + cosine) / 2, (source words, target words): never negative, so that a discount lowers it."""
-    x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
-    same_width(x, y, "words to link need vectors of the same width")
-    return np.maximum((1.0 + (x @ y.T).cpu().numpy()) / 2.0, 0.0)  # rounding can leave -1e-16
-
-
-def _mutual(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mark the cells that are the first largest of their row and of their column; scores and result (n, m)."""
-    chosen = np.zeros(scores.shape, dtype=bool)
-    if scores.size:
+        # Cells that are the first largest of their row and of their column.
         best_target, best_source = scores.argmax(axis=1), scores.argmax(axis=0)
         sources = np.flatnonzero(best_source[best_target] == np.arange(len(scores)))
-        chosen[sources, best_target[sources]] = True
-    return chosen
-
-
-def _pairs(linked: NDArray[np.bool_]) -> list[Link]:
-    """List the links marked True, in rising order."""
+        sources = sources[linked_ends[sources, best_target[sources]] < 2]
+        if not len(sources):
+            break
+        linked[sources, best_target[sources]] = True
     return [(int(i), int(j)) for i, j in np.argwhere(linked)]
 
 
@@ -267,7 +242,11 @@ def _ratio(part: float, whole: float) -> float:
 
 @dataclass(frozen=True)
 class Model:
-    """The fixed numbers: `prior` is lambda, `null` is p0, `smoothing` the Dirichlet parameter (0: plain EM)."""
+    """The numbers that are not fitted.
+
+    prior: lambda, how strongly links keep to the diagonal; null: p0, the probability that a word has no counterpart;
+    smoothing: the Dirichlet parameter of the translation table, 0 for plain maximum likelihood.
+    """
 
     prior: float = 4.0
     null: float = 0.08
@@ -276,6 +255,9 @@ class Model:
     def __post_init__(self) -> None:
         if not (0 <= self.null < 1 and self.smoothing >= 0):
             raise InputError(f"null must lie in [0, 1) and smoothing not be negative: {self}")
+
+
+STANDARD = Model()
 
 
 @dataclass(frozen=True)
@@ -313,9 +295,7 @@ def align_words(
     *,
     iterations: int = 5,
     symmetrise: str = "grow-diag-final-and",
-    prior: float = 4.0,
-    null: float = 0.08,
-    smoothing: float = 0.01,
+    model: Model = STANDARD,
     extra: tuple[Sentences, Sentences] | None = None,
     progress: Progress = silent,
 ) -> list[list[Link]]:
@@ -326,9 +306,7 @@ def align_words(
         target: words of each target sentence.
         iterations: rounds of model 1, and then of model 2, in each direction.
         symmetrise: how the directions are joined: `intersection`, `union` or `grow-diag-final-and`.
-        prior: lambda, how strongly links keep to the diagonal.
-        null: p0, probability that a word has no counterpart.
-        smoothing: Dirichlet parameter of the translation table; 0 is plain maximum likelihood.
+        model: the numbers of the model that are not fitted.
         extra: more (source, target) sentences to count but not to link: a few thousand are weak statistics.
         progress: told the rounds done, one stage for each direction.
 
@@ -340,7 +318,6 @@ def align_words(
 
     """
     combine([], [], method=symmetrise)  # refuse an unknown method before the work, not after it
-    model = Model(prior, null, smoothing)
     extra = extra or ([], [])
     for name, (first, second) in (("bitext", (source, target)), ("extra bitext", extra)):
         if len(first) != len(second):

@@ -24,8 +24,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper
-from isogloss.papers import treebanks as banks
+from isogloss.papers import paper, treebanks as banks
 from isogloss.papers.jexus2020 import pair_table
 from isogloss.papers.paper import as_lines, by_scale
 from isogloss.papers.results import (
@@ -52,8 +51,7 @@ from isogloss.papers.results import (
     share_cell,
 )
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.stitch import RANDOM as ANY_ROTATION
-from isogloss.recipes.stitch import STITCHED, UNMAPPED
+from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, records, row
 from isogloss.text import read_bitext, read_bitexts

@@ -83,7 +83,7 @@ def map(
     size = None if sample == "all" else int(sample)
     Option("", least=4).check("sample", size)
     texts: dict[str, Bitext] = {}
-    for text in [text.without_repeats() for text in bitexts_of(bitext)] or [embedded()]:
+    for text in [text.keep(text.distinct_rows) for text in bitexts_of(bitext)] or [embedded()]:
         name = text.name or "-".join(text.languages)
         if len(text.languages) < 2:
             raise InputError(f"{text.name or 'the text'} has one language only ({text.languages[0]}); a map needs two")

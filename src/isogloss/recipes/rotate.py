@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings import Mapping as SpaceMapping
-from isogloss.mappings import normalisation, save
+from isogloss.mappings import Mapping as SpaceMapping, normalisation, save
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
 from isogloss.progress import Progress, silent

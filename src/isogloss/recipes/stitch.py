@@ -24,8 +24,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings import Mapping as SpaceMapping
-from isogloss.mappings import Normalisation, streamed_normalisations
+from isogloss.mappings import Mapping as SpaceMapping, Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one

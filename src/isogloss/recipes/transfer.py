@@ -37,8 +37,7 @@ from isogloss.tasks import TASKS, find_task
 from isogloss.tasks.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Items
-from isogloss.text.batches import Batch as TokenBatch
-from isogloss.text.batches import encode
+from isogloss.text.batches import Batch as TokenBatch, encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
 from isogloss.training import loop

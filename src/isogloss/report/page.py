@@ -27,8 +27,7 @@ from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers.paper import Paper
-from isogloss.papers.reproduction import find
-from isogloss.papers.reproduction import names as paper_names
+from isogloss.papers.reproduction import find, names as paper_names
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later

@@ -154,7 +154,28 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     run.lock()
     try:
         if (path / "run.json").is_file():
-            _go_on(run)
+            before = read_facts(path)
+            if before.get("schema", 1) != SCHEMA:
+                raise InputError(
+                    f"{path} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, "
+                    f"not {SCHEMA}); it can be reported, not resumed: choose another --out"
+                )
+            now = json.loads(json.dumps(run.facts, default=str))
+            for name in ("command", "arguments", "seed", "model", "hashes"):
+                if before.get(name) != now.get(name):
+                    what = _difference(before.get(name), now.get(name), name)
+                    raise InputError(
+                        f"{path} was begun differently ({what}); resume with the same, or choose another --out"
+                    )
+            run.new = False
+            run.finished = before.get("status") == "finished"
+            run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
+            has_table = any((path / name).is_file() for name in ("rows.csv", "rows.parquet"))
+            rows = records(read_rows(path)) if has_table else []
+            run.rows, run._keys = rows, set(map(key, rows))
+            # A kill may have left half a line behind; what was read back is written again, whole.
+            with whole(path / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(written_cells, rows)])
     except InputError:
         run.close()
         raise
@@ -227,31 +248,6 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-
-
-def _go_on(run: Run) -> None:
-    before = read_facts(run.folder)
-    if before.get("schema", 1) != SCHEMA:
-        raise InputError(
-            f"{run.folder} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, not "
-            f"{SCHEMA}); it can be reported, not resumed: choose another --out"
-        )
-    now = json.loads(json.dumps(run.facts, default=str))
-    for name in ("command", "arguments", "seed", "model", "hashes"):
-        if before.get(name) != now.get(name):
-            what = _difference(before.get(name), now.get(name), name)
-            raise InputError(
-                f"{run.folder} was begun differently ({what}); resume with the same, or choose another --out"
-            )
-    run.new = False
-    run.finished = before.get("status") == "finished"
-    run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
-    has_table = any((run.folder / name).is_file() for name in ("rows.csv", "rows.parquet"))
-    rows = records(read_rows(run.folder)) if has_table else []
-    run.rows, run._keys = rows, set(map(key, rows))
-    # A kill may have left half a line behind; what was read back is written again, whole.
-    with whole(run.folder / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(written_cells, rows)])
 
 
 def _difference(before: Any, now: Any, name: str) -> str:

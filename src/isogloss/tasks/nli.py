@@ -12,8 +12,7 @@ import numpy as np
 
 from isogloss.measures.scores import Score
 from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Segments, Task, label_guess, label_loss
-from isogloss.text.readers.examples import NLI as LABELS
-from isogloss.text.readers.examples import NO_GOLD, SentencePair, every_row, read_pairs
+from isogloss.text.readers.examples import NLI as LABELS, NO_GOLD, SentencePair, every_row, read_pairs
 from isogloss.text.readers.lines import Problem, Source, fail
 
 

@@ -189,21 +189,13 @@ def kind_of(path: Path, *, aligned: bool = False) -> str:
         head_lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
     except InputError:
         return "unknown"
-    return "aligned" if aligned else _text_kind(path, head_lines)
-
-
-def _ignore(sentence: str) -> None:
-    """Looking is not checking: what is wrong with the file is told when it is read."""
-
-
-def _text_kind(path: Path, first_lines: Sequence[str]) -> str:
-    filled = [line for line in first_lines if line.strip()]
-    if not filled:
-        return "lines"  # so that a check says it is empty
-    cells = first_lines[0].split("\t")
+    filled = [line for line in head_lines if line.strip()]
+    if aligned or not filled:
+        return "aligned" if aligned else "lines"  # so that a check says it is empty
+    cells = head_lines[0].split("\t")
     if len(cells) > 1 and lines.header(cells) is not None:
         return "table"
-    if any(name in cells for name in _PREMISE):
+    if any(each in cells for each in _PREMISE):
         return "inference"
     if _mostly(filled, lambda line: 2 <= len(line.split()) <= 4 and _TAG.fullmatch(line.split()[-1]) is not None):
         return "tags"
@@ -215,8 +207,12 @@ def _text_kind(path: Path, first_lines: Sequence[str]) -> str:
     two_words = _mostly(filled, lambda line: len(line.split("\t" if "\t" in line else None)) == 2)
     if named is not None and len(named) == 2 and two_words:
         return "dictionary"
-    is_text = plain_name(path).endswith(".txt") or lines.language_of(path) is not None
+    is_text = name.endswith(".txt") or lines.language_of(path) is not None
     return "lines" if is_text and len(cells) == 1 else "unknown"
+
+
+def _ignore(sentence: str) -> None:
+    """Looking is not checking: what is wrong with the file is told when it is read."""
 
 
 def _mostly(texts: Sequence[str], fits: Callable[[str], bool]) -> bool:

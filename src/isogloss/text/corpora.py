@@ -100,10 +100,6 @@ class Bitext:
             seen.setdefault(sentences, number)
         return list(seen.values())
 
-    def without_repeats(self) -> "Bitext":
-        """The rows that repeat no earlier one in every language; those left out are added to `dropped`."""
-        return self.keep(self.distinct_rows)
-
     @property
     def fingerprint(self) -> str:
         """A hash of all sides and links."""

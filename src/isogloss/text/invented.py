@@ -43,17 +43,9 @@ def _choose(chance: random.Random, kind: str) -> Concept:
 
 
 def _noun_phrase(chance: random.Random) -> Phrase:
+    """An article, an adjective or none, and a noun."""
     adjective = (_choose(chance, "adjective"),) if chance.random() < 0.5 else ()
     return (_choose(chance, "article"), *adjective, _choose(chance, "noun"))
-
-
-def _meaning(chance: random.Random) -> tuple[Phrase, Phrase, Phrase]:
-    """What a sentence says: subject (article, adjective or none, noun), verb (with or without adverb), object."""
-    adverb = (_choose(chance, "adverb"),) if chance.random() < 0.3 else ()
-    subject = _noun_phrase(chance)
-    while (other := _noun_phrase(chance))[-1] == subject[-1]:  # a noun said twice would leave its link open
-        pass
-    return subject, (_choose(chance, "verb"), *adverb), other
 
 
 @cache
@@ -110,7 +102,13 @@ def invented(languages: Sequence[str] = ("qaa", "qab"), sentences: int = 100, *,
     if len(codes) < 2 or sentences < 1:
         raise InputError(f"two languages and one sentence are the least, not {len(codes)} and {sentences}")
     chance = random.Random(f"meanings {seed}")
-    meanings = [_meaning(chance) for _ in range(sentences)]
+    meanings: list[tuple[Phrase, Phrase, Phrase]] = []  # subject, verb with or without adverb, object
+    for _ in range(sentences):
+        adverb = (_choose(chance, "adverb"),) if chance.random() < 0.3 else ()
+        subject = _noun_phrase(chance)
+        while (other := _noun_phrase(chance))[-1] == subject[-1]:  # a noun said twice would leave its link open
+            pass
+        meanings.append((subject, (_choose(chance, "verb"), *adverb), other))
     said = {each: [_say(meaning, grammar(each, seed)) for meaning in meanings] for each in codes}
     corpora = tuple(
         Corpus(each, [text for text, _, _ in rows], [spans for _, spans, _ in rows], f"invented {each}")

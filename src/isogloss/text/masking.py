@@ -24,6 +24,7 @@ from torch import Tensor
 from isogloss.text.sampling import splitmix
 
 IGNORE = -100
+MASKED, RANDOM = 0.8, 0.1  # expected shares of the chosen tokens that become the mask, or a random word
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,6 @@ def mask(
     pool: Tensor,
     generator: torch.Generator,
     share: float = 0.15,
-    masked: float = 0.8,
-    random: float = 0.1,
     starts: Tensor | None = None,
 ) -> Masked:
     """Choose tokens to predict in each row, and replace them.
@@ -63,17 +62,13 @@ def mask(
         pool: (m,), the ids random words are drawn from, on the device of `ids`.
         generator: the source of chance, on the device of `ids`.
         share: how many of the content tokens are chosen.
-        masked: expected share of the chosen that become the mask; each token is drawn on its own.
-        random: expected share of the chosen that become a random word.
         starts: (rows, length) bool, where words begin. With it the pieces of a word are chosen together, so that no
             word can be guessed from its own other pieces; the last word chosen in a row may be cut, to keep the share
             exact.
 
     >>> ids, content = torch.tensor([[2, 7, 8, 9, 3]]), torch.tensor([[False, True, True, True, False]])
-    >>> everything = dict(pool=torch.tensor([7, 8, 9]), generator=torch.Generator().manual_seed(0), share=1, masked=1)
-    >>> rows = mask(ids, content, mask_id=4, random=0, **everything)
-    >>> rows.inputs
-    tensor([[2, 4, 4, 4, 3]])
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> rows = mask(ids, content, mask_id=4, pool=torch.tensor([7, 8, 9]), generator=generator, share=1)
     >>> sorted(rows.labels[0].tolist())
     [-100, -100, 7, 8, 9]
     """
@@ -95,7 +90,7 @@ def mask(
     kind = torch.rand(places.shape, generator=generator, device=device)
     words = pool[torch.randint(pool.shape[0], places.shape, generator=generator, device=device)]
     # Not `torch.where` with a number, which a GPU would be sent and waited for.
-    new = torch.where(kind < masked + random, words, original).masked_fill(kind < masked, mask_id)
+    new = torch.where(kind < MASKED + RANDOM, words, original).masked_fill(kind < MASKED, mask_id)
     inputs = ids.scatter(1, places, torch.where(used, new, original))
     return Masked(inputs, places, original.masked_fill(~used, IGNORE))
 
@@ -118,8 +113,6 @@ def fixed_masks(
     pool: np.ndarray,
     seed: int,
     share: float = 0.15,
-    masked: float = 0.8,
-    random: float = 0.1,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose tokens to predict in each sentence by its number and its tokens alone, and replace them.
 
@@ -133,17 +126,13 @@ def fixed_masks(
         pool: (m,), the ids random words are drawn from.
         seed: other masks for another seed.
         share: how many of the content tokens are chosen.
-        masked: share of the chosen that become the mask.
-        random: share of the chosen that become a random word.
 
     Returns:
         What the model reads, (tokens,), and which positions are to be predicted, (tokens,) bool.
 
     >>> ids, content = np.array([2, 7, 8, 3, 2, 9, 3]), np.array([0, 1, 1, 0, 0, 1, 0], dtype=bool)
-    >>> everything = dict(content=content, pool=np.array([7]), seed=0, share=1, masked=1, random=0)
+    >>> everything = dict(content=content, pool=np.array([7]), seed=0, share=1)
     >>> inputs, chosen = fixed_masks(ids, np.array([4, 3]), mask_id=4, **everything)
-    >>> inputs.tolist()
-    [2, 4, 4, 3, 2, 4, 3]
     >>> np.flatnonzero(chosen).tolist()
     [1, 2, 5]
     """
@@ -163,7 +152,7 @@ def fixed_masks(
     kind, word = draws(seed, *where, kind=1), draws(seed, *where, kind=2)
     words = pool[(word * len(pool)).astype(np.int64)]
     inputs = ids.copy()
-    inputs[chosen] = np.where(kind < masked, mask_id, np.where(kind < masked + random, words, ids[chosen]))
+    inputs[chosen] = np.where(kind < MASKED, mask_id, np.where(kind < MASKED + RANDOM, words, ids[chosen]))
     return inputs, chosen
 
 

@@ -58,6 +58,7 @@ LanguageDictionary = Mapping[str, Mapping[str, Sequence[str]]]
 """Translations of a word in lower case, by language."""
 Edit = tuple[int, int, int]
 """A span of the old text, and how many characters stand there now."""
+_short_spans = lru_cache(maxsize=2**16)(spans)  # of two characters
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,37 @@ def add_anchors(
         if not paragraphs:
             return
         chance = random.Random(seed_of(seed, "anchors", language, number))
-        yield from _replace_words(paragraphs, finder, probability=probability, most=most, chance=chance)
+        # Words are drawn, at most the share of them kept, and then what replaces each is drawn.
+        drawn: list[tuple[int, Span]] = []
+        count = 0
+        for row, line in enumerate(paragraphs):
+            words, matches = finder.find(line)
+            count += words
+            drawn += [(row, span) for span in matches if chance.random() < probability]
+        cap = int(most * count + 1e-9)  # 0.29 * 100 is a little less than 29
+        if len(drawn) > cap:
+            drawn = sorted(chance.sample(drawn, cap))
+        replaced: list[list[Span]] = [[] for _ in paragraphs]
+        for row, span in drawn:
+            replaced[row].append(span)
+        for line, matches in zip(paragraphs, replaced, strict=True):
+            pieces: list[str] = []
+            done = 0
+            for start, end in matches:
+                word = line[start:end]
+                translation = chance.choice(finder.translations[word.lower()])
+                # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
+                if word.isupper() and sum(map(str.isalpha, word)) > 1:
+                    translation = translation.upper()
+                elif word[0].isupper() and word[1:] == word[1:].lower():
+                    translation = translation[0].title() + translation[1:]
+                pieces += [line[done:start], translation]
+                done = end
+            text = ""
+            for piece in filter(None, [*pieces, line[done:]]):
+                grows_together = text and _short_spans(text[-1] + piece[0], language) == [(0, 2)]
+                text += f" {piece}" if grows_together else piece
+            yield text
 
 
 class _WordFinder:
@@ -306,8 +337,9 @@ class _WordFinder:
                     covered = ahead + 1
             if covered > 1:
                 matches.append((start, words[at + covered - 1][1]))
-            elif end - start == 1 and _is_ideograph(word, self.language):
-                if start == bare:  # two side by side: neither is surely a word
+            elif end - start == 1 and word.isalnum() and _short_spans(2 * word, self.language) == [(0, 1), (1, 2)]:
+                # An ideograph is a word by itself even beside another one; of two side by side neither surely is.
+                if start == bare:
                     if matches and matches[-1][1] == start:
                         matches.pop()
                 elif word in self.translations:
@@ -318,51 +350,3 @@ class _WordFinder:
             at += covered
             count += 1
         return count, matches
-
-
-def _replace_words(
-    lines: Sequence[str], finder: _WordFinder, *, probability: float, most: float, chance: random.Random
-) -> Iterator[str]:
-    """One batch: draw words, keep at most the share of them, then draw what replaces each."""
-    drawn: list[tuple[int, Span]] = []
-    count = 0
-    for number, line in enumerate(lines):
-        words, matches = finder.find(line)
-        count += words
-        drawn += [(number, span) for span in matches if chance.random() < probability]
-    cap = int(most * count + 1e-9)  # 0.29 * 100 is a little less than 29
-    if len(drawn) > cap:
-        drawn = sorted(chance.sample(drawn, cap))
-    replaced: list[list[Span]] = [[] for _ in lines]
-    for number, span in drawn:
-        replaced[number].append(span)
-    for line, matches in zip(lines, replaced, strict=True):
-        pieces: list[str] = []
-        done = 0
-        for start, end in matches:
-            word = line[start:end]
-            translation = chance.choice(finder.translations[word.lower()])
-            # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
-            if word.isupper() and sum(map(str.isalpha, word)) > 1:
-                translation = translation.upper()
-            elif word[0].isupper() and word[1:] == word[1:].lower():
-                translation = translation[0].title() + translation[1:]
-            pieces += [line[done:start], translation]
-            done = end
-        text = ""
-        for piece in filter(None, [*pieces, line[done:]]):
-            text += " " if text and _grow_together(text[-1], piece[0], finder.language) else ""
-            text += piece
-        yield text
-
-
-@lru_cache(maxsize=2**16)
-def _is_ideograph(character: str, language: str) -> bool:
-    """Whether this letter is a word by itself even beside another one."""
-    return character.isalnum() and spans(2 * character, language) == [(0, 1), (1, 2)]
-
-
-@lru_cache(maxsize=2**16)
-def _grow_together(left: str, right: str, language: str) -> bool:
-    """Whether two characters side by side belong to one word."""
-    return spans(left + right, language) == [(0, 2)]

@@ -35,8 +35,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
 from isogloss.stack.packing import packed, packed_positions, unpadded
 from isogloss.stack.stack import Stack, measuring, packed_inputs
-from isogloss.text.batches import chunks, encode, group
-from isogloss.text.batches import marks as marks_of
+from isogloss.text.batches import chunks, encode, group, marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, Masked, fixed_masks, mask
 from isogloss.text.sampling import Sampler

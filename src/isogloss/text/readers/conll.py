@@ -138,7 +138,19 @@ def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
             surface.append((number, cells[1], spaced, 1))
     if inside > len(words) or not words:
         raise BadRow(rows[0][0], "a multi-word token without its words")
-    text, spans = _spans(comments.get("text", ""), surface)
+    # The text and each word's span in it: surface tokens in order, white space between them.
+    text = comments.get("text") or "".join(form + " " * spaced for _, form, spaced, _ in surface).rstrip(" ")
+    spans: list[Span] = []
+    position = 0
+    for number, form, _, count in surface:
+        start = position
+        while start < len(text) and text[start].isspace():
+            start += 1
+        if not form or not text.startswith(form, start):
+            near = text[start : start + max(len(form), 12)]
+            raise BadRow(number, f"the form {form!r} is not what '# text' has there ({near!r})")
+        position = start + len(form)
+        spans.extend([(start, position)] * count)
     numbers, table = zip(*words, strict=True)
     _, forms, _, tags, _, _, _, relations, _, _ = zip(*table, strict=True)
     parents = _heads(words) if heads else (-1,) * len(words)
@@ -169,23 +181,6 @@ def _heads(words: list[Row]) -> tuple[int, ...]:
             word = heads[word - 1]
         reached.update(way)
     return tuple(heads)
-
-
-def _spans(text: str, surface: list[tuple[int, str, bool, int]]) -> tuple[str, list[Span]]:
-    """The text and each word's span in it: surface tokens in order, white space between them."""
-    text = text or "".join(form + " " * spaced for _, form, spaced, _ in surface).rstrip(" ")
-    spans: list[Span] = []
-    position = 0
-    for number, form, _, count in surface:
-        start = position
-        while start < len(text) and text[start].isspace():
-            start += 1
-        if not form or not text.startswith(form, start):
-            near = text[start : start + max(len(form), 12)]
-            raise BadRow(number, f"the form {form!r} is not what '# text' has there ({near!r})")
-        position = start + len(form)
-        spans.extend([(start, position)] * count)
-    return text, spans
 
 
 def read_trees(source: Source, *, heads: bool = True) -> list[Tree]:

@@ -30,7 +30,6 @@ The natural text is the cell without those numbers and with each `~` removed.
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -241,23 +240,13 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
     return Bitext(corpora, {(first, each): [links for _, _, links in columns[each]] for each in chosen}, path.name)
 
 
-def _packaged(name: str) -> AbstractContextManager[Path]:
-    file = resources.files("isogloss") / "data" / name
-    if not file.is_file():
-        raise InputError(f"this installation of isogloss lacks its data file {name}; install it again")
-    return resources.as_file(file)
-
-
 def embedded(languages: Sequence[str] | None = None) -> Bitext:
     """The hand-linked everyday sentences that come with the package.
 
     `en, nl = embedded(("en", "nl"))`
     """
-    with _packaged("everyday.tsv") as path:
+    file = resources.files("isogloss") / "data" / "everyday.tsv"
+    if not file.is_file():
+        raise InputError("this installation of isogloss lacks its data file everyday.tsv; install it again")
+    with resources.as_file(file) as path:
         return read_linked(path, languages)
-
-
-def embedded_lexicon(source: str, target: str) -> Lexicon:
-    """The word pairs that come with the package, for two of its languages: `embedded_lexicon("en", "nl")`."""
-    with _packaged("lexicon.tsv") as path:
-        return read_lexicon(path, source, target)

@@ -20,7 +20,7 @@ Such a file is often a single line, so what is wrong is told by the question's i
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ COLUMNS = {
 }
 _NEEDED = ("first", "second", "label")
 NO_GOLD = "-"
-Cells = Mapping[str, str]  # what each column of COLUMNS holds in one row
 
 
 @dataclass(frozen=True)
@@ -78,43 +77,33 @@ def every_row(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
     names = _meanings(first.split("\t"))
     if is_json or any(names.count(each) != 1 for each in _NEEDED):
         names = []  # the first line is no header
+    columns, wanted = (names, "") if names else (_NEEDED, " (premise, hypothesis, label: there is no header)")
     for number, line in lines.usable_lines(path, problem):
         if (number == 1 and names) or (is_json and line is not None and not line.strip()):
             continue
         pair = None
         try:
             if line is not None:
-                cells = _json_cells(line) if is_json else _table_cells(line, names)
+                row = line.split("\t")
+                if not is_json and len(row) != len(columns):
+                    raise ValueError(f"{len(row)} cells where {len(columns)} were expected, separated by tabs{wanted}")
+                cells = _json_cells(line) if is_json else dict(zip(columns, row, strict=True))
                 if any(cells.get(column, value).lower() != value.lower() for column, value in chosen.items()):
                     continue
-                pair = _pair(cells)
+                first, second, label = (cells[column].strip() for column in _NEEDED)
+                label = "contradiction" if label.lower() == "contradictory" else label.lower()
+                if label != NO_GOLD and not (first and second):
+                    raise ValueError(f"the {'second' if first else 'first'} sentence of the pair is empty")
+                if label not in (*NLI, NO_GOLD):
+                    raise ValueError(f"the label {label!r} is not one of {', '.join(NLI)}")
+                pair = SentencePair(first, second, label)
         except ValueError as error:
             problem(f"{path}:{number}: {error}")
         yield number, pair
 
 
-def _pair(cells: Cells) -> SentencePair:
-    """The pair of a row; a ValueError says what is wrong with it."""
-    first, second, label = (cells[column].strip() for column in _NEEDED)
-    label = "contradiction" if label.lower() == "contradictory" else label.lower()
-    if label != NO_GOLD and not (first and second):
-        raise ValueError(f"the {'second' if first else 'first'} sentence of the pair is empty")
-    if label not in (*NLI, NO_GOLD):
-        raise ValueError(f"the label {label!r} is not one of {', '.join(NLI)}")
-    return SentencePair(first, second, label)
-
-
-def _table_cells(line: str, names: Sequence[str]) -> Cells:
-    """The cells of a row by what their columns are; there are no names without a header."""
-    columns, cells = names or _NEEDED, line.split("\t")
-    if len(cells) != len(columns):
-        wanted = "" if names else " (premise, hypothesis, label: there is no header)"
-        raise ValueError(f"{len(cells)} cells where {len(columns)} were expected, separated by tabs{wanted}")
-    return dict(zip(columns, cells, strict=True))
-
-
-def _json_cells(line: str) -> Cells:
-    """The same of a line of JSON."""
+def _json_cells(line: str) -> dict[str, str]:
+    """The cells of a line of JSON by what their columns are."""
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -163,14 +152,27 @@ def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[st
     seen: set[str] = set()
     for where, context, entry in _entries(file_path(source)):
         identifier, question = str(entry["id"]), None
+        asked, answers = str(entry.get("question", "")).strip(), entry.get("answers") or []
         try:
-            question = _question(context, entry)
+            if not asked or not context.strip():
+                raise ValueError(f"the {'context' if asked else 'question'} is empty")
+            if not answers:
+                raise ValueError("there is no answer; questions without one are not asked here")
+            for answer in answers:
+                text, start = answer.get("text"), answer.get("answer_start")
+                if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
+                    raise ValueError("an answer has no text or no start")
+                if start < 0 or not context.startswith(text, start):
+                    at = context.find(text)
+                    hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
+                    raise ValueError(f"the answer {text!r} does not begin at character {start}: {hint}")
             if identifier in seen:
                 raise ValueError("this id was there before")
             seen.add(identifier)
+            texts, starts = zip(*((answer["text"], answer["answer_start"]) for answer in answers), strict=True)
+            question = Question(identifier, asked, context, texts, starts)
         except ValueError as error:
             problem(f"{where}: {error}")
-            question = None
         yield where, identifier, question
 
 
@@ -193,23 +195,3 @@ def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
             f"{path} is JSON, but not in SQuAD's format: data > paragraphs > context and qas > question and answers "
             f"(missing or of another kind: {error})"
         ) from error
-
-
-def _question(context: str, entry: dict[str, Any]) -> Question:
-    """The question of an entry; a ValueError says what is wrong with it."""
-    asked = str(entry.get("question", "")).strip()
-    answers = entry.get("answers") or []
-    if not asked or not context.strip():
-        raise ValueError(f"the {'context' if asked else 'question'} is empty")
-    if not answers:
-        raise ValueError("there is no answer; questions without one are not asked here")
-    for answer in answers:
-        text, start = answer.get("text"), answer.get("answer_start")
-        if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
-            raise ValueError("an answer has no text or no start")
-        if start < 0 or not context.startswith(text, start):
-            at = context.find(text)
-            hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
-            raise ValueError(f"the answer {text!r} does not begin at character {start}: {hint}")
-    texts, starts = zip(*((answer["text"], answer["answer_start"]) for answer in answers), strict=True)
-    return Question(str(entry["id"]), asked, context, texts, starts)

@@ -28,8 +28,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus
-from isogloss.text.languages import code, is_code, pick_languages
-from isogloss.text.languages import name as language_name
+from isogloss.text.languages import code, is_code, name as language_name, pick_languages
 
 Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
@@ -235,7 +234,14 @@ class ParallelTable:
         path = self.files[0]
         wanted = pick_languages(languages, self.languages, where=path)
         if len(self.files) > 1:
-            yield from _aligned_rows([self.file_of(each) for each in wanted])
+            files = [self.file_of(each) for each in wanted]
+            for number, row in enumerate(zip_longest(*map(stream_lines, files)), start=1):
+                if None in row:
+                    short = files[row.index(None)]
+                    long = next(file for file, line in zip(files, row, strict=True) if line)
+                    counts = f"{short} has {number - 1:,} lines, {long} has more"
+                    raise InputError(f"line-aligned files must have equally many lines: {counts}")
+                yield number, [text for _, text in row]
             return
         for number, line in usable_lines(path, problem):
             if line is None or (number == 1 and self.has_header):
@@ -262,17 +268,6 @@ class ParallelTable:
             Corpus(each, [cells[side] for cells in rows], name=self.file_of(each).name)
             for side, each in enumerate(wanted)
         ]
-
-
-def _aligned_rows(files: Sequence[Path]) -> Iterator[tuple[int, list[str]]]:
-    """Lines that translate each other; files of unequal length are refused when the shortest one ends."""
-    for number, row in enumerate(zip_longest(*map(stream_lines, files)), start=1):
-        if None in row:
-            short = files[row.index(None)]
-            long = next(file for file, line in zip(files, row, strict=True) if line)
-            counts = f"{short} has {number - 1:,} lines, {long} has more"
-            raise InputError(f"line-aligned files must have equally many lines: {counts}")
-        yield number, [line for _, line in row]
 
 
 def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:

@@ -179,8 +179,15 @@ def parallel_files(folder: Path) -> list[ParallelFiles]:
     banks = {path: lines.language_of(path) for path in paths if plain_name(path).endswith(".conllu")}
     banks = {path: language for path, language in banks.items() if language}
     treebanks = ParallelFiles("treebanks", folder.name, tuple(filter(None, banks.values())), tuple(banks))
+    tatoeba = []
+    for path in paths:
+        match = re.fullmatch(r"tatoeba\.([a-z]{3})-eng\.\1", plain_name(path))
+        if match and is_code(match[1]):
+            english = path.with_name(path.name.replace(f"-eng.{match[1]}", "-eng.eng"))
+            language = code(match[1])
+            tatoeba.append(ParallelFiles("tatoeba", f"tatoeba.en-{language}", ("en", language), (english, path)))
     sets = (
-        _tatoeba(paths)
+        tatoeba
         or _tables((path, lines.languages_of(path) or ()) for path in tables)
         or _aligned(lines.aligned_sets(folder))
         or ([treebanks] if banks else [])
@@ -201,17 +208,6 @@ def _aligned(sets: dict[str, dict[str, Path]]) -> list[ParallelFiles]:
 
 def _tables(tables: Iterable[tuple[Path, tuple[str, ...]]]) -> list[ParallelFiles]:
     return [ParallelFiles("table", path.name, each, (path,)) for path, each in tables if len(each) > 1]
-
-
-def _tatoeba(paths: Iterable[Path]) -> list[ParallelFiles]:
-    sets = []
-    for path in paths:
-        match = re.fullmatch(r"tatoeba\.([a-z]{3})-eng\.\1", plain_name(path))
-        if match and is_code(match[1]):
-            english = path.with_name(path.name.replace(f"-eng.{match[1]}", "-eng.eng"))
-            language = code(match[1])
-            sets.append(ParallelFiles("tatoeba", f"tatoeba.en-{language}", ("en", language), (english, path)))
-    return sets
 
 
 def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
@@ -373,7 +369,17 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
         if isinstance(entry, Bitext):
             sources += _pair_sources(entry, None, option)
         elif equals:
-            sources += _pair_sources(*_named_files(entry, languages, names, option), option)
+            named = tuple(code(each.strip()) for each in languages.split("-"))
+            paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
+            if len(named) != 2 or len(paths) not in (1, 2):
+                takes = f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder"
+                raise InputError(f"{takes}, not {str(entry)!r}")
+            if named[0] == named[1]:
+                raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
+            if len(paths) == 2:
+                lines.check_order(paths, named)
+            files = ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths)
+            sources += _pair_sources(files, (named[0], named[1]), option)
         else:
             path = Path(resolve(str(entry)))
             for text in parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (path,))]:
@@ -381,21 +387,6 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
     if not sources:
         raise InputError(f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
     return sources
-
-
-def _named_files(entry: Any, languages: str, names: str, option: str) -> tuple[ParallelFiles, Pair]:
-    """The files of an entry SOURCE-TARGET=FILE,FILE or SOURCE-TARGET=TABLE, and its languages."""
-    named = tuple(code(each.strip()) for each in languages.split("-"))
-    paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
-    if len(named) != 2 or len(paths) not in (1, 2):
-        raise InputError(
-            f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not {str(entry)!r}"
-        )
-    if named[0] == named[1]:
-        raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
-    if len(paths) == 2:
-        lines.check_order(paths, named)
-    return ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths), (named[0], named[1])
 
 
 def _pair_sources(text: ParallelFiles | Bitext, wanted: Pair | None, option: str) -> Iterator[PairSource]:
