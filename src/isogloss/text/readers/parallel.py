@@ -372,8 +372,10 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
             named = tuple(code(each.strip()) for each in languages.split("-"))
             paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
             if len(named) != 2 or len(paths) not in (1, 2):
-                takes = f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder"
-                raise InputError(f"{takes}, not {str(entry)!r}")
+                raise InputError(
+                    f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not "
+                    f"{str(entry)!r}"
+                )
             if named[0] == named[1]:
                 raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
             if len(paths) == 2:
