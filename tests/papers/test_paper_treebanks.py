@@ -5,10 +5,9 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.papers.treebanks import (
     TaskFile,
-    as_conllu,
-    as_tags,
     choose,
     cut_file,
+    invented_file,
     invented_sets,
     is_planned,
     sentences,
@@ -18,9 +17,15 @@ from isogloss.text.invented import grammar
 from isogloss.text.readers.conll import read_trees
 
 
+def invented(languages, part, count, kind):
+    """An invented file of each language."""
+    sets = invented_sets(languages, {part: count})
+    return {code: invented_file(TaskFile(part, code, kind, ()), sets, part) for code in languages}
+
+
 def test_sentences_are_chosen_by_their_ids_so_that_translations_stay_together():
-    banks = invented_sets(("qaa", "qab"), {"pud": 40})["pud"]
-    texts = {code: sentences(as_conllu(words, code, name="pud").splitlines()) for code, words in banks.items()}
+    banks = invented(("qaa", "qab"), "pud", 40, "treebanks")
+    texts = {code: sentences(bank.splitlines()) for code, bank in banks.items()}
     some = {code: [block[0] for block in choose(blocks, 7)] for code, blocks in texts.items()}
     assert some["qaa"] == some["qab"] and len(some["qaa"]) == 7
     assert some["qaa"] == [block[0] for block in texts["qaa"] if block[0] in some["qaa"]]  # in order
@@ -28,14 +33,14 @@ def test_sentences_are_chosen_by_their_ids_so_that_translations_stay_together():
 
 
 def test_dev_and_test_halves_of_one_file_share_no_sentence():
-    tags = sentences(as_tags(invented_sets(("qaa", "qab"), {"dev": 200})["dev"]["qaa"]).splitlines())
+    tags = sentences(invented(("qaa", "qab"), "dev", 200, "entities")["qaa"].splitlines())
     dev, test = (choose(tags, None, half) for half in ("dev", "test"))
     joined = [{"\n".join(block) for block in half} for half in (dev, test)]
     assert not joined[0] & joined[1] and len(dev) + len(test) == 200 and min(len(dev), len(test)) > 60
 
 
 def test_a_set_without_labelled_test_is_half_of_dev(tmp_path):
-    lines = as_tags(invented_sets(("qaa", "qab"), {"dev": 40})["dev"]["qaa"])
+    lines = invented(("qaa", "qab"), "dev", 40, "entities")["qaa"]
     (tmp_path / "dev-es.tsv").write_text(lines, encoding="utf-8")
     (tmp_path / "train-es.tsv").write_text(lines, encoding="utf-8")
     files = {
@@ -72,8 +77,8 @@ def test_optional_files_are_counted_on_where_they_are_or_no_folder_is_known(tmp_
 
 @pytest.mark.parametrize("language", ["qaa", "qab", "qac", "qad", "qae", "qaf"])
 def test_invented_treebanks_are_trees_whose_nouns_do_what_the_grammar_says(tmp_path, language):
-    words = invented_sets((language, "qaz"), {"train": 60})["train"][language]
-    (tmp_path / "trees.conllu").write_text(as_conllu(words, language, name="t"), encoding="utf-8")
+    bank = invented((language, "qaz"), "train", 60, "treebanks")[language]
+    (tmp_path / "trees.conllu").write_text(bank, encoding="utf-8")
     trees = read_trees(tmp_path / "trees.conllu")  # which checks roots and circles
     assert len(trees) == 60
     speech = grammar(language, 1)
@@ -87,7 +92,7 @@ def test_invented_treebanks_are_trees_whose_nouns_do_what_the_grammar_says(tmp_p
 
 
 def test_invented_entities_are_nouns(tmp_path):
-    words = invented_sets(("qaa", "qab"), {"train": 30})["train"]["qaa"]
-    (tmp_path / "tags.tsv").write_text(as_tags(words), encoding="utf-8")
+    tags = invented(("qaa", "qab"), "train", 30, "entities")["qaa"]
+    (tmp_path / "tags.tsv").write_text(tags, encoding="utf-8")
     found = read_tagged(tmp_path / "tags.tsv")
     assert len(found) == 30 and {tag for sentence in found for tag in sentence.tags} == {"O", "B-PER", "B-LOC"}

@@ -126,8 +126,13 @@ def plan(
     options = {**scale.pretraining, "steps": scale.native_steps}
     model, called, before = request.model_to_read(scale.model, known, {**options, "vocabulary": 300})
     if native is None:
-        read, own = {language: native_text or texts.path("known.native.txt")}, {**_shape(request, scale), **options}
-        before.append(request.job("pretrain", NATIVE, read, own, folder=request.out / NATIVE))
+        shape: dict[str, Any] = {"vocabulary": 160}
+        if scale.model is not None:  # the shape of the model that is tuned
+            config = paper.config_of(request.model or scale.model, "no native model of its shape can be made")
+            shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
+            shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
+        read = {language: native_text or texts.path("known.native.txt")}
+        before.append(request.job("pretrain", NATIVE, read, {**shape, **options}, folder=request.out / NATIVE))
     beside = model_name(native) if native else NATIVE
     options = {
         "target": {language: texts.path(f"{language}.txt")},
@@ -146,15 +151,6 @@ def plan(
     conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
     measured = f"as measured on {scale.measured}; distances, retrieval, loading and pretraining are not counted"
     return paper.Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
-
-
-def _shape(request: paper.Request, scale: SimpleNamespace) -> dict[str, Any]:
-    """Options of pretraining that make a native model of the shape of the one that is tuned."""
-    if scale.model is None:
-        return {"vocabulary": 160}
-    config = paper.config_of(request.model or scale.model, "no native model of its shape can be made")
-    shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
-    return shape | {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
 
 
 # ------------------------------------------------------------------------------------------------ the texts
@@ -273,15 +269,13 @@ def _watched(results: Results) -> list[str]:
 
 def _distances(results: Results, each: str) -> dict[int, Curves]:
     """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
-    native, at = _native(results), {"measure": "l2_drift", "data": "validation", "plan": each}
-    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if native else []
-    curves = {int(layer): results.curves(**at, other_model=native, condition=None, layer=layer) for layer in layers}
+    at = {"measure": "l2_drift", "data": "validation", "plan": each, "other_model": _native(results), "condition": None}
+    blocks = sorted(int(layer) for layer in results.distinct("layer", **at) if layer > 0)
+    curves = {block: results.curves(**at, layer=block) for block in blocks if at["other_model"]}
     return {block: curve for block, curve in curves.items() if curve is not None}
 
 
-def _blocks(results: Results, each: str) -> dict[int, Curves]:
-    """The same for a claim, which cannot be judged without any."""
-    return needed(_distances(results, each), f"no distances to a native model were measured under {each}")
+NO_DISTANCES = "no distances to a native model were measured under "
 
 
 def _test(results: Results, each: str, unit: str = "token") -> dict[int, float]:
@@ -377,35 +371,34 @@ def crossed(results: Results) -> Iterator[Contrast]:
 
     The paper's claim is per token; per character it is said beside, and judges nothing.
     """
-    target, others = (
-        [needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}") for unit in UNITS]
-        for code in (_language(results), OTHERS)
-    )
-    (per_token, down), (per_character, _) = map(_crossing, target, others)
-    yield Contrast(f"per token {per_token}; per character {per_character}", down, len(target[0].seeds))
-
-
-def _crossing(target: Curves, others: Curves) -> tuple[str, bool]:
-    """What the two curves do, and whether they cross in every seed from above the others to below."""
-    both = list(zip(target.values, others.values, strict=True))
-    down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
-    ratio = replace(target, values=target.values / others.values)
-    up = int(((ratio.start < 1) & (ratio.end > 1)).sum())
-    steps = [step for step in down if step is not None]
-    first, last = (over_seeds(values, log=True) for values in (ratio.start, ratio.end))
-    lies = []
-    for at, apart in ((0, first), (-1, last)):
-        values = (number(over_seeds(side.values[:, at], log=True).value) for side in (target, others))
-        lies.append(f"{'above' if apart.value > 1 else 'below'} ({' against '.join(values)})")
-    course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
-    if len(steps) == len(both):
-        return f"they cross at step {over_seeds(steps).say(lambda step: f'{step:,.0f}')}: {course}", True
-    seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
-    seen += f", the other way round in {up}" if up else ""
-    moved = _factor(ratio)
-    clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
-    went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
-    return f"{seen}: {course}; its ratio to the others went {went}", False
+    told: dict[str, tuple[str, bool]] = {}  # by unit: what the curves do, and whether they cross so in every seed
+    for unit in UNITS:
+        target, others = (
+            needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}")
+            for code in (_language(results), OTHERS)
+        )
+        both = list(zip(target.values, others.values, strict=True))
+        down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
+        steps = [step for step in down if step is not None]
+        ratio = replace(target, values=target.values / others.values)
+        first, last = (over_seeds(values, log=True) for values in (ratio.start, ratio.end))
+        lies = []
+        for at, apart in ((0, first), (-1, last)):
+            values = (number(over_seeds(side.values[:, at], log=True).value) for side in (target, others))
+            lies.append(f"{'above' if apart.value > 1 else 'below'} ({' against '.join(values)})")
+        course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
+        if len(steps) == len(both):
+            told[unit] = f"they cross at step {over_seeds(steps).say('{:,.0f}'.format)}: {course}", True
+            continue
+        seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
+        up = int(((ratio.start < 1) & (ratio.end > 1)).sum())
+        seen += f", the other way round in {up}" if up else ""
+        moved = _factor(ratio)
+        clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
+        went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
+        told[unit] = f"{seen}: {course}; its ratio to the others went {went}", False
+    words = "; ".join(f"per {unit} {unit_words}" for unit, (unit_words, _) in told.items())
+    yield Contrast(words, told[UNITS[0]][1], len(target.seeds))
 
 
 def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
@@ -450,7 +443,7 @@ def _epoch(results: Results, each: str) -> float:
 @claim("settles")
 def settles(results: Results) -> Iterator[Contrast]:
     """The distance of every block to the native model settles, away from zero."""
-    curves, late = _blocks(results, ALL), 2 * _epoch(results, ALL)
+    curves, late = needed(_distances(results, ALL), NO_DISTANCES + ALL), 2 * _epoch(results, ALL)
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
     still = {}
@@ -474,7 +467,8 @@ def settles(results: Results) -> Iterator[Contrast]:
 @claim("levels")
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
-    ends = {block: over_seeds(curve.end) for block, curve in _blocks(results, ALL).items()}
+    curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
+    ends = {block: over_seeds(curve.end) for block, curve in curves.items()}
     high, low = (extreme(ends, key=lambda block: ends[block].value) for extreme in (max, min))
     words = f"from {ends[low]} in block {low} to {{}} in block {high}"
     yield contrast(words, ends[high], above, ends[low].high, form=number)
@@ -483,7 +477,7 @@ def levels(results: Results) -> Iterator[Contrast]:
 @claim("last layer")
 def last_layer(results: Results) -> Iterator[Contrast]:
     """When only the last layer is trained, it settles within the first epoch."""
-    curves = _blocks(results, LAST_1)
+    curves = needed(_distances(results, LAST_1), NO_DISTANCES + LAST_1)
     top = max(curves)
     words = f"{{}} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
     yield contrast(words, _rest(curves[top], _epoch(results, LAST_1)), below, REST)
@@ -566,40 +560,33 @@ LAYERS = (
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     measured = seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
-    made = [_table_1(results, measured), _table_2(results, measured), _table_of_others(results, measured)]
-    return [table for table in made if table is not None]
-
-
-def _table_1(results: Results, measured: str) -> Table | None:
-    name, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
-    for label, target, code in ((name, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
-        curves, lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)
-        printed = {int(each["step"]) - 1: f"{float(each['value']):.2f} ± {float(each['spread']):.2f}" for each in lines}
+    language, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
+    for label, target, code in ((language, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
+        curves, published_lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)
+        printed = {
+            int(line["step"]) - 1: f"{float(line['value']):.2f} ± {float(line['spread']):.2f}"
+            for line in published_lines
+        }
         columns += [(f"{label}, published", printed), (f"{label}, measured", curves)]
         steps += [] if curves is None or len(steps) > len(STEPS) else [int(curves.steps[-1])]
-    title = f"Table 1: perplexity per token while all layers are tuned on {name}"
-    return curve_table(title, "step", columns, [SOURCE, measured], steps=dict.fromkeys(steps), show=_at_step)
+    title, notes = f"Table 1: perplexity per token while all layers are tuned on {language}", [SOURCE, measured]
+    made = [curve_table(title, "step", columns, notes, steps=dict.fromkeys(steps), show=_at_step)]
 
-
-def _table_2(results: Results, measured: str) -> Table:
-    printed = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
+    tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     lines = [
-        [title, printed[each], *(cell(_test(results, each, unit), log=True) for unit in UNITS)]
+        [title, tests[each], *(cell(_test(results, each, unit), log=True) for unit in UNITS)]
         for each, title in PLANS.items()
     ]
     for title, known, name in (
-        ("native model, not tuned", printed[UNTUNED], _native(results)),
+        ("native model, not tuned", tests[UNTUNED], _native(results)),
         ("tuned model, before", NOTHING, _model(results)),
     ):
         lines.append([title, known, *(number(_untuned(results, name, unit)) for unit in UNITS)])
-    columns = ["trained", "per token, published", "per token, measured", "per character, measured"]
+    heads = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
-    title = f"Table 2: test perplexity of {short_name(_language(results))} by what is trained"
-    return Table(title, columns, lines, notes)
+    made.append(Table(f"Table 2: test perplexity of {language} by what is trained", heads, lines, notes))
 
-
-def _table_of_others(results: Results, measured: str) -> Table | None:
-    """Other languages by plan, and each language where all layers train: at first, lowest, at last."""
+    # Other languages by plan, and each language where all layers train: at first, lowest, at last.
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
     wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in _watched(results)]
     lines, second = [], ""
@@ -612,13 +599,14 @@ def _table_of_others(results: Results, measured: str) -> Table | None:
         ratios = (_factor(curve).share, over_seeds(rises, log=True).share)
         lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
-    columns = ["trained", "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
+    heads = ["trained", "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
     notes = [
         "Not in the paper. Lowest: of the mean of the other seeds, so that the rise from there, read in the seed that "
         "is left, is no product of the choice.",
         measured,
     ]
-    return Table("Other languages while one is tuned: perplexity per token", columns, lines, notes) if lines else None
+    made.append(Table("Other languages while one is tuned: perplexity per token", heads, lines, notes))
+    return [table for table in made if table is not None and table.rows]
 
 
 def _at_step(seeds: Mapping[int, float]) -> str:
@@ -630,8 +618,25 @@ def _at_step(seeds: Mapping[int, float]) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    made = [_figure_of_distances(results, *layers) for layers in LAYERS]
-    made.insert(1, _figure_2(results))
+    made = [_figure_2(results)]
+    for name, title, each, blocks in LAYERS:
+        panels, reach, seeds = [], 0.0, 0
+        for block, curve in _distances(results, each).items():
+            if block in blocks:
+                printed = PUBLISHED.where(measure="l2_drift", plan=each, layer=block)
+                ends = " → ".join(f"{float(line['value']):.2f}" for line in printed[:2])
+                line = curve.line(PLANS[each])
+                panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
+                reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
+        caption = (
+            f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of "
+            f"the same words of validation text. {bands(seeds)} Thin lines end epochs; every panel spans as much. The "
+            "paper's values are of wider models, by position rather than by word."
+        )
+        heading = f"{title}: distance to the native model, {PLANS[each]}"
+        # One span for all panels, as in the paper: what moves little looks so.
+        figure = Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach) if panels else None
+        made.insert(len(made) - (name == "figure-1"), figure)
     return [figure for figure in made if figure is not None]
 
 
@@ -653,7 +658,7 @@ def _figure_2(results: Results) -> Figure | None:
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
     if last > until:
         lines = [curves.line(name, log=True) for curves, name in sides]
-        panels.append(Panel("the whole training", lines, _epochs(last)))
+        panels.append(Panel("the whole training", lines, _epochs(own)))
     caption = (
         f"{_model(results)}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
         f"under fixed masks. {bands(len(own.seeds))}"
@@ -666,28 +671,9 @@ def _figure_2(results: Results) -> Figure | None:
     return Figure("figure-2", title, caption, panels, "perplexity per token", log=True)
 
 
-def _figure_of_distances(results: Results, name: str, title: str, each: str, blocks: Sequence[int]) -> Figure | None:
-    curves = {block: curve for block, curve in _distances(results, each).items() if block in blocks}
-    panels, reach, seeds = [], 0.0, 0
-    for block, curve in curves.items():
-        ends = [f"{float(line['value']):.2f}" for line in PUBLISHED.where(measure="l2_drift", plan=each, layer=block)]
-        known = f"  (paper: {ends[0]} → {ends[1]})" if ends else ""
-        line = curve.line(PLANS[each])
-        panels.append(Panel(f"block {block}{known}", [line], _epochs(curve.steps[-1])))
-        reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
-    caption = (
-        f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of the "
-        f"same words of validation text. {bands(seeds)} Thin lines end epochs; every panel spans as much. The paper's "
-        "values are of wider models, by position rather than by word."
-    )
-    heading = f"{title}: distance to the native model, {PLANS[each]}"
-    # One span for all panels, as in the paper: what moves little looks so.
-    return Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach) if panels else None
-
-
-def _epochs(last: float) -> list[float]:
+def _epochs(curves: Curves) -> list[float]:
     """The steps at which all epochs but the last end."""
-    return [last * epoch / EPOCHS for epoch in range(1, EPOCHS)]
+    return [float(curves.steps[-1]) * epoch / EPOCHS for epoch in range(1, EPOCHS)]
 
 
 PAPER = paper.Paper("hussain2020", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -21,7 +21,7 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper
+from isogloss.papers import paper, treebanks
 from isogloss.papers.paper import by_scale
 from isogloss.papers.results import (
     OTHERS,
@@ -46,20 +46,10 @@ from isogloss.papers.results import (
     seed_mean_rows,
     seeds_note,
 )
-from isogloss.papers.treebanks import (
-    Folders,
-    TaskFile,
-    as_sentence,
-    cut_file,
-    find_file,
-    folder_of,
-    invented_file,
-    invented_sets,
-    is_planned,
-)
+from isogloss.papers.treebanks import Folders, TaskFile, folder_of, is_planned
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
+from isogloss.runs.table import START, UNTUNED, frame, records, row
 from isogloss.text import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
@@ -141,12 +131,24 @@ def plan(
     kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
     data = None if scale.model is None else request.data
     folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
-    experiments = {
-        (task, source): [file for file in _files(scale, task, source) if is_planned(file, folders)]
+    wanted = {
+        (task, source): list(_files(scale, task, source))
         for task in TASKS
         for source in (scale.entities if task == "ner" else scale.treebanks)
     }
+    experiments = {
+        experiment: [file for file in some if is_planned(file, folders)] for experiment, some in wanted.items()
+    }
     files = {file.stem: file for experiment in experiments.values() for file in experiment}
+    sources = dict.fromkeys((*scale.treebanks, *scale.entities))
+    notes = [
+        f"the parallel treebanks have no {language}: its similarity to others is not measured"
+        for language in sources
+        if language not in scale.pud
+    ]
+    stems = dict.fromkeys(file.stem for some in wanted.values() for file in some)
+    if missing := [stem for stem in stems if stem not in files]:
+        notes.append(f"no test set is there of {', '.join(missing)}")
     contents = partial(_invented if scale.model is None else _contents, scale, files, folders)
     texts = paper.Texts(request.out / "text", contents)
     known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
@@ -175,7 +177,7 @@ def plan(
         f"from {', '.join(scale.entities)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
     measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
-    seconds, notes = {"transfer": scale.seconds}, _notes(scale, files)
+    seconds = {"transfer": scale.seconds}
     return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
 
 
@@ -205,17 +207,12 @@ def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]
         yield TaskFile(name, language, "pud", (f"{name}-ud-test.conllu",), half, optional=True)
 
 
-def _parallel(scale: SimpleNamespace, files: Mapping[str, TaskFile]) -> list[TaskFile]:
-    """The parallel treebanks that languages are compared on."""
-    languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
-    return [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]
-
-
 def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
-    contents = {file.name: cut_file(file, folders) for file in files.values()}
-    if parallel := _parallel(scale, files):
-        paths = [find_file(file, folders)[0] for file in parallel]
+    contents = {file.name: treebanks.cut_file(file, folders) for file in files.values()}
+    languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
+    if parallel := [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]:
+        paths = [treebanks.find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
         rows = paper.lowest_hashed(rows, scale.compared, lambda cells: cells[0])
@@ -227,26 +224,20 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Fo
 def _invented(scale: SimpleNamespace, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
     sizes = {"train": scale.examples, "dev": scale.tested, "home": scale.tested, "pud": scale.tested}
-    sets = invented_sets(scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()})
+    sets = treebanks.invented_sets(
+        scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()}
+    )
     contents = {}
     for file in files.values():
         part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
-        contents[file.name] = invented_file(file, sets, part)
+        contents[file.name] = treebanks.invented_file(file, sets, part)
     for language, known in sets["known"].items():
-        contents[f"known.{language}.txt"] = paper.as_lines(map(as_sentence, known))
-    columns = [[language, *map(as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()]
+        contents[f"known.{language}.txt"] = paper.as_lines(map(treebanks.as_sentence, known))
+    columns = [
+        [language, *map(treebanks.as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()
+    ]
     contents["pud.tsv"] = paper.as_lines(zip(*columns, strict=True))
     return contents
-
-
-def _notes(scale: SimpleNamespace, files: Mapping[str, TaskFile]) -> list[str]:
-    silent = [language for language in dict.fromkeys((*scale.treebanks, *scale.entities)) if language not in scale.pud]
-    wanted = dict.fromkeys(file.stem for source in scale.treebanks for file in _files(scale, "pos", source))
-    missing = [stem for stem in wanted if stem not in files]
-    notes = [
-        f"the parallel treebanks have no {language}: its similarity to others is not measured" for language in silent
-    ]
-    return notes + ([f"no test set is there of {', '.join(missing)}"] if missing else [])
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -277,7 +268,17 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
-    scores += mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
+    # Means over languages. `others`: the main test set of every other language that the model was pretrained on, the
+    # rest is `unseen`; their other sets are `others` on `other domains`.
+    known, pooled = KNOWN.get(str(run.facts["model"])), []
+    mains: dict[tuple[str, str, str], str] = {}
+    for entry in scores:
+        if entry["target"] != entry["source"]:
+            main_set = mains.setdefault((entry["task"], entry["source"], entry["target"]), entry["data"])
+            is_main, is_known = entry["data"] == main_set, known is None or entry["target"] in known
+            target = UNSEEN if is_main and not is_known else OTHERS
+            pooled.append({**entry, "target": target, "data": None if is_main else DOMAINS})
+    scores += mean_over(pooled)
     run.append(scores)
     run.append([*means, *single])
     run.append(seed_mean_rows(scores))
@@ -290,21 +291,6 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
     own = (job.coordinates["task"], job.coordinates["source"])
     shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
     return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
-
-
-def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-    """Scores and gaps under the name of the mean that they belong to.
-
-    `others`: the main test set of every other language; with `known`, of those that the model was pretrained on, and
-    the rest is `unseen`. The other sets of these languages are `others` on `other domains`.
-    """
-    main: dict[tuple[str, str, str], str] = {}
-    for entry in scores:
-        if entry["target"] != entry["source"]:
-            first = main.setdefault((entry["task"], entry["source"], entry["target"]), entry["data"])
-            is_main, is_known = entry["data"] == first, known is None or entry["target"] in known
-            target = UNSEEN if is_main and not is_known else OTHERS
-            yield {**entry, "target": target, "data": None if is_main else DOMAINS}
 
 
 def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
@@ -376,15 +362,9 @@ def _sets(results: Results, task: str, source: str) -> list[TestSet]:
 def _mains(results: Results, task: str, source: str) -> list[TestSet]:
     """The main test set of every language, its first, the source's before all others."""
     mains: dict[str, TestSet] = {}
-    for test in _sets(results, task, source):
+    for test in [*_sets(results, task, source), TestSet(task, source, source)]:
         mains.setdefault(test.target, test)
     return sorted(mains.values(), key=lambda test: test.target != source)
-
-
-def _home(results: Results, task: str, source: str) -> TestSet:
-    """The main test set of the source itself."""
-    own = [test for test in _mains(results, task, source) if test.target == source]
-    return own[0] if own else TestSet(task, source, source)
 
 
 def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> Seeds:
@@ -400,7 +380,7 @@ def _change(results: Results, test: TestSet, plan: str) -> Seeds:
 def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
     sources = _sources(results, task)
-    tests = [_home(results, task, source) if home else TestSet(task, source, OTHERS) for source in sources]
+    tests = [_mains(results, task, source)[0] if home else TestSet(task, source, OTHERS) for source in sources]
     return curves_of(
         {
             1 + 2 * number: mean_by_seed(_change(results, test, plan) for test in tests)
@@ -542,7 +522,7 @@ def gap_and_similarity(results: Results, task: str) -> Contrast:
     after = needed(known, "too few targets")
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
-    seeds = len(_score(results, _home(results, task, _sources(results, task)[0])))
+    seeds = len(_score(results, _mains(results, task, _sources(results, task)[0])[0]))
     return Contrast(words, below(after), seeds)
 
 
@@ -571,10 +551,9 @@ def tables(results: Results) -> list[Table]:
     for task in _tasks(results):
         targets, domains = list[tuple[str, TestSet]](), list[tuple[str, TestSet]]()
         for source in _sources(results, task):
-            home, others = _home(results, task, source), TestSet(task, source, OTHERS)
-            first += [(f"{NAMES[task]} {source} → {source}", home), (f"{NAMES[task]} {source} → X", others)]
-            counts.append(len(_score(results, home)))
-            mains = _mains(results, task, source)
+            mains, others = _mains(results, task, source), TestSet(task, source, OTHERS)
+            first += [(f"{NAMES[task]} {source} → {source}", mains[0]), (f"{NAMES[task]} {source} → X", others)]
+            counts.append(len(_score(results, mains[0])))
             targets += [(f"{source} → {test.target}", test) for test in mains if test.target != source]
             further = [test for test in _sets(results, task, source) if test not in mains]
             further.sort(key=lambda test: test.target != test.source)
@@ -603,7 +582,7 @@ def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
     tasks, model = _tasks(results), _model(results)
-    homes = [_home(results, task, source) for task in tasks for source in _sources(results, task)]
+    homes = [_mains(results, task, source)[0] for task in tasks for source in _sources(results, task)]
     over = bands(min((len(_score(results, home)) for home in homes), default=0))
 
     def panels(curves: Callable[[str], Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
@@ -629,6 +608,16 @@ def figures(results: Results) -> list[Figure]:
         labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
         return {label: _similarity(results, task, plan, other_model=START) for plan, label in labels.items()}
 
+    gaps = []
+    sources = list(dict.fromkeys(home.source for home in homes))
+    for task in tasks:
+        lines = []
+        for source, points in _points(results, task, REFERENCE).items():
+            near, lost = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
+            lines.append(Line(f"from {source}", near, lost, dots=True, hue=sources.index(source)))
+        relation = _relation(results, task, REFERENCE)
+        value = f": {relation.say('{:.2f}'.format)}" if relation is not None else ""
+        gaps += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
     made = [
         Figure(
             "figure-pairs",
@@ -679,26 +668,12 @@ def figures(results: Results) -> list[Figure]:
             f"{model}, the reference after training: a circle is a target language. Similarity is CKA with the "
             "source, the mean over layers 1 and up; gap is what the score loses from source to target. Above each "
             "panel, the rank correlation within sources, with an interval over targets.",
-            _gap_panels(results),
+            gaps,
             "gap in points",
             xlabel="CKA of source and target",
         ),
     ]
     return [figure for figure in made if figure.panels]
-
-
-def _gap_panels(results: Results) -> list[Panel]:
-    sources = list(dict.fromkeys(source for task in _tasks(results) for source in _sources(results, task)))
-    panels = []
-    for task in _tasks(results):
-        lines = []
-        for source, points in _points(results, task, REFERENCE).items():
-            near, gaps = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
-            lines.append(Line(f"from {source}", near, gaps, dots=True, hue=sources.index(source)))
-        relation = _relation(results, task, REFERENCE)
-        value = f": {relation.say(lambda value: f'{value:.2f}')}" if relation is not None else ""
-        panels += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
-    return panels
 
 
 PAPER = paper.Paper("muller2021", ABOUT, plan, collect, CLAIMS, tables, figures)

@@ -22,7 +22,6 @@ from isogloss.text.sampling import hash_fraction
 
 # Kinds of files, which are options of papers: the folder of a data folder that has them, and what they are.
 FOLDERS = {
-    "text": ("train", "a folder of text to pretrain on, files named *.LANG.txt"),
     "treebanks": ("ud_train", "a folder of UD treebanks, such as en_ewt-ud-train.conllu"),
     "pud": ("ud_pud", "a folder of the parallel treebanks of UD, such as de_pud-ud-test.conllu"),
     "entities": ("wikiann_panx", "a folder of WikiAnn, train-en.tsv and so on, a word and its tag a line"),
@@ -61,35 +60,32 @@ def folder_of(kind: str, given: str | None, data: str | None) -> Path | None:
     return Path(given) if given else data_dir(data) / FOLDERS[kind][0] if data is not None else None
 
 
-def existing(kind: str, folders: Folders) -> Path:
-    """The folder of a kind of files, which must be there."""
-    folder, (below, what) = folders[kind], FOLDERS[kind]
-    if folder is None:
-        raise InputError(f"--{kind} is missing: give {what}, or a data folder with {below} in it")
-    if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; --{kind} is {what}")
-    return folder
-
-
-def _candidates(file: TaskFile, folder: Path) -> Iterator[tuple[Path, str]]:
-    """What a file may be cut from, the first counts, and which half of that."""
-    for pattern in file.patterns:
-        half = file.half if pattern == file.patterns[-1] else ""
-        yield from ((path, half) for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz"))))
+def _candidates(file: TaskFile, folder: Path) -> list[tuple[Path, str]]:
+    """The files that a file may be cut from, of which the first counts, and which half of each is taken."""
+    halves = {pattern: file.half if pattern == file.patterns[-1] else "" for pattern in file.patterns}
+    return [
+        (path, half)
+        for pattern, half in halves.items()
+        for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz")))
+    ]
 
 
 def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
-    """What a file is cut from, and which half of that."""
-    folder = existing(file.kind, folders)
-    for path, half in _candidates(file, folder):
-        return path, half
-    raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {FOLDERS[file.kind][1]}")
+    """The file that a file is cut from, and which half of it is taken; an error where there is none."""
+    folder, (below, what) = folders[file.kind], FOLDERS[file.kind]
+    if folder is None:
+        raise InputError(f"--{file.kind} is missing: give {what}, or a data folder with {below} in it")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; --{file.kind} is {what}")
+    if paths := _candidates(file, folder):
+        return paths[0]
+    raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {what}")
 
 
 def is_planned(file: TaskFile, folders: Folders) -> bool:
     """Whether to count on a file: an optional one has to be there, unless no folder is known yet."""
     folder = folders[file.kind]
-    return not file.optional or folder is None or any(_candidates(file, folder))
+    return not file.optional or folder is None or bool(_candidates(file, folder))
 
 
 def cut_file(file: TaskFile, folders: Folders) -> str:
@@ -122,13 +118,12 @@ def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> lis
     >>> choose([["a"], ["b"], ["c"], ["d"], ["e"]], 2)
     [['a'], ['c']]
     """
+
+    def identity(block: list[str]) -> str:
+        return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))
+
     low, high = HALVES[half]
-    return lowest_hashed([block for block in blocks if low <= hash_fraction(_identity(block)) < high], most, _identity)
-
-
-def _identity(block: Sequence[str]) -> str:
-    """The line of a sentence's id, or all its lines where it has none."""
-    return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))
+    return lowest_hashed([block for block in blocks if low <= hash_fraction(identity(block)) < high], most, identity)
 
 
 # ------------------------------------------------------------------------------------------------ invented ones
@@ -136,7 +131,7 @@ def _identity(block: Sequence[str]) -> str:
 SEED = 1
 TAGS = {"noun": "NOUN", "verb": "VERB", "adjective": "ADJ", "adverb": "ADV", "article": "DET", "stop": "PUNCT"}
 RELATIONS = {"ADJ": "amod", "ADV": "advmod", "DET": "det", "PUNCT": "punct", "VERB": "root"}
-ENTITIES = {0: "B-PER", 1: "B-LOC"}
+ENTITIES: Mapping[int | None, str] = {0: "B-PER", 1: "B-LOC"}  # by the number of the noun, modulo 4
 Words = list[tuple[str, str]]  # a sentence: each word's form and the concept it stands for
 
 
@@ -157,40 +152,30 @@ def invented_sets(languages: Sequence[str], counts: Mapping[str, int]) -> dict[s
     return sets
 
 
-def invented_file(file: TaskFile, sets: Mapping[str, Mapping[str, list[Words]]], part: str) -> str:
-    """The content of a file, of one of the sets that `invented_sets` gave."""
-    words = sets[part][file.language]
-    return as_tags(words) if file.kind == "entities" else as_conllu(words, file.language, name=part)
-
-
 def as_sentence(words: Words) -> str:
     """Plain text; the last word is the full stop."""
     return " ".join(form for form, _ in words[:-1]) + words[-1][0]
 
 
-def as_conllu(sentences: Sequence[Words], language: str, *, name: str) -> str:
-    """A treebank; ids are the same in every language."""
-    speech = grammar(language, SEED)
-    return "".join(_tree(words, speech, f"{name}-{number}") for number, words in enumerate(sentences))
+def invented_file(file: TaskFile, sets: Mapping[str, Mapping[str, list[Words]]], part: str) -> str:
+    """The content of a file, of one of the sets that `invented_sets` gave: a tag or a tree for every word.
 
-
-def as_tags(sentences: Sequence[Words]) -> str:
-    """Named entities, a word and its tag a line."""
-    return "".join("".join(f"{form}\t{_entity(concept)}\n" for form, concept in words) + "\n" for words in sentences)
-
-
-def _entity(concept: str) -> str:
-    return ENTITIES.get(int(concept.removeprefix("noun")) % 4, "O") if concept.startswith("noun") else "O"
-
-
-def _tree(words: Words, speech: Grammar, identifier: str) -> str:
-    tags = [TAGS[concept.rstrip("0123456789")] for _, concept in words]
-    lines = [f"# sent_id = {identifier}", f"# text = {as_sentence(words)}"]
-    rows = zip(words, tags, _heads(tags, speech), strict=True)
-    for number, ((form, _), tag, (head, relation)) in enumerate(rows, 1):
-        last = "SpaceAfter=No" if number >= len(words) - 1 else "_"
-        lines.append("\t".join([str(number), form, "_", tag, "_", "_", str(head), relation, "_", last]))
-    return "\n".join(lines) + "\n\n"
+    The ids of a treebank's sentences are the same in every language.
+    """
+    speech, blocks = grammar(file.language, SEED), []
+    for number, words in enumerate(sets[part][file.language]):
+        if file.kind == "entities":
+            nouns = [int(concept[4:]) % 4 if concept.startswith("noun") else None for _, concept in words]
+            lines = [f"{form}\t{ENTITIES.get(noun, 'O')}" for (form, _), noun in zip(words, nouns, strict=True)]
+        else:
+            lines = [f"# sent_id = {part}-{number}", f"# text = {as_sentence(words)}"]
+            tags = [TAGS[concept.rstrip("0123456789")] for _, concept in words]
+            rows = zip(words, tags, _heads(tags, speech), strict=True)
+            for at, ((form, _), tag, (head, relation)) in enumerate(rows, 1):
+                last = "SpaceAfter=No" if at >= len(words) - 1 else "_"
+                lines.append("\t".join([str(at), form, "_", tag, "_", "_", str(head), relation, "_", last]))
+        blocks.append("\n".join(lines) + "\n\n")
+    return "".join(blocks)
 
 
 def _heads(tags: Sequence[str], speech: Grammar) -> Iterator[tuple[int, str]]:
