@@ -25,31 +25,10 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval
 from isogloss.papers import paper
+from isogloss.papers import results as evidence
 from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.paper import by_scale
-from isogloss.papers.results import (
-    LEAST,
-    OTHERS,
-    Claim,
-    Contrast,
-    Curves,
-    Floats,
-    Results,
-    Side,
-    above,
-    all_of,
-    bands,
-    below,
-    cell,
-    claim,
-    contrast,
-    curve_table,
-    less,
-    needed,
-    over_seeds,
-    published,
-    seeds_note,
-)
+from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, below, claim, contrast, needed, over_seeds
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
@@ -74,7 +53,7 @@ PLANS = {
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
-PUBLISHED = published("hussain2020")
+PUBLISHED = evidence.published("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
 INVENTED_SEED = 1
 KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
@@ -269,9 +248,9 @@ def _watched(results: Results) -> list[str]:
 
 def _distances(results: Results, each: str) -> dict[int, Curves]:
     """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
-    at = {"measure": "l2_drift", "data": "validation", "plan": each, "other_model": _native(results), "condition": None}
-    blocks = sorted(int(layer) for layer in results.distinct("layer", **at) if layer > 0)
-    curves = {block: results.curves(**at, layer=block) for block in blocks if at["other_model"]}
+    native, at = _native(results), {"measure": "l2_drift", "data": "validation", "plan": each}
+    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if native else []
+    curves = {int(layer): results.curves(**at, other_model=native, condition=None, layer=layer) for layer in layers}
     return {block: curve for block, curve in curves.items() if curve is not None}
 
 
@@ -309,11 +288,11 @@ def null(results: Results) -> Iterator[Contrast]:
     """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
     # Rejected by a rise and by a fall alike, so forgetting is judged apart.
     factor = _factor(curves := _others(results))
-    judged = None if not factor.known else Side.HELD if above(factor, 1.0) or below(factor, 1.0) else Side.OPEN
+    moved = evidence.Side.HELD if above(factor, 1.0) or below(factor, 1.0) else evidence.Side.OPEN
     words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     if below(factor, 1.0):
         words += ": rejected by a fall, where the paper sees a rise"
-    yield Contrast(words, judged, factor.n)
+    yield Contrast(words, moved if factor.known else None, factor.n)
 
 
 @claim(
@@ -339,7 +318,7 @@ def forgetting(results: Results) -> Iterator[Contrast]:
     )
 
 
-def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
+def since_lowest(curves: Curves) -> tuple[evidence.Floats, evidence.Floats]:
     """How far each seed rises from the lowest point of the others' mean to its end, and the steps of those points.
 
     The lowest point of a curve is below its end by construction, and a mean over seeds of such rises is above zero even
@@ -401,18 +380,18 @@ def crossed(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, told[UNITS[0]][1], len(target.seeds))
 
 
-def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
+def _order(name: str, statement: str, *pairs: tuple[str, str]) -> evidence.Claim:
     """The claim that the first plan of each pair has the lower test perplexity, seed by seed."""
 
     def contrasts(results: Results) -> Iterator[Contrast]:
         words = "test perplexities as ratios, "
         for lower, higher in pairs:
-            ratios = less(_test(results, higher), _test(results, lower), log=True)
+            ratios = evidence.less(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
             yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
 
-    return Claim(name, statement, contrasts)
+    return evidence.Claim(name, statement, contrasts)
 
 
 TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
@@ -449,7 +428,7 @@ def settles(results: Results) -> Iterator[Contrast]:
     still = {}
     for block in curves:  # the better of two judgements
         sides = (below(rest[block], REST), below(moved[block], LITTLE))
-        still[block] = next((side for side in Side if side in sides), None)
+        still[block] = next((side for side in evidence.Side if side in sides), None)
     left = {block: _factor(curve) for block, curve in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
     moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
@@ -457,11 +436,11 @@ def settles(results: Results) -> Iterator[Contrast]:
     yield Contrast(
         f"{which}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
         f"is {moved[most].share} of its distance (settled: up to {REST}, or {LITTLE})",
-        all_of(still.values()),
+        evidence.all_of(still.values()),
         rest[most].n,
     )
     near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
-    yield Contrast(near, all_of(above(each, AWAY) for each in left.values()), left[least].n)
+    yield Contrast(near, evidence.all_of(above(each, AWAY) for each in left.values()), left[least].n)
 
 
 @claim("levels")
@@ -490,7 +469,7 @@ def _rest(curves: Curves, step: float) -> Interval:
     return over_seeds(shares).clipped(0.0, np.inf)
 
 
-def _range(curves: Curves, step: float) -> Floats:
+def _range(curves: Curves, step: float) -> evidence.Floats:
     """How far each seed's curve still moves from a step on (seeds,)."""
     later = curves.values[:, curves.steps >= step]
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
@@ -508,7 +487,7 @@ def _from_to(curves: Curves) -> str:
     return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
 
 
-def _span(steps: Floats) -> str:
+def _span(steps: evidence.Floats) -> str:
     """Steps as their ends, or the one they all are."""
     return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
 
@@ -559,7 +538,7 @@ LAYERS = (
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
-    measured = seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
+    measured = evidence.seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
     language, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
     for label, target, code in ((language, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
         curves, published_lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)
@@ -570,11 +549,11 @@ def tables(results: Results) -> list[Table]:
         columns += [(f"{label}, published", printed), (f"{label}, measured", curves)]
         steps += [] if curves is None or len(steps) > len(STEPS) else [int(curves.steps[-1])]
     title, notes = f"Table 1: perplexity per token while all layers are tuned on {language}", [SOURCE, measured]
-    made = [curve_table(title, "step", columns, notes, steps=dict.fromkeys(steps), show=_at_step)]
+    made = [evidence.curve_table(title, "step", columns, notes, steps=dict.fromkeys(steps), show=_at_step)]
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     lines = [
-        [title, tests[each], *(cell(_test(results, each, unit), log=True) for unit in UNITS)]
+        [title, tests[each], *(evidence.cell(_test(results, each, unit), log=True) for unit in UNITS)]
         for each, title in PLANS.items()
     ]
     for title, known, name in (
@@ -613,7 +592,7 @@ def _at_step(seeds: Mapping[int, float]) -> str:
     """A perplexity over seeds; before the first update all seeds are the same."""
     values = list(seeds.values())
     same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
-    return number(values[0]) if same else cell(values, log=True)
+    return number(values[0]) if same else evidence.cell(values, log=True)
 
 
 def figures(results: Results) -> list[Figure]:
@@ -630,8 +609,8 @@ def figures(results: Results) -> list[Figure]:
                 reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
         caption = (
             f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of "
-            f"the same words of validation text. {bands(seeds)} Thin lines end epochs; every panel spans as much. The "
-            "paper's values are of wider models, by position rather than by word."
+            f"the same words of validation text. {evidence.bands(seeds)} Thin lines end epochs; every panel spans as "
+            "much. The paper's values are of wider models, by position rather than by word."
         )
         heading = f"{title}: distance to the native model, {PLANS[each]}"
         # One span for all panels, as in the paper: what moves little looks so.
@@ -652,7 +631,7 @@ def _figure_2(results: Results) -> Figure | None:
     for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
         read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
         steps = sorted(step for step in read if step <= until)
-        if len(steps) >= LEAST:  # a training of a few steps has nothing to be compared with
+        if len(steps) >= evidence.LEAST:  # a training of a few steps has nothing to be compared with
             dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
     lines = [curves.line(name, until=until, log=True) for curves, name in sides]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
@@ -661,7 +640,7 @@ def _figure_2(results: Results) -> Figure | None:
         panels.append(Panel("the whole training", lines, _epochs(own)))
     caption = (
         f"{_model(results)}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
-        f"under fixed masks. {bands(len(own.seeds))}"
+        f"under fixed masks. {evidence.bands(len(own.seeds))}"
     )
     caption += (
         " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "

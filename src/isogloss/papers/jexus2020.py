@@ -29,30 +29,9 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper
+from isogloss.papers import results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
-from isogloss.papers.results import (
-    LEAST,
-    OTHERS,
-    Contrast,
-    Curves,
-    Floats,
-    Results,
-    Side,
-    above,
-    all_of,
-    claim,
-    contrast,
-    curves_of,
-    less,
-    mean_over,
-    needed,
-    over_seeds,
-    published,
-    seeds_table,
-    share_cell,
-    target_title,
-    within,
-)
+from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, claim, less, needed, target_title, within
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -65,7 +44,7 @@ from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import read_lines
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
-PUBLISHED = published("jexus2020")
+PUBLISHED = evidence.published("jexus2020")
 NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
 MARGIN = 0.02  # within which English accuracy counts as the same
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
@@ -313,7 +292,7 @@ def means_of_targets(scores: Sequence[Row]) -> list[dict[str, Any]]:
         for entry in scores
         if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in ("accuracy", "gap", "relative_gap")
     ]
-    return list(mean_over(targets, "target", target=OTHERS))
+    return list(evidence.mean_over(targets, "target", target=OTHERS))
 
 
 def correlations(results: Results) -> Iterator[Row]:
@@ -371,7 +350,7 @@ def _accuracy(
 def _curves(results: Results, language: str, column: str = "value") -> Curves:
     """Accuracy over N; a claim cannot be judged without any N."""
     points = {point: _accuracy(results, point, language, column=column) for point in _points(results)}
-    return needed(curves_of(points), "no N was run")
+    return needed(evidence.curves_of(points), "no N was run")
 
 
 def _alignment(results: Results, name: str, language: str) -> Curves | None:
@@ -380,7 +359,7 @@ def _alignment(results: Results, name: str, language: str) -> Curves | None:
     return results.curves("layer", measure=measure, method=method, source=ends, target=ends)
 
 
-def _both(results: Results, name: str, language: str) -> tuple[Floats, Floats]:
+def _both(results: Results, name: str, language: str) -> tuple[evidence.Floats, evidence.Floats]:
     """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
     aligned = _alignment(results, name, language)
     if aligned is None or not any(_accuracy(results, point, language) for point in _points(results)):
@@ -410,8 +389,8 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     needed(_points(results), "no N was run")
     for language in _languages(results)[1:]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
-        gain = over_seeds((curves.values - floors.values).mean(axis=1))
-        mean, chance = share_cell(curves.values.mean(axis=1)), percent(float(floors.mean.mean()))
+        gain = evidence.over_seeds((curves.values - floors.values).mean(axis=1))
+        mean, chance = evidence.share_cell(curves.values.mean(axis=1)), percent(float(floors.mean.mean()))
         yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.n)
         first = ""
 
@@ -433,11 +412,11 @@ def best(results: Results) -> Iterator[Contrast]:
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
         first = "the mean over targets at " if point == NOTHING_FROZEN else ""
         gain = less(curves.at(*near), curves.at(point))
-        yield contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+        yield evidence.contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
     tops, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
-    behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
+    behind = {point: evidence.over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
     alike = [str(point) for point, interval in behind.items() if not above(interval)]
-    among = f", not told from N = {', '.join(alike)}" if alike and seeds >= LEAST else ""
+    among = f", not told from N = {', '.join(alike)}" if alike and seeds >= evidence.LEAST else ""
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
         f"highest at N = {', '.join(map(str, tops))} in the {seeds} seeds, and at {top} on average "
@@ -445,7 +424,7 @@ def best(results: Results) -> Iterator[Contrast]:
     )
     # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
     refuted = all(point in behind and above(behind[point]) for point in near)
-    side = Side.HELD if set(tops) <= set(near) else Side.REFUTED if refuted else Side.OPEN
+    side = evidence.Side.HELD if set(tops) <= set(near) else evidence.Side.REFUTED if refuted else evidence.Side.OPEN
     yield Contrast(words, side, seeds)
 
 
@@ -460,12 +439,12 @@ def flat(results: Results) -> Iterator[Contrast]:
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
     start = curves.at(NOTHING_FROZEN)
-    moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
+    moved = {point: evidence.over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
     farthest = max(moved, key=lambda point: abs(moved[point].value))
-    side = all_of(within(interval, MARGIN) for interval in moved.values())
+    side = evidence.all_of(within(interval, MARGIN) for interval in moved.values())
     level = [point for point, interval in moved.items() if within(interval, MARGIN)]
     words = (
-        f"{target_title(source)} {_between(curves)}, farthest from {percent(over_seeds(start).value)} at "
+        f"{target_title(source)} {_between(curves)}, farthest from {percent(evidence.over_seeds(start).value)} at "
         f"N = {farthest}: {moved[farthest].say(signed)}"
     )
     if side is not None:
@@ -548,7 +527,7 @@ def tables(results: Results) -> list[Table]:
     ):
         lines = [(str(point), [_accuracy(results, point, code, selection) for code in codes]) for point in points]
         heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in codes]
-        made.append(seeds_table(name, ["N", *heads], lines, below, first=above_it))
+        made.append(evidence.seeds_table(name, ["N", *heads], lines, below, first=above_it))
     for kind, title in CORRELATIONS.items():
         rows = [
             [
@@ -585,7 +564,7 @@ def figures(results: Results) -> list[Figure]:
             "Accuracy by the number of frozen layers",
             f"{model}, trained in {source}, zero-shot elsewhere. N = -1: nothing is frozen; 0: embeddings; N: "
             "embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
-            f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= LEAST)}"
+            f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= evidence.LEAST)}"
             f"{' Dutch is of other data, SICK-NL, and not in the mean.' * dutch}",
             accuracy,
             "accuracy",

@@ -22,30 +22,9 @@ import numpy as np
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, treebanks
+from isogloss.papers import results as evidence
 from isogloss.papers.paper import by_scale
-from isogloss.papers.results import (
-    OTHERS,
-    Claim,
-    Contrast,
-    Curves,
-    NotMeasured,
-    Results,
-    Seeds,
-    above,
-    all_of,
-    bands,
-    below,
-    cell,
-    changes,
-    curves_of,
-    less,
-    mean_by_seed,
-    mean_over,
-    needed,
-    over_seeds,
-    seed_mean_rows,
-    seeds_note,
-)
+from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, all_of, changes, less, needed, over_seeds
 from isogloss.papers.treebanks import Folders, TaskFile, folder_of, is_planned
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -264,7 +243,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         rows = rows.assign(data="pud", unit="sentence")
         both, debiased = rows["plan"].isin((UNTUNED, REFERENCE)), rows["measure"] == "cka"
         below_it = (rows["other_model"] == "") & rows["other_layer"].notna()
-        means += mean_over(records(rows[both | (debiased & ~below_it)]), "target", target=OTHERS)
+        means += evidence.mean_over(records(rows[both | (debiased & ~below_it)]), "target", target=OTHERS)
         single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
@@ -278,10 +257,10 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             is_main, is_known = entry["data"] == main_set, known is None or entry["target"] in known
             target = UNSEEN if is_main and not is_known else OTHERS
             pooled.append({**entry, "target": target, "data": None if is_main else DOMAINS})
-    scores += mean_over(pooled)
+    scores += evidence.mean_over(pooled)
     run.append(scores)
     run.append([*means, *single])
-    run.append(seed_mean_rows(scores))
+    run.append(evidence.seed_mean_rows(scores))
     run.append(changes([entry for entry in scores if entry["measure"] in TASKS.values()], plan=REFERENCE))
     run.append(relation_rows(Results(frame([*scores, *single]))))
 
@@ -367,12 +346,12 @@ def _mains(results: Results, task: str, source: str) -> list[TestSet]:
     return sorted(mains.values(), key=lambda test: test.target != source)
 
 
-def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> Seeds:
+def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> evidence.Seeds:
     """The main score of each seed; column: `floor` for what chance gives."""
     return results.values(column, measure=TASKS[test.task], plan=plan, **test._asdict())
 
 
-def _change(results: Results, test: TestSet, plan: str) -> Seeds:
+def _change(results: Results, test: TestSet, plan: str) -> evidence.Seeds:
     """What each seed's score under a plan is above the reference's."""
     return less(_score(results, test, plan), _score(results, test))
 
@@ -381,9 +360,9 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
     sources = _sources(results, task)
     tests = [_mains(results, task, source)[0] if home else TestSet(task, source, OTHERS) for source in sources]
-    return curves_of(
+    return evidence.curves_of(
         {
-            1 + 2 * number: mean_by_seed(_change(results, test, plan) for test in tests)
+            1 + 2 * number: evidence.mean_by_seed(_change(results, test, plan) for test in tests)
             for number, plan in enumerate(PAIRS)
         }
     )
@@ -406,17 +385,17 @@ BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 NOT_ALL_PAIRS = "not all pairs and the reference were run"
 
 
-def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Contrast]], Claim]:
+def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Contrast]], evidence.Claim]:
     """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
 
-    def made(judge: Callable[[Results, str], Contrast]) -> Claim:
+    def made(judge: Callable[[Results, str], Contrast]) -> evidence.Claim:
         def contrasts(results: Results) -> Iterator[Contrast]:
             for task in _tasks(results):
-                with suppress(NotMeasured):
+                with suppress(evidence.NotMeasured):
                     judged = judge(results, task)
                     yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
 
-        return Claim(name, str(judge.__doc__), contrasts, missing)
+        return evidence.Claim(name, str(judge.__doc__), contrasts, missing)
 
     return made
 
@@ -425,7 +404,7 @@ def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Curves,
     """What every pair costs, from the lowest up, by seed and over seeds, where all of them were run."""
     curves = _changes(results, task, home=home)
     if curves is None or len(curves.steps) < len(PAIRS):
-        raise NotMeasured(NOT_ALL_PAIRS)
+        raise evidence.NotMeasured(NOT_ALL_PAIRS)
     return curves, [over_seeds(values) for values in curves.values.T]
 
 
@@ -454,7 +433,7 @@ def first_pair(results: Results, task: str) -> Contrast:
     words = (
         f"{losses[0].say(signed)} points with layers 1-2, {losses[second].say(signed)} with {PLANS[PAIRS[second]]}, "
     )
-    return Contrast(f"{words}which is next; between them {apart.say(signed)}", below(apart), apart.n)
+    return Contrast(f"{words}which is next; between them {apart.say(signed)}", evidence.below(apart), apart.n)
 
 
 @task_claim("depth", NOT_ALL_PAIRS)
@@ -523,7 +502,7 @@ def gap_and_similarity(results: Results, task: str) -> Contrast:
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(_score(results, _mains(results, task, _sources(results, task)[0])[0]))
-    return Contrast(words, below(after), seeds)
+    return Contrast(words, evidence.below(after), seeds)
 
 
 CLAIMS = (
@@ -565,7 +544,7 @@ def tables(results: Results) -> list[Table]:
         title = f"Table 3, {NAMES[task]}: other domains, by test set"
         made.append(Table(title, COLUMNS, _lines(results, domains), [LAST]))
     title = "Table 1: layers that begin anew, in the source language and on average over the others (X)"
-    notes = [LAST, seeds_note(counts or [0]), NOT_READ]
+    notes = [LAST, evidence.seeds_note(counts or [0]), NOT_READ]
     return [Table(title, COLUMNS, _lines(results, first), notes), *(table for table in made if table.rows)]
 
 
@@ -573,9 +552,9 @@ def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[
     """The reference's score, what each pair changes, and chance, for each label and test set."""
     lines = []
     for label, test in tests:
-        losses = [cell(_change(results, test, plan), signed) for plan in PAIRS]
+        losses = [evidence.cell(_change(results, test, plan), signed) for plan in PAIRS]
         chance = percent(over_seeds(_score(results, test, column="floor")).value)
-        lines.append([label, cell(_score(results, test), percent), *losses, chance])
+        lines.append([label, evidence.cell(_score(results, test), percent), *losses, chance])
     return lines
 
 
@@ -583,7 +562,7 @@ def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
     tasks, model = _tasks(results), _model(results)
     homes = [_mains(results, task, source)[0] for task in tasks for source in _sources(results, task)]
-    over = bands(min((len(_score(results, home)) for home in homes), default=0))
+    over = evidence.bands(min((len(_score(results, home)) for home in homes), default=0))
 
     def panels(curves: Callable[[str], Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
         lines = {

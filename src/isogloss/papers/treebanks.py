@@ -22,6 +22,7 @@ from isogloss.text.sampling import hash_fraction
 
 # Kinds of files, which are options of papers: the folder of a data folder that has them, and what they are.
 FOLDERS = {
+    "text": ("train", "a folder of text to pretrain on, files named *.LANG.txt"),
     "treebanks": ("ud_train", "a folder of UD treebanks, such as en_ewt-ud-train.conllu"),
     "pud": ("ud_pud", "a folder of the parallel treebanks of UD, such as de_pud-ud-test.conllu"),
     "entities": ("wikiann_panx", "a folder of WikiAnn, train-en.tsv and so on, a word and its tag a line"),
@@ -70,16 +71,22 @@ def _candidates(file: TaskFile, folder: Path) -> list[tuple[Path, str]]:
     ]
 
 
+def existing(kind: str, folders: Folders) -> Path:
+    """The folder of a kind of files, which must be there."""
+    folder, (below, what) = folders[kind], FOLDERS[kind]
+    if folder is None:
+        raise InputError(f"--{kind} is missing: give {what}, or a data folder with {below} in it")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; --{kind} is {what}")
+    return folder
+
+
 def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
     """The file that a file is cut from, and which half of it is taken; an error where there is none."""
-    folder, (below, what) = folders[file.kind], FOLDERS[file.kind]
-    if folder is None:
-        raise InputError(f"--{file.kind} is missing: give {what}, or a data folder with {below} in it")
-    if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; --{file.kind} is {what}")
+    folder = existing(file.kind, folders)
     if paths := _candidates(file, folder):
         return paths[0]
-    raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {what}")
+    raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {FOLDERS[file.kind][1]}")
 
 
 def is_planned(file: TaskFile, folders: Folders) -> bool:
