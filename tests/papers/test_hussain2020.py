@@ -9,7 +9,7 @@ import pytest
 
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
-from isogloss.papers.hussain2020 import PUBLISHED, premises, since_lowest, tuned_text
+from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
 from isogloss.papers.paper import lowest_hashed
 from isogloss.papers.reproduction import find, names, summary
 from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
@@ -17,7 +17,7 @@ from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.corpora import Corpus
-from tiny_reproduction import HELD
+from tiny_reproduction import HELD, changed
 
 PAPER = find("hussain2020")
 STEPS = (0, 500, 1000, 1500, 2000, 2500, 3000)  # three epochs of 1,000
@@ -292,22 +292,30 @@ def test_a_finding_is_held_when_all_its_contrasts_are():
 def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
     lines = [f"zin nummer {number} ." for number in range(50)]
     (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    whole = tuned_text(str(tmp_path / "nl.txt"), None, "nl", 50)
-    assert list(whole) == lines
+    scale = changed(paper.SCALES["mini"], others=())
+    texts = paper._contents(None, scale, str(tmp_path / "nl.txt"), tuned_is_known=True)
+    assert texts["nl.txt"].splitlines() == lines
     few, turned = lowest_hashed(lines, 20), lowest_hashed(lines[::-1], 20)
     assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
     corpora = read_corpora({"nl": tmp_path / "nl.txt"}, {}, share=0.1, batch=8)
-    assert list(split(whole, 0.1)[2]) == list(corpora[0])  # what the native model learns from is tuned on only
+    assert texts["known.native.txt"].splitlines() == list(corpora[0])  # it learns from what is tuned on
 
 
 def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
     (tmp_path / "xnli").mkdir()
     text = "".join(f"{one}\thypothesis\tneutral\n" * 3 for one in "abcd")
     (tmp_path / "xnli" / "dev-en.tsv").write_text(text, encoding="utf-8")
-    assert premises(str(tmp_path), ["en"], 9)["en"] == ["a", "b", "c", "d"]
-    assert len(premises(str(tmp_path), ["en"], 2)["en"]) == 2
+    (tmp_path / "nl.txt").write_text("a\n", encoding="utf-8")
+
+    def premises(language, count):
+        scale = changed(paper.SCALES["mini"], others=(language,), watched=count)
+        texts = paper._contents(str(tmp_path), scale, str(tmp_path / "nl.txt"), tuned_is_known=False)
+        return texts[f"{language}.txt"].splitlines()
+
+    assert premises("en", 9) == ["a", "b", "c", "d"]
+    assert len(premises("en", 2)) == 2
     with pytest.raises(ValueError, match=r"dev-de\.tsv is missing: the other languages are premises of XNLI"):
-        premises(str(tmp_path), ["de"], 9)
+        premises("de", 9)
 
 
 def test_tables_line_up():

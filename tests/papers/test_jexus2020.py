@@ -10,10 +10,10 @@ from scipy import stats
 import isogloss as ig
 from isogloss import cli
 from isogloss.papers import jexus2020
-from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs, means_of_targets
+from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs
 from isogloss.papers.paper import Request, drawn
 from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
-from isogloss.papers.results import Results
+from isogloss.papers.results import Results, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
@@ -47,7 +47,8 @@ def made(seeds=3, others=hump, home=lambda point, seed: 0.75, aligned=hump, nois
                     row("accuracy", value + more, target=one, data="x", floor=1 / 3, **at)
                     for one, value in values.items()
                 ]
-                rows += scores + means_of_targets(scores)
+                means = [{**score, "data": None} for score in scores if score["target"] in TARGETS]
+                rows += [*scores, *mean_over(means, "target", target="others")]
     for layer in range(13):
         for name, (measure, method) in ALIGNMENT.items():
             for number, target in enumerate((*TARGETS, *(["nl"] if extra else []))):

@@ -136,7 +136,11 @@ def plan(
 
 
 def _contents(data: str | None, scale: SimpleNamespace, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
-    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt)."""
+    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt).
+
+    What is tuned on is the file given, else `drift/LANG.txt` in the data folder. The other languages are distinct
+    premises of XNLI, from `xnli/dev-LANG.tsv` there.
+    """
     texts: dict[str, Iterable[str]] = {}
     if scale.model is None:
         # The tuned model sees little of the first language before, so that there is something to gain.
@@ -148,34 +152,24 @@ def _contents(data: str | None, scale: SimpleNamespace, text: str | None, *, tun
             texts[f"known.{language}"] = known[:: SEEN_RARELY if own else 1]
             texts |= {"known.native": known} if own else {}
     else:
-        tuned = tuned_text(text, data, scale.language, scale.sentences)
-        texts = {scale.language: tuned, **premises(data, scale.others, scale.watched)}
+        language, count = scale.language, scale.sentences
+        path = Path(text) if text else None if data is None else Path(data) / "drift" / f"{language}.txt"
+        if path is None or not path.is_file():
+            missing = f"; {path} is no file" if path else ""
+            raise InputError(
+                f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder "
+                f"with drift/{language}.txt{missing}"
+            )
+        tuned = Corpus(language, paper.lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
+        texts[language] = tuned
+        what = "the other languages are premises of XNLI, a file a language with premise, hypothesis and label"
+        for other in scale.others:
+            path = paper.data_file(data_dir(data) / "xnli" / f"dev-{other}.tsv", f"{what} between tabs")
+            premises = dict.fromkeys(line.split("\t")[0].strip() for line in read_lines(path))
+            texts[other] = paper.lowest_hashed(list(filter(None, premises)), scale.watched)
         if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
             texts["known.native"] = split(tuned, HELD_OUT)[2]
     return {f"{name}.txt": paper.as_lines(corpus) for name, corpus in texts.items()}
-
-
-def tuned_text(text: str | None, data: str | None, language: str, count: int) -> Corpus:
-    """The sentences to tune on: the file given, else `drift/LANG.txt` in the data folder."""
-    path = Path(text) if text else None if data is None else Path(data) / "drift" / f"{language}.txt"
-    if path is None or not path.is_file():
-        missing = f"; {path} is no file" if path else ""
-        raise InputError(
-            f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder with "
-            f"drift/{language}.txt{missing}"
-        )
-    return Corpus(language, paper.lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
-
-
-def premises(data: str | None, languages: Sequence[str], count: int) -> dict[str, list[str]]:
-    """At most `count` distinct premises of XNLI a language, from `xnli/dev-LANG.tsv` in the data folder."""
-    sentences = {}
-    for language in languages:
-        what = "the other languages are premises of XNLI, a file a language with premise, hypothesis and label"
-        path = paper.data_file(data_dir(data) / "xnli" / f"dev-{language}.tsv", f"{what} between tabs")
-        lines = dict.fromkeys(line.split("\t")[0].strip() for line in read_lines(path))
-        sentences[language] = paper.lowest_hashed(list(filter(None, lines)), count)
-    return sentences
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -217,12 +211,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def _language(results: Results) -> str:
     """The language that was tuned on."""
     return str(next(iter(results.distinct("target", measure="perplexity", data="validation", plan=[*PLANS])), ""))
-
-
-def _plans(results: Results) -> list[str]:
-    """Which of the paper's plans were run, in its order."""
-    there = set(results.distinct("plan", measure="perplexity", data="validation"))
-    return [each for each in PLANS if each in there]
 
 
 def _native(results: Results) -> str:
@@ -272,10 +260,7 @@ def _untuned(results: Results, model: str, unit: str = "token") -> float | None:
 # A curve has settled after a step when what it still moves after it is at most a quarter (REST) of all it ever moves,
 # or 1% (LITTLE) of its level; it is away from zero when half (AWAY) of what it began with is left.
 REST, LITTLE, AWAY = 0.25, 0.01, 0.5
-
-
-def _others(results: Results) -> Curves:
-    return needed(_perplexity(results, ALL, OTHERS), f"no other languages were read under {ALL}")
+NO_OTHERS = f"no other languages were read under {ALL}"
 
 
 def _factor(curves: Curves) -> Interval:
@@ -287,7 +272,7 @@ def _factor(curves: Curves) -> Interval:
 def null(results: Results) -> Iterator[Contrast]:
     """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
     # Rejected by a rise and by a fall alike, so forgetting is judged apart.
-    factor = _factor(curves := _others(results))
+    factor = _factor(curves := needed(_perplexity(results, ALL, OTHERS), NO_OTHERS))
     moved = evidence.Side.HELD if above(factor, 1.0) or below(factor, 1.0) else evidence.Side.OPEN
     words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
     if below(factor, 1.0):
@@ -304,7 +289,8 @@ def null(results: Results) -> Iterator[Contrast]:
 )
 def forgetting(results: Results) -> Iterator[Contrast]:
     """A rise of the others' perplexity: from step 0, and from the lowest point on."""
-    whole, watched = _factor(curves := _others(results)), _watched(results)
+    curves, watched = needed(_perplexity(results, ALL, OTHERS), NO_OTHERS), _watched(results)
+    whole = _factor(curves)
     each = {code: own for code in watched if (own := _perplexity(results, ALL, code))}
     rose = [code for code, own in each.items() if above(_factor(own), 1.0)]
     which = f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
@@ -406,7 +392,7 @@ def native_worse(results: Results) -> Iterator[Contrast]:
     """Test perplexity per character of the native model over that of each plan."""
     missing = "no native model was measured"
     own = needed(_untuned(results, _native(results), "character"), missing)
-    tests = {each: seeds for each in _plans(results) if (seeds := _test(results, each, "character"))}
+    tests = {each: seeds for each in PLANS if (seeds := _test(results, each, "character"))}
     words = f"per character, where vocabularies do not matter, it has {number(own)}; that over "
     for each, seeds in needed(tests, missing).items():
         ratios = [own / value for value in seeds.values()]
@@ -538,7 +524,8 @@ LAYERS = (
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
-    measured = evidence.seeds_note([len(_test(results, each)) for each in _plans(results)], "geometric means")
+    counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
+    measured = evidence.seeds_note(counts or [0], "geometric means")
     language, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
     for label, target, code in ((language, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
         curves, published_lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)

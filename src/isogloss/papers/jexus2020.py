@@ -27,7 +27,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import Interval, correlation
+from isogloss.measures.statistics import correlation
 from isogloss.papers import paper
 from isogloss.papers import results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
@@ -53,6 +53,7 @@ XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", 
 FEWEST = 8  # rows that a rehearsal may be cut to
 INVENTED_SEED = 2
 SCORES = {"measure": "accuracy", "task": "nli"}
+AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
 ALIGNMENT = {
     "centred P@1": ("p@1", "centred"),
@@ -270,7 +271,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         table = read_rows(job.folder)
         final = table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)
         scores = [PUBLISHED.beside(entry) for entry in records(table[final])]
-        scores += means_of_targets(scores)
+        targets = [  # of XNLI; their sets are one mean
+            {name: value for name, value in entry.items() if name != "data"}
+            for entry in scores
+            if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
+        ]
+        scores += evidence.mean_over(targets, "target", target=OTHERS)
         run.append([*scores, *mean_rows(scores)])
     for job in jobs:
         if job.recipe == "map" and job.options["points"]:
@@ -283,16 +289,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
     if trained:
         run.append(correlations(Results(frame(run.rows))))
-
-
-def means_of_targets(scores: Sequence[Row]) -> list[dict[str, Any]]:
-    """Means of scores and gaps over the other languages of XNLI, for each plan, selection and seed."""
-    targets = [
-        {name: value for name, value in entry.items() if name != "data"}
-        for entry in scores
-        if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in ("accuracy", "gap", "relative_gap")
-    ]
-    return list(evidence.mean_over(targets, "target", target=OTHERS))
 
 
 def correlations(results: Results) -> Iterator[Row]:
@@ -467,22 +463,12 @@ def goes_with_alignment(results: Results) -> Iterator[Contrast]:
     without, seeds = ", ".join(name for name in ALIGNMENT if name not in names), len(_curves(results, OTHERS).seeds)
     words = f"rank correlations over N, within languages{f' (no {without})' * bool(without)}: "
     for name in names:
-        interval = _correlation(results, "spearman", OTHERS, name)
+        interval = needed(results.interval(measure="spearman", target=OTHERS, unit=name), missing)
         share = results.value(measure="spearman_share", target=OTHERS, unit=name)
-        words += f"{name} {interval.say(_two_digits)}"
+        words += f"{name} {interval.say('{:.2f}'.format)}"
         words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
         yield Contrast(words, above(interval), seeds)
         words = ""
-
-
-def _correlation(results: Results, kind: str, target: str, unit: str) -> Interval:
-    """A correlation with its interval over layers; NaN where it was not computed."""
-    missing = Interval(np.nan, np.nan, np.nan, 0)
-    return results.interval(measure=kind, target=target, unit=unit) or missing
-
-
-def _two_digits(value: float) -> str:
-    return NOTHING if value != value else f"{value:.2f}"
 
 
 def _span(points: Sequence[int]) -> str:
@@ -529,13 +515,11 @@ def tables(results: Results) -> list[Table]:
         heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in codes]
         made.append(evidence.seeds_table(name, ["N", *heads], lines, below, first=above_it))
     for kind, title in CORRELATIONS.items():
-        rows = [
-            [
-                "pooled" if target == OTHERS else target_title(target),
-                *(_correlation(results, kind, target, unit).say(_two_digits) for unit in ALIGNMENT),
-            ]
-            for target in results.distinct("target", measure=kind)
-        ]
+        rows = []
+        for target in results.distinct("target", measure=kind):
+            known = [results.interval(measure=kind, target=target, unit=unit) for unit in ALIGNMENT]
+            cells = [NOTHING if interval is None else interval.say("{:.2f}".format) for interval in known]
+            rows.append(["pooled" if target == OTHERS else target_title(target), *cells])
         note = (
             "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
             f"{''.join(map(str, results.distinct('n', measure=kind)[:1]))} N from 0 on. Pooled: within the languages "

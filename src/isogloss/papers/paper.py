@@ -237,8 +237,27 @@ class Texts:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """What was `asked` for, `notes` on the text, and `hashes` of every file."""
-        if self.asked is not None and (self.must_exist or (self.folder / PREPARED).is_file()):
-            return self._prepared(self.asked)
+        path = self.folder / PREPARED
+        if self.asked is not None and (self.must_exist or path.is_file()):
+            if not path.is_file():
+                raise InputError(f"{self.folder} holds no prepared texts: it has no {PREPARED}")
+            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            for name, value in json.loads(json.dumps(self.asked)).items():
+                if facts["asked"].get(name) != value:
+                    raise InputError(
+                        f"the texts in {self.folder} were prepared otherwise: their {name} is "
+                        f"{facts['asked'].get(name)}, and {value} is asked for; prepare them again, or ask for the same"
+                    )
+            for name, known in facts["hashes"].items():
+                file = self.folder / name
+                if not file.is_file() and self.removable and name.startswith(self.removable):
+                    continue
+                if not file.is_file():
+                    raise InputError(f"{file} is missing, of texts that were prepared; prepare them again")
+                with open_bytes(file) as content:
+                    if sha256(content.read()).hexdigest() != known:
+                        raise InputError(f"{file} is not what it was, of texts that were prepared; prepare them again")
+            return facts
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
         counts = {name: (self.contents[name].count("\n"), most) for name, most in self.wanted.items()}
         fewer = [
@@ -264,28 +283,6 @@ class Texts:
             progress("writing texts", number + 1, len(self.contents))
         if self.asked is not None:
             write_text(listed, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
-
-    def _prepared(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        path = self.folder / PREPARED
-        if not path.is_file():
-            raise InputError(f"{self.folder} holds no prepared texts: it has no {PREPARED}")
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        for name, value in json.loads(json.dumps(asked)).items():
-            if facts["asked"].get(name) != value:
-                raise InputError(
-                    f"the texts in {self.folder} were prepared otherwise: their {name} is {facts['asked'].get(name)}, "
-                    f"and {value} is asked for; prepare them again, or ask for the same"
-                )
-        for name, known in facts["hashes"].items():
-            file = self.folder / name
-            if not file.is_file():
-                if self.removable and name.startswith(self.removable):
-                    continue
-                raise InputError(f"{file} is missing, of texts that were prepared; prepare them again")
-            with open_bytes(file) as content:
-                if sha256(content.read()).hexdigest() != known:
-                    raise InputError(f"{file} is not what it was, of texts that were prepared; prepare them again")
-        return facts
 
 
 def data_file(path: Path, purpose: str, *alternatives: str) -> Path:

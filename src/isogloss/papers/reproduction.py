@@ -211,11 +211,25 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
         only_seeds: numbers with commas, short for `seed=`.
 
     """
+    known: dict[str, dict[str, None]] = {}  # every coordinate, and its values
+    for job in jobs:
+        for name, value in job.coordinates.items():
+            known.setdefault(name, {})[str(value)] = None
     wanted: dict[str, set[str]] = {}
-    for option, given, prefix in (("only", only, ""), ("only-seeds", only_seeds, "seed=")):
-        for item in (given or "").split(",") if given is not None else ():
-            name, value = _named(jobs, f"{prefix}{item.strip()}", f"--{option} {item.strip()!r}")
-            wanted.setdefault(name, set()).add(value)
+    given = [("only", "", item.strip()) for item in only.split(",")] if only is not None else []
+    given += [("only-seeds", "seed=", item.strip()) for item in only_seeds.split(",")] if only_seeds is not None else []
+    for option, prefix, written in given:
+        item = f"{prefix}{written}"
+        name, _, value = item.partition("=")
+        alone = value not in known.get(name, {})  # a value without its coordinate
+        having = [each for each in known if item in known[each]] if alone else [name]
+        if len(having) > 1:
+            choices = " or ".join(f"{each}={item}" for each in having)
+            raise InputError(f"--{option} {written!r} may be {choices}; write one of them")
+        if not having:
+            listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
+            raise InputError(f"--{option} {written!r} chooses no job of this paper; it has {listed}")
+        wanted.setdefault(having[0], set()).add(item if alone else value)
     chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
     if not chosen:
         raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
@@ -223,19 +237,3 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
     while more := {folder for job in jobs if job.folder in needed for folder in job.needs} - needed:
         needed |= more
     return [job for job in jobs if job in chosen or job.folder in needed]
-
-
-def _named(jobs: Sequence[Job], item: str, option: str) -> tuple[str, str]:
-    """The coordinate and the value that an item names."""
-    known: dict[str, dict[str, None]] = {}
-    for job in jobs:
-        for name, value in job.coordinates.items():
-            known.setdefault(name, {})[str(value)] = None
-    name, _, value = item.partition("=")
-    having = [name] if name in known and value in known[name] else [each for each in known if item in known[each]]
-    if len(having) > 1:
-        raise InputError(f"{option} may be {' or '.join(f'{each}={item}' for each in having)}; write one of them")
-    if not having:
-        listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
-        raise InputError(f"{option} chooses no job of this paper; it has {listed}")
-    return having[0], value if having == [name] else item
