@@ -28,7 +28,7 @@ from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, al
 from isogloss.papers.treebanks import Folders, TaskFile, folder_of, is_planned
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, frame, records, row
+from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
@@ -247,17 +247,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
-    # Means over languages. `others`: the main test set of every other language that the model was pretrained on, the
-    # rest is `unseen`; their other sets are `others` on `other domains`.
-    known, pooled = KNOWN.get(str(run.facts["model"])), []
-    mains: dict[tuple[str, str, str], str] = {}
-    for entry in scores:
-        if entry["target"] != entry["source"]:
-            main_set = mains.setdefault((entry["task"], entry["source"], entry["target"]), entry["data"])
-            is_main, is_known = entry["data"] == main_set, known is None or entry["target"] in known
-            target = UNSEEN if is_main and not is_known else OTHERS
-            pooled.append({**entry, "target": target, "data": None if is_main else DOMAINS})
-    scores += evidence.mean_over(pooled)
+    scores += evidence.mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
     run.append(scores)
     run.append([*means, *single])
     run.append(evidence.seed_mean_rows(scores))
@@ -270,6 +260,21 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
     own = (job.coordinates["task"], job.coordinates["source"])
     shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
     return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
+
+
+def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Scores and gaps under the name of the mean that they belong to.
+
+    `others`: the main test set of every other language; with `known`, of those that the model was pretrained on, and
+    the rest is `unseen`. The other sets of these languages are `others` on `other domains`.
+    """
+    main: dict[tuple[str, str, str], str] = {}
+    for entry in scores:
+        if entry["target"] != entry["source"]:
+            first = main.setdefault((entry["task"], entry["source"], entry["target"]), entry["data"])
+            is_main, is_known = entry["data"] == first, known is None or entry["target"] in known
+            target = UNSEEN if is_main and not is_known else OTHERS
+            yield {**entry, "target": target, "data": None if is_main else DOMAINS}
 
 
 def relation_rows(results: Results) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ a person, one in four a place.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from isogloss.errors import InputError
@@ -110,13 +111,7 @@ def sentences(lines: Sequence[str]) -> list[list[str]]:
     >>> sentences(["a", "b", "", "", "c"])
     [['a', 'b'], ['c']]
     """
-    blocks: list[list[str]] = [[]]
-    for line in lines:
-        if line.strip():
-            blocks[-1].append(line)
-        elif blocks[-1]:
-            blocks.append([])
-    return [block for block in blocks if block]
+    return [list(block) for filled, block in groupby(lines, lambda line: bool(line.strip())) if filled]
 
 
 def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> list[list[str]]:
