@@ -343,12 +343,6 @@ def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
     return replace(curve, low=known[0].low, high=known[0].high, tied=tied)
 
 
-def leading(pairs: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
-    """Of pairs of measure and method, the one that a verdict leads with: the first of `LEADING` that is there."""
-    known = set(pairs)
-    return next((pair for pair in LEADING if pair in known), None)
-
-
 def central_language(pairs: Iterable[tuple[str, str]]) -> str:
     """The language the others are compared with: the one in most pairs, and among equals the first source."""
     known = [pair for pair in dict.fromkeys(pairs) if all(pair)]
@@ -410,8 +404,8 @@ class RunFolder:
     @cached_property
     def lead(self) -> Curve | None:
         """The leading measure over the layers of a map, averaged over language pairs; None where none was measured."""
-        pair = leading((curve.measure, curve.method) for curve in self.by_layer)
-        return None if pair is None else overall(self.by_layer, *pair)
+        known = {(curve.measure, curve.method) for curve in self.by_layer}
+        return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
 
     @cached_property
     def trainings(self) -> pd.DataFrame:
@@ -480,18 +474,20 @@ class View:
         caution: whether the verdict is a warning, such as that nothing is better than chance.
         two_models: whether a second model is named in the title.
         parallel: whether the text is called parallel text.
+        paper: of a reproduction, the title, the conditions, the findings and the tables of the paper.
 
     """
 
     mark: str
-    verdict: Callable[[RunFolder], list[str]]
-    facts: Callable[[RunFolder], list[Fact]]
-    figures: Callable[[RunFolder], list[Figure]]
-    tables: Callable[[RunFolder], list[Table]] = lambda run: []
-    heading: Callable[[RunFolder], tuple[str, str]] = lambda run: ("", "")
-    caution: Callable[[RunFolder], bool] = lambda run: False
+    verdict: list[str]
+    facts: list[Fact]
+    figures: list[Figure]
+    tables: Sequence[Table] = ()
+    heading: tuple[str, str] = ("", "")
+    caution: bool = False
     two_models: bool = False
     parallel: bool = False
+    paper: Mapping[str, Any] | None = None
 
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
@@ -518,19 +514,19 @@ def parts(path: Path) -> list[Path]:
 
 def read_run(path: Path) -> RunFolder:
     """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
-    return RunFolder(path, path.name, _record(path), read_rows(path), _points(path / "points.parquet"))
-
-
-def read_runs(paths: Sequence[Path]) -> list[RunFolder]:
-    """Read runs, named by their model where that tells them apart, else by their folder as well."""
-    runs = [read_run(path) for path in paths]
-    models, folders = [run.model for run in runs], [path.name for path in paths]
-    named = []
-    for index, (run, folder) in enumerate(zip(runs, folders, strict=True)):
-        again = f", {index + 1}" if folders.count(folder) > 1 else ""
-        behind = f" ({folder}{again})" if models.count(run.model) > 1 else ""
-        named.append(replace(run, name=run.model + behind))
-    return named
+    run = RunFolder(path, path.name, _record(path), read_rows(path))
+    file = path / "points.parquet"
+    if not file.exists():
+        return run
+    try:
+        points = pd.read_parquet(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
+    missing = [name for name in POINT_COLUMNS if name not in points]
+    if missing:
+        raise InputError(f"{file} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
+    points = points[list(POINT_COLUMNS)].dropna()
+    return run if points.empty else replace(run, points=points.astype(POINT_COLUMNS).reset_index(drop=True))
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
@@ -546,20 +542,6 @@ def _record(folder: Path) -> Mapping[str, Any]:
     if not isinstance(record, dict):
         raise InputError(f"{path} holds {type(record).__name__}, where an object with the run's arguments was expected")
     return record
-
-
-def _points(path: Path) -> pd.DataFrame | None:
-    if not path.exists():
-        return None
-    try:
-        data = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as parquet ({error}); the run must be made again") from error
-    missing = [name for name in POINT_COLUMNS if name not in data]
-    if missing:
-        raise InputError(f"{path} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
-    data = data[list(POINT_COLUMNS)].dropna()
-    return None if data.empty else data.astype(POINT_COLUMNS).reset_index(drop=True)
 
 
 def language_name(code: str) -> str:

@@ -16,19 +16,7 @@ from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import curves, map_view, training_view
-from isogloss.report.curves import (
-    HELD,
-    OTHERS,
-    TEST,
-    Curve,
-    Fact,
-    RunFolder,
-    View,
-    digits,
-    language_name,
-    listed,
-    select,
-)
+from isogloss.report.curves import HELD, OTHERS, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
 from isogloss.report.style import DARK, file_name, printable
 from isogloss.runs.table import START, training_name
 from isogloss.training.plans import parse_plan
@@ -37,6 +25,12 @@ SHIFT, STRAY = "legacy_shift", "legacy_stray"
 LEAST_SHIFT = 0.005  # a change that is worth a word
 SPOILT = "#D55E00"
 DOTS = "test of the model that is kept"
+
+
+def view(run: RunFolder) -> View:
+    """A verdict, the charts over the steps, and what each defect does."""
+    figures = [*training_view.step_figures(run), *defect_figures(run), *map_view.figures(run)]
+    return View("training", verdict(run), facts(run), figures)
 
 
 def verdict(run: RunFolder) -> list[str]:
@@ -82,14 +76,9 @@ def facts(run: RunFolder) -> list[Fact]:
     numbers += [("seeds", str(max(curve.seeds for curve in here)), "")]
     for name, side in ((language_name(here[0].target), here), ("other languages", select(read, target=OTHERS))):
         for curve in select(side, training=here[0].training)[:1]:
-            change = f"{digits(curve.value[0])} → {digits(curve.value[-1])}"
+            change = f"{curves.digits(curve.value[0])} → {curves.digits(curve.value[-1])}"
             numbers.append((f"perplexity of {name}", change, curve.training))
     return [*numbers, ("languages", str(len(run.languages)), "")]
-
-
-def figures(run: RunFolder) -> list[Figure]:
-    """The charts over the steps, and what each defect does."""
-    return [*training_view.step_figures(run), *defect_figures(run), *map_view.figures(run)]
 
 
 def _perplexity(courses: Sequence[Curve], language: str, by: str) -> str:
@@ -154,7 +143,7 @@ def _test(rows: pd.DataFrame) -> tuple[float, str]:
     """A test over seeds, or with the interval of one; as a number and in words."""
     mean = mean_over_seeds(rows["value"].tolist(), scale="log")
     low, high = (mean.low, mean.high) if len(rows) > 1 else (float(rows[name].iloc[0]) for name in ("low", "high"))
-    return mean.value, curves.between(mean.value, low, high, write=digits)
+    return mean.value, curves.between(mean.value, low, high, write=curves.digits)
 
 
 def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int, Curve]:
@@ -200,7 +189,16 @@ def unfinished(run: RunFolder) -> list[str]:
         (plan, seed): int(group["step"].max())
         for (plan, seed), group in perplexity.groupby(["training", "seed"], sort=False)
     }
-    planned = _planned(run) or [(str(plan), int(str(seed))) for plan, seed in begun]
+    asked, planned = run.arguments, [(str(plan), int(str(seed))) for plan, seed in begun]
+    try:  # every training that the run was asked for, where its record says that
+        seeds = range(int(asked["seed"]), int(asked["seed"]) + int(asked["seeds"]))
+        plans = [str(parse_plan(text.strip())) for text in str(asked["plans"]).split(",")]
+        conditions = [legacy_condition(defects) for defects in parse_legacy(asked["legacy"])]
+    except (InputError, KeyError, TypeError, ValueError):
+        pass
+    else:
+        names = [training_name({"plan": plan, "condition": own}) for plan in plans for own in conditions]
+        planned = [(name, seed) for name in names for seed in seeds]
     sentences = [f"This run is not finished: {len(done)} of {len(planned)} trainings are done."]
     for (plan, seed), step in begun.items():
         if (plan, seed) in done:
@@ -212,24 +210,9 @@ def unfinished(run: RunFolder) -> list[str]:
     for plan, seed in planned:
         if (plan, seed) not in begun:
             waiting.setdefault(plan, []).append(str(seed))
-    names = [f"{plan} (seed{'s' * (len(seeds) > 1)} {listed(seeds)})" for plan, seeds in waiting.items()]
-    sentences += [f"Not begun: {listed(names)}."] if names else []
+    behind = [f"{plan} (seed{'s' * (len(own) > 1)} {listed(own)})" for plan, own in waiting.items()]
+    sentences += [f"Not begun: {listed(behind)}."] if behind else []
     return [*sentences, "Crossing, balance and models that were not tuned are worked out when all are done."]
-
-
-def _planned(run: RunFolder) -> list[tuple[str, int]]:
-    """Every training that the run was asked for; nothing where its record does not say."""
-    asked = run.arguments
-    try:
-        first, count = int(asked["seed"]), int(asked["seeds"])
-        plans = [parse_plan(text.strip()) for text in str(asked["plans"]).split(",")]
-        sets = parse_legacy(asked["legacy"])
-    except (InputError, KeyError, TypeError, ValueError):
-        return []
-    names = [
-        training_name({"plan": str(plan), "condition": legacy_condition(defects)}) for plan in plans for defects in sets
-    ]
-    return [(name, seed) for name in names for seed in range(first, first + count)]
 
 
 def defect_sentences(rows: pd.DataFrame) -> list[str]:
@@ -348,6 +331,3 @@ def _defect_lines(
         line = Line(label, tuple(sorted(layers)), **ends, **look)
         panels[f"L2 to {'the start' if to == START else printable(to)}, by layer"] = [line]
     return panels
-
-
-VIEW = View("training", verdict, facts, figures)

@@ -11,21 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import Figure, Panel
 from isogloss.measures.registry import describe
 from isogloss.report import curves
-from isogloss.report.curves import (
-    METHOD_TITLES,
-    Curve,
-    Fact,
-    RunFolder,
-    View,
-    average,
-    number,
-    overall,
-    select,
-    span_of,
-)
+from isogloss.report.curves import METHOD_TITLES, Curve, Fact, RunFolder, View, average, number, overall, select
 from isogloss.report.style import DARK, file_name, printable
 
 MOST_SENTENCES = 6
@@ -83,8 +72,18 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     methods = [method for name, method in groups if name == measure]
     parts = [part for method in methods for part in groups[measure, method]]
     first = _panel(run, [means[measure, method] for method in methods], methods)
-    if len(methods) == 1:
-        first = replace(first, lines=[*_faint_lines(run, parts), *first.lines])
+    thin = ""
+    if len(methods) == 1 and len(parts) >= (3 if parts[0].target else 2):
+        # The members of the average behind it; of very many only those that start from the central language.
+        few = len(parts) <= MOST_MEMBERS
+        members = [part for part in parts if few or not part.target or part.source == run.centre]
+        others = [part.target if part.target and part.source == run.centre else part.source for part in members]
+        hues = [run.languages.index(code) for code in others]
+        faint = [part.line(_pair_name(part), faint=True, hue=hue) for part, hue in zip(members, hues, strict=True)]
+        first = replace(first, lines=[*faint, *first.lines])
+        single = "single pairs" if len(members) == len(parts) else f"pairs with {curves.language_name(run.centre)}"
+        single = single if any(part.target for part in members) else "single languages"
+        thin = f"Thin: {single}." if members else ""
     panels = [first]
     if _pairs_repeat(groups[measure, methods[0]]):
         for data in dict.fromkeys(part.data for part in parts):
@@ -104,11 +103,6 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         if own:
             title = f"{run.names[source]} → {run.names[target]}{f' ({data})' if several and data else ''}"
             panels.append(_panel(run, own, methods, title, pair=(source, target)))
-    thin, members = "", [line.label for line in first.lines if line.faint]
-    if members:
-        some = len(members) < first.lines[-1].members
-        single = f"pairs with {curves.language_name(run.centre)}" if some else "single pairs"
-        thin = f"Thin: {single if any(' ' in label for label in members) else 'single languages'}."
     about = describe(measure)
     return Figure(
         f"curve-{file_name(measure)}",
@@ -163,22 +157,10 @@ def _panel(
     own = any(part.tied is not None for part in parts)
     known = any(not isnan(low) for part in parts for low in part.low)
     band = "; the band is its interval" if own else "; the band averages their intervals"
-    mean = f"Average over {span_of(min(members), max(members))} {kind}{band if known else ''}."
-    count = f"n\u00a0=\u00a0{span_of(min(counts), max(counts))}." if counts else ""
+    mean = f"Average over {curves.span_of(min(members), max(members))} {kind}{band if known else ''}."
+    count = f"n\u00a0=\u00a0{curves.span_of(min(counts), max(counts))}." if counts else ""
     note = " ".join(filter(None, (mean if max(members) > 1 else "", count)))
     return Panel("", lines, choice={"Show": choice}, note=note, references=references)
-
-
-def _faint_lines(run: RunFolder, parts: Sequence[Curve]) -> list[Line]:
-    """The members of an average; of very many only those that start from the central language."""
-    if len(parts) < (3 if parts[0].target else 2):
-        return []
-    few, lines = len(parts) <= MOST_MEMBERS, []
-    for part in parts:
-        if few or not part.target or part.source == run.centre:
-            partner = part.target if part.target and part.source == run.centre else part.source
-            lines.append(part.line(_pair_name(part), faint=True, hue=run.languages.index(partner)))
-    return lines
 
 
 def _pair_name(part: Curve) -> str:
@@ -248,11 +230,6 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look
     )
 
 
-def caution(run: RunFolder) -> bool:
-    """Whether the page should warn: nothing was measured by layer, or no layer is better than chance."""
-    return run.lead is None or run.lead.above_chance is False
-
-
 def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
     if run.lead is None:
@@ -260,7 +237,7 @@ def facts(run: RunFolder) -> list[Fact]:
     low, high = run.lead.counts
     counted = "words a pair" if run.lead.measure == "word_agreement" else "sentences a pair"
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
-    return [*numbers, (counted, span_of(low, high), "")] if high else numbers
+    return [*numbers, (counted, curves.span_of(low, high), "")] if high else numbers
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
@@ -271,13 +248,15 @@ def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
     return numbers if isnan(floor) else [*numbers, ("by chance", number(floor), "")]
 
 
-def verdict(run: RunFolder) -> list[str]:
-    """Three to six sentences on which layers are most cross-lingual; a table of several models has some for each.
+def view(run: RunFolder) -> View:
+    """Three to six sentences on which layers are most cross-lingual, those of each model where there are several.
 
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
-    number of items and what chance gives.
+    number of items and what chance gives. The page warns where nothing was measured by layer, or is above chance.
     """
-    return [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
+    verdict = [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
+    caution = run.lead is None or run.lead.above_chance is False
+    return View("map", verdict, facts(run), figures(run), caution=caution)
 
 
 def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
@@ -299,7 +278,15 @@ def map_sentences(run: RunFolder) -> list[str]:
         if measure != lead.measure and select(parts, measure=measure, method=method):
             sentences.append(_second(overall(parts, measure, method), lead))
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
-    return (sentences + _direction_of_travel(lead))[:MOST_SENTENCES]
+    # How the two ends of the stack compare with the best layer, when they can be told from it:
+    first, last = lead.at[0], lead.at[-1]
+    ends = [layer for layer in (first, last) if layer not in lead.alike]
+    if ends and lead.above_chance is not False:
+        said = " and ".join(f"{number(lead.value[lead.at.index(layer)])} at layer {layer}" for layer in ends)
+        names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
+        places = " and ".join(names[layer] for layer in ends)
+        sentences.append(f"Away from there the languages lie further apart: {lead.name} is {said} ({places}).")
+    return sentences[:MOST_SENTENCES]
 
 
 def _lead(curve: Curve) -> str:
@@ -353,7 +340,7 @@ def count_items(curve: Curve) -> str:
     if high == 0:
         return "n not recorded"
     items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
-    return f"n = {span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
+    return f"n = {curves.span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
 
 
 def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]:
@@ -421,18 +408,3 @@ def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
     low, high = (value, value) if isnan(low) or isnan(high) else (low, high)
     side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
     return [f"{linked}, {side} the {number(baseline)} of a statistical aligner."]
-
-
-def _direction_of_travel(curve: Curve) -> list[str]:
-    """How the two ends of the stack compare with the best layer, when they can be told from it."""
-    first, last = curve.at[0], curve.at[-1]
-    ends = [layer for layer in (first, last) if layer not in curve.alike]
-    if curve.above_chance is False or not ends:
-        return []
-    said = " and ".join(f"{number(curve.value[curve.at.index(layer)])} at layer {layer}" for layer in ends)
-    names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
-    places = " and ".join(names[layer] for layer in ends)
-    return [f"Away from there the languages lie further apart: {curve.name} is {said} ({places})."]
-
-
-VIEW = View("map", verdict, facts, figures, caution=caution)

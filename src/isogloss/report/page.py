@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from importlib import metadata
 from importlib.util import find_spec
@@ -26,24 +26,12 @@ from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.papers.paper import Paper
 from isogloss.papers.reproduction import find, names as paper_names
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
-from isogloss.report import drift_view, map_view, score_views, training_view, word_map
-from isogloss.report.curves import (
-    RunFolder,
-    View,
-    between,
-    central_language,
-    display_names,
-    number,
-    parts,
-    read_run,
-    read_runs,
-    with_trainings,
-)
+from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
+from isogloss.report.curves import RunFolder, View, number, parts, read_run
 from isogloss.report.draw_matplotlib import drawing, inks, write_figure, write_file
 from isogloss.report.style import COLOURS, SHADES, language_look
 from isogloss.runs import table
@@ -63,33 +51,37 @@ NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields o
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 MOST_TRAININGS = 12
-VIEWS = {
-    "map": map_view.VIEW,
-    "lexicon": score_views.LOOKUP,
-    "rotate": score_views.LOOKUP,
-    "stitch": score_views.STITCH,
-    "drift": drift_view.VIEW,
-    "transfer": score_views.TRANSFER,
-    "align": training_view.VIEW,
-    "pretrain": training_view.VIEW,
+VIEWS: dict[str, Callable[[RunFolder], View]] = {
+    "map": map_view.view,
+    "lexicon": score_views.lookup_view,
+    "rotate": score_views.lookup_view,
+    "stitch": score_views.stitch_view,
+    "drift": drift_view.view,
+    "transfer": score_views.transfer_view,
+    "align": training_view.view,
+    "pretrain": training_view.view,
 }
 BENEATH = {"hussain2020": VIEWS["drift"], "jexus2020": VIEWS["map"]}
 """What is shown below the findings of a paper: the view of the command that most of its table comes from."""
 
 
 def view_of(run: RunFolder) -> View:
-    """The view of a run, by its command; a folder without a record is shown as a map."""
-    paper = reproduced_paper(run)
-    if paper is None:
-        return VIEWS.get(run.command, map_view.VIEW)
-    nothing = View("reproduction", lambda run: [], lambda run: [], lambda run: [])
-    below = BENEATH.get(paper.name, nothing)
-
-    def figures(run: RunFolder) -> list[Figure]:
-        own = [replace(figure, section="pictures") for figure in paper.figures(Results(run.rows))]
-        return own + below.figures(run)
-
-    return replace(below, mark="reproduction", figures=figures)
+    """How a run is told, by its command; a folder without a record is told as a map."""
+    name = run.arguments.get("paper")
+    if run.record.get("command") != "reproduce" or name not in paper_names() or run.rows.empty:
+        return VIEWS.get(run.command, map_view.view)(run)
+    paper, results = find(str(name)), Results(run.rows)
+    below = BENEATH[paper.name](run) if paper.name in BENEATH else View("reproduction", [], [], [])
+    figures = [replace(figure, section="pictures") for figure in paper.figures(results)]
+    findings = list(paper.findings(results))
+    about = {
+        "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
+        "conditions": str(run.record.get("conditions", "")),
+        "findings": findings,
+        "count": Counter(finding.verdict for finding in findings),
+        "tables": list(paper.tables(results)),
+    }
+    return replace(below, mark="reproduction", figures=[*figures, *below.figures], tables=(), paper=about)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -108,13 +100,12 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
             raise InputError(
                 f"a table needs the command it was made by: verdict(rows, {' or '.join(map(repr, VIEWS))})"
             )
-        return VIEWS[command].verdict(RunFolder(Path(), "", {"command": command}, run))
+        return VIEWS[command](RunFolder(Path(), "", {"command": command}, run)).verdict
     jobs = parts(Path(run))
     if jobs == [Path(run)]:
-        folder = read_run(Path(run))
-        return view_of(folder).verdict(folder)
-    first = ((job.name, view_of(folder := read_run(job)).verdict(folder)) for job in jobs)
-    return [*(f"{name}: {said[0]}" for name, said in first if said), *sweep_sentences(read_run(Path(run)).rows)]
+        return view_of(read_run(Path(run))).verdict
+    firsts = [f"{job.name}: {said}" for job in jobs for said in view_of(read_run(job)).verdict[:1]]
+    return [*firsts, *sweep_sentences(read_run(Path(run)).rows)]
 
 
 def sweep_sentences(rows: pd.DataFrame) -> list[str]:
@@ -123,7 +114,7 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
     The layer is the one at which all jobs together end highest. Brackets are t intervals over seeds.
     """
     read = rows[(rows["measure"] == "p@1_mean") & rows["layer"].notna() & rows["step"].notna() & rows["seed"].notna()]
-    read = with_trainings(read[read["method"].isin(("centred", ""))])
+    read = curves.with_trainings(read[read["method"].isin(("centred", ""))])
     several = read["model"].nunique() > 1
     pairs = zip(read["model"], read["training"], strict=True)
     names = [" ".join(filter(None, (model if several or not name else "", name))) for model, name in pairs]
@@ -150,30 +141,7 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
 
 def _mean(values: Sequence[float]) -> str:
     mean = mean_over_seeds(values)
-    return number(mean.value) if isclose(mean.low, mean.high) else between(mean.value, mean.low, mean.high)
-
-
-def reproduced_paper(run: RunFolder) -> Paper | None:
-    """The paper that a run reproduces, or None."""
-    name = run.arguments.get("paper")
-    reproduces = run.record.get("command") == "reproduce" and name in paper_names() and len(run.rows)
-    return find(str(name)) if reproduces else None
-
-
-def paper_part(run: RunFolder) -> dict[str, Any] | None:
-    """The findings and the tables of a reproduction for the page; None for any other run."""
-    paper = reproduced_paper(run)
-    if paper is None:
-        return None
-    results = Results(run.rows)
-    findings = list(paper.findings(results))
-    return {
-        "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
-        "conditions": str(run.record.get("conditions", "")),
-        "findings": findings,
-        "count": Counter(finding.verdict for finding in findings),
-        "tables": list(paper.tables(results)),
-    }
+    return number(mean.value) if isclose(mean.low, mean.high) else curves.between(mean.value, mean.low, mean.high)
 
 
 def write_page(
@@ -198,21 +166,26 @@ def write_page(
     single = [part for folder in folders for part in parts(Path(folder))]
     for folder in single if figures and find_spec("openTSNE") is not None else ():
         draw_later(folder, progress=progress)
-    runs = read_runs(single)
-    drawn = [view_of(run).figures(run) for run in runs]
-    for index, (run, own) in enumerate(zip(runs, drawn, strict=True) if figures else ()):
-        _write_files(run, own, run.path / "figures")
+    runs = [read_run(folder) for folder in single]
+    models, names = [run.model for run in runs], [run.name for run in runs]
+    for index, run in enumerate(runs):  # named by their model where that tells them apart, else by their folder as well
+        again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
+        behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
+        runs[index] = replace(run, name=run.model + behind)
+    views = [view_of(run) for run in runs]
+    for index, (run, view) in enumerate(zip(runs, views, strict=True) if figures else ()):
+        _write_files(run, view.figures, run.path / "figures")
         progress("drawing figures", index + 1, len(runs))
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
-    return write_file(page, render(runs, drawn).encode("utf-8", "replace"))
+    return write_file(page, render(runs, views).encode("utf-8", "replace"))
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
     """Draw every figure of the run in `folder` as PNG and SVG, and its word map, into `out`; returns the files."""
     run = read_run(Path(folder))
-    return _write_files(run, view_of(run).figures(run), Path(out))
+    return _write_files(run, view_of(run).figures, Path(out))
 
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
@@ -221,8 +194,8 @@ def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[P
     return written + word_map.write_word_maps(run, out)
 
 
-def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None = None) -> str:
-    """The page as text; of runs that each have a name of their own, `drawn` the figures of each where there are any."""
+def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
+    """The page as text, of runs that each have a name of their own."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
@@ -232,23 +205,20 @@ def render(runs: Sequence[RunFolder], drawn: Sequence[Sequence[Figure]] | None =
     files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     script = "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
-    views = [view_of(run) for run in runs]
-    figures = drawn or [view.figures(run) for run, view in zip(runs, views, strict=True)]
-    texts = [_run_text(run, view, own) for run, view, own in zip(runs, views, figures, strict=True)]
-    filled = {figure.section for group in figures for figure in group} | {
-        "word-map" for run in runs if run.points is not None
-    }
+    texts = [_run_text(run, view) for run, view in zip(runs, views, strict=True)]
+    filled = {figure.section for view in views for figure in view.figures}
+    filled |= {"word-map" for run in runs if run.points is not None}
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
     used = set(rows.loc[rows["measure"] == "p@1", "method"])
-    names = display_names(dict.fromkeys(code for run in runs for code in run.languages))
+    names = curves.display_names(dict.fromkeys(code for run in runs for code in run.languages))
     parallel = "Parallel text" if all(view.parallel for view in views) and not mapped else "Text"
     sets = _some((name for run in runs for name in run.data), MOST_NAMED)
     payload = {
         "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
         "shades": SHADES,
         "run_colours": COLOURS,
-        "runs": [_run_payload(run, own) for run, own in zip(runs, figures, strict=True)],
+        "runs": [_run_payload(run, view.figures) for run, view in zip(runs, views, strict=True)],
     }
     marks = {view.mark for view in views}
     try:
@@ -293,23 +263,17 @@ def _some(names: Iterable[str], most: int, between: str = ", ") -> str:
     return between.join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
-def _run_text(run: RunFolder, view: View, figures: Sequence[Figure]) -> dict[str, Any]:
+def _run_text(run: RunFolder, view: View) -> dict[str, Any]:
     """What the template says of a run."""
     notes = run.record.get("notes") or []
-    paper = paper_part(run)
-    tables = [] if paper else view.tables(run)
-    figured = any(figure.section == "scores" for figure in figures)
+    figured = any(figure.section == "scores" for figure in view.figures)
     beside = [name for name in run.rows["other_model"].dropna().unique() if name]
     models = f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
     return {
+        **vars(view),
         "name": run.name,
-        "title": paper["title"] if paper else models,
-        "paper": paper,
-        "tables": tables,
-        "heading": view.heading(run) if tables or figured else None,
-        "verdict": view.verdict(run),
-        "facts": view.facts(run),
-        "caution": view.caution(run),
+        "title": view.paper["title"] if view.paper else models,
+        "heading": view.heading if view.tables or figured else None,
         "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
         "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
     }
@@ -344,7 +308,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     """
     points = None if run.points is None else word_map.word_map(run.points)
     places: dict[tuple[int, ...], int] = {}
-    curves: list[dict[str, Any]] = []
+    numbers: list[dict[str, Any]] = []
     drawn = []
     for figure in figures:
         panels = []
@@ -353,15 +317,19 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
             for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
                 key = tuple(id(getattr(line, name)) for name in NUMERIC)
                 if key not in places:
-                    places[key] = len(curves)
-                    curves.append(_numbers(line))
+                    places[key] = len(numbers)
+                    bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+                    known = {name: values for name, values in bounds.items() if set(values) - {None}}
+                    at = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
+                    counted = {"n": line.n, "members": line.members}
+                    numbers.append({"steps": at, "value": _compact(line.value), **known, **counted})
                 look = {"c": places[key], **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
         explained = figure.explanation or figure.kind != "curves"
         about = _differing(figure, leave=("panels", "page_only", "caption" if explained else ""))
         drawn.append({**about, "panels": panels})
-    steps = list(dict.fromkeys(curve["steps"] for curve in curves))
+    steps = list(dict.fromkeys(curve["steps"] for curve in numbers))
     # The curve above the slider of the word map:
     guide = run.lead and {
         "name": run.lead.name,
@@ -379,18 +347,10 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         "lead": guide,
         "figures": drawn,
         "steps": steps,
-        "curves": [{**curve, "steps": steps.index(curve["steps"])} for curve in curves],
+        "curves": [{**curve, "steps": steps.index(curve["steps"])} for curve in numbers],
         "map": None if points is None else word_map.payload(points),
         "table": table_payload(run.rows),
     }
-
-
-def _numbers(line: Line) -> dict[str, Any]:
-    """The numbers of a line; of the bounds and the floor those that are known."""
-    lists = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
-    known = {name: values for name, values in lists.items() if any(value is not None for value in values)}
-    steps = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
-    return {"steps": steps, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
 
 
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
@@ -430,7 +390,7 @@ def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFram
     and verdict are made from all rows.
     """
     left_out: list[str] = []
-    centre = central_language(zip(rows["source"], rows["target"], strict=True))
+    centre = curves.central_language(zip(rows["source"], rows["target"], strict=True))
     with_centre = rows[["source", "target"]].isin([centre, ""]).any(axis=1)  # what is of one language is no pair
     for words, keep in (
         ("P@5, P@10 and MRR", ~rows["measure"].isin(["p@5", "p@10", "mrr"])),

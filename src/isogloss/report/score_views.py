@@ -106,16 +106,6 @@ class LayerScores:
         return sorted(rows, key=lambda row: int(row["layer"]))
 
     @property
-    def layers(self) -> list[int]:
-        """The layers that were read."""
-        return sorted({layer for rows in self.ways.values() for layer in rows})
-
-    @property
-    def mappings(self) -> list[str]:
-        """The ways that were compared, in the order of the run."""
-        return list(dict.fromkeys([*self.ways, *(str(row["condition"]) for row in self.flat)]))
-
-    @property
     def best(self) -> Record:
         """The row with the highest value at a layer, or else of what there is."""
         return _highest(self.layered or self.flat)
@@ -134,11 +124,6 @@ class LayerScores:
         source, target = self.row["source"], self.row["target"]
         names = display_names([source, target])
         return names[source], names[target]
-
-    @property
-    def known(self) -> list[Record]:
-        """The rows of debiased CKA that have a value."""
-        return [row for row in self.ways["cka"].values() if not isnan(row["value"])]
 
     def figure(
         self, columns: Sequence[str], name: str, title: str, caption: str, panels: Sequence[Panel], score: str
@@ -207,28 +192,45 @@ def flat_name(row: Record) -> str:
     return "embedding matrix" if row["unit"] == "piece" else str(row["unit"])
 
 
-def lookup_verdict(run: RunFolder) -> list[str]:
-    """Sentences for each source and target: the best layer and mapping, what none gives, baselines, coverage, CKA."""
-    pairs = lookups(run.rows)
-    sentences = [line for lookup in pairs[:MOST_PAIRS] for line in _lookup_sentences(lookup, several=len(pairs) > 1)]
-    sentences += [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
+def lookup_view(run: RunFolder) -> View:
+    """Translations found by layer and mapping for each source and target, and CKA before any mapping."""
+    pairs, likes = lookups(run.rows), likenesses(run.rows)
+    shown = [_show_lookup(lookup) for lookup in pairs[:MOST_PAIRS]]
+    alike_shown = [_show_alike(alike) for alike in likes[: 2 * MOST_PAIRS]]
+    verdict = [line for lookup in pairs[:MOST_PAIRS] for line in _lookup_sentences(lookup, several=len(pairs) > 1)]
+    verdict += [f"{len(pairs) - MOST_PAIRS} more pairs are in the rows."] if len(pairs) > MOST_PAIRS else []
     firsts: dict[tuple[str, ...], LayerScores] = {}
-    for alike in likenesses(run.rows):
+    for alike in likes:
         firsts.setdefault((*alike.names, alike.row["data"]), alike)
-    for alike in list(firsts.values())[:MOST_PAIRS]:
-        if alike.known:
-            best, last = _highest(alike.known), alike.known[-1]
+    bests = [lookup.best for lookup in pairs]
+    for index, alike in enumerate(list(firsts.values())[:MOST_PAIRS]):
+        known = [row for row in alike.ways["cka"].values() if not isnan(row["value"])]
+        bests += known if index == 0 and not pairs else []
+        if known:
+            best, last = _highest(known), known[-1]
             head = f"{' and '.join(alike.names)}: " if len(firsts) > 1 else ""
             end = "" if last is best else f"; at layer {int(last['layer'])}, the last read, {_cell(last)}"
-            sentences.append(
+            verdict.append(
                 f"{head}Before any map the two spaces are most alike at layer {int(best['layer'])}: CKA "
                 f"{_cell(best)}, where chance gives {number(best['floor'])}{end} (n = {int(best['n']):,}, "
                 f"{TEXTS[alike.row['condition']]})."
             )
-    return sentences
+    facts: list[Fact] = []
+    for best in [_highest(bests)] if bests else ():  # of the pair that does best, or CKA where nothing was looked up
+        facts += [] if pd.isna(best["layer"]) else [("best layer", str(int(best["layer"])), "")]
+        facts.append(("CKA" if best["measure"] == "cka" else "P@1", number(best["value"]), ""))
+        facts.append(("by chance", number(best["floor"]), ""))
+    unit = UNITS[pairs[0].row["task"]] if pairs else "word"
+    heading = f"Translations found, by layer and way ({unit}s)", f"{FOUND} {ALIKE}" if likes else FOUND
+    if likes and not pairs:
+        heading = "How alike the two spaces are, by layer", ALIKE
+    tables = [table for table, _ in (*shown, *alike_shown)]
+    figures = [figure for _, own in (*shown, *alike_shown) for figure in own]
+    return View("lookup", verdict, facts, figures, tables, heading, two_models=True)
 
 
 def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
+    """The best layer and mapping, what the other mappings give, baselines, the correlation with CKA, and coverage."""
     best, task = lookup.best, lookup.row["task"]
     head = f"{' to '.join(lookup.names)}: " if several else ""
     where = f"at layer {int(best['layer'])}" if lookup.ways else f"in {flat_name(best)}"
@@ -262,165 +264,100 @@ def _lookup_sentences(lookup: LayerScores, *, several: bool) -> Iterator[str]:
         yield f"{head}{covered['value']:.0%} of the {int(covered['n']):,} words of the test are known{written}."
 
 
-def lookup_facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away: of the pair that does best, or CKA where nothing was looked up."""
-    bests = [lookup.best for lookup in lookups(run.rows)]
-    bests = bests or [row for alike in likenesses(run.rows)[:1] for row in alike.known]
-    if not bests:
-        return []
-    best = _highest(bests)
-    name = "CKA" if best["measure"] == "cka" else "P@1"
-    layers: list[Fact] = [] if pd.isna(best["layer"]) else [("best layer", str(int(best["layer"])), "")]
-    return [*layers, (name, number(best["value"]), ""), ("by chance", number(best["floor"]), "")]
+def _show_lookup(lookup: LayerScores) -> tuple[Table, list[Figure]]:
+    """P@1 by layer and mapping: as a table, and as `lookup-SOURCE-TARGET-DATA`, a line a mapping."""
+    best, task, title = lookup.best, lookup.row["task"], " to ".join(lookup.names)
+    mappings = list(dict.fromkeys([*lookup.ways, *(str(row["condition"]) for row in lookup.flat)]))
+    wide = [name for name in mappings if len(mappings) <= FEW_MAPPINGS or name == best["condition"]]
+    counts = {flat_name(row): int(row["n"]) for row in reversed(lookup.flat)}  # the first of each
+    heads = [(f"layer {int(row['layer'])}", row) for row in lookup.layered]
+    heads += [(f"{flat_name(row)} (n = {counts[flat_name(row)]:,})", row) for row in lookup.flat]
+    cells: dict[str, dict[str, Record]] = {}
+    for head, row in heads:
+        cells.setdefault(head, {})[row["condition"]] = row
+    lines = [[head, *(_cell(own.get(name), interval=name in wide) for name in mappings)] for head, own in cells.items()]
+    note = (
+        f"{lookup.row['data']}; n = {int(best['n']):,} at the layers. Brackets hold 95% intervals. By "
+        f"{METHOD_NAMES[task]}; the rows have P@5, P@10 and the other method, too."
+    )
+    table = Table(f"P@1, {title}", ["", *mappings], lines, [note])
+    if not lookup.ways:
+        return table, []
+    curves_drawn = [_line(way, rows, band=way == best["condition"]) for way, rows in lookup.ways.items()]
+    ends = [int(lookup.layered[end]["layer"]) for end in (0, -1)]
+    for row in lookup.beside:
+        if row["unit"] == "word" or row["model"] in lookup.models:
+            label = f"{flat_name(row)},\nn = {int(row['n']):,} ({row['condition']})"
+            curves_drawn.append(Line(label, ends, [float(row["value"])] * 2))
+    caption = (
+        f"share of {int(best['n']):,} {UNITS[task]}s whose nearest neighbour by {METHOD_NAMES[task]} is a "
+        "translation. Band: 95% interval of the best way."
+    )
+    panel = Panel("", curves_drawn, floor=float(best["floor"]))
+    return table, [lookup.figure(("source", "target", "data"), "lookup", title, caption, [panel], "P@1")]
 
 
-def lookup_heading(run: RunFolder) -> tuple[str, str]:
-    """The title of the section with tables and figures, and what it says."""
-    pairs, alike = lookups(run.rows), likenesses(run.rows)
-    if alike and not pairs:
-        return "How alike the two spaces are, by layer", ALIKE
-    unit = UNITS[pairs[0].row["task"]] if pairs else "word"
-    return f"Translations found, by layer and way ({unit}s)", f"{FOUND} {ALIKE}" if alike else FOUND
+def _show_alike(alike: LayerScores) -> tuple[Table, list[Figure]]:
+    """CKA by layer and form: as a table, and as `alike-SOURCE-TARGET-DATA-TEXT`, a panel a form."""
+    cells, panels, most = [], [], max(int(row["n"]) for row in alike.layered)
+    for layer in dict.fromkeys(int(row["layer"]) for row in alike.layered):
+        rows = [own.get(layer) for own in alike.ways.values()]
+        shown = [(_cell(row), NOTHING if row is None else number(row["floor"])) for row in rows]
+        cells.append([f"layer {layer}", *(text for pair in shown for text in pair)])
+    for form, own in alike.ways.items():
+        chance = Line("chance", list(own), [float(row["floor"]) for row in own.values()])
+        panels.append(Panel(FORM_TITLES[form], [_line("CKA", own), chance]))
+    heads = [head for form in alike.ways for head in (FORM_TITLES[form], "chance")]
+    title = f"{' and '.join(alike.names)}, {TEXTS[alike.row['condition']]}"
+    note = (
+        f"{alike.models}; {alike.row['data']}, n = {most:,}. Brackets hold 95% intervals: one block of "
+        "sentences is left out at a time. Chance is what shuffled pairs give."
+    )
+    caption = f"CKA of {most:,} sentences. Bands: 95% intervals."
+    figure = alike.figure(("source", "target", "data", "condition"), "alike", title, caption, panels, "CKA")
+    return Table(f"CKA, {title}", ["", *heads], cells, [note]), [figure]
 
 
-def lookup_tables(run: RunFolder) -> list[Table]:
-    """P@1 by layer and mapping for each pair of languages, and CKA by layer and form."""
-    tables = []
-    for lookup in lookups(run.rows)[:MOST_PAIRS]:
-        mappings, best = lookup.mappings, lookup.best
-        lines: dict[str, dict[str, Record]] = {}
-        for row in lookup.layered:
-            lines.setdefault(f"layer {int(row['layer'])}", {})[row["condition"]] = row
-        counts = {flat_name(row): int(row["n"]) for row in reversed(lookup.flat)}  # the first of each
-        for row in lookup.flat:
-            name = flat_name(row)
-            lines.setdefault(f"{name} (n = {counts[name]:,})", {})[row["condition"]] = row
-        wide = [name for name in mappings if len(mappings) <= FEW_MAPPINGS or name == best["condition"]]
-        cells = [
-            [head, *(_cell(own.get(name), interval=name in wide) for name in mappings)] for head, own in lines.items()
-        ]
-        note = (
-            f"{lookup.row['data']}; n = {int(best['n']):,} at the layers. Brackets hold 95% intervals. By "
-            f"{METHOD_NAMES[lookup.row['task']]}; the rows have P@5, P@10 and the other method, too."
-        )
-        tables.append(Table(f"P@1, {' to '.join(lookup.names)}", ["", *mappings], cells, [note]))
-    for alike in likenesses(run.rows)[: 2 * MOST_PAIRS]:
-        cells = []
-        for layer in alike.layers:
-            rows = [own.get(layer) for own in alike.ways.values()]
-            shown = [(_cell(row), NOTHING if row is None else number(row["floor"])) for row in rows]
-            cells.append([f"layer {layer}", *(text for pair in shown for text in pair)])
-        heads = [head for form in alike.ways for head in (FORM_TITLES[form], "chance")]
-        note = (
-            f"{alike.models}; {alike.row['data']}, n = {_most(alike):,}. Brackets hold 95% intervals: one block of "
-            "sentences is left out at a time. Chance is what shuffled pairs give."
-        )
-        title = f"CKA, {' and '.join(alike.names)}, {TEXTS[alike.row['condition']]}"
-        tables.append(Table(title, ["", *heads], cells, [note]))
-    return tables
+def stitch_view(run: RunFolder) -> View:
+    """For each test set the score by layer and way: with and without the map, and in the source language.
 
-
-def _most(scores: LayerScores) -> int:
-    return max(int(row["n"]) for row in scores.layered)
-
-
-def lookup_figures(run: RunFolder) -> list[Figure]:
-    """`lookup-SOURCE-TARGET-DATA`: P@1 by layer, a line a mapping; `alike-SOURCE-TARGET-DATA-TEXT`: CKA by layer."""
-    drawings = []
-    for lookup in lookups(run.rows)[:MOST_PAIRS]:
-        if not lookup.ways:
-            continue
-        best, task, ends = lookup.best, lookup.row["task"], [lookup.layers[0], lookup.layers[-1]]
-        lines = [_line(way, rows, band=way == best["condition"]) for way, rows in lookup.ways.items()]
-        for row in lookup.beside:
-            if row["unit"] == "word" or row["model"] in lookup.models:
-                label = f"{flat_name(row)},\nn = {int(row['n']):,} ({row['condition']})"
-                lines.append(Line(label, ends, [float(row["value"])] * 2))
-        caption = (
-            f"share of {int(best['n']):,} {UNITS[task]}s whose nearest neighbour by {METHOD_NAMES[task]} is a "
-            "translation. Band: 95% interval of the best way."
-        )
-        panel = Panel("", lines, floor=float(best["floor"]))
-        title = " to ".join(lookup.names)
-        drawings.append(lookup.figure(("source", "target", "data"), "lookup", title, caption, [panel], "P@1"))
-    for alike in likenesses(run.rows)[: 2 * MOST_PAIRS]:
-        panels = []
-        for form, rows in alike.ways.items():
-            chance = Line("chance", list(rows), [float(row["floor"]) for row in rows.values()])
-            panels.append(Panel(FORM_TITLES[form], [_line("CKA", rows), chance]))
-        title = f"{' and '.join(alike.names)}, {TEXTS[alike.row['condition']]}"
-        caption = f"CKA of {_most(alike):,} sentences. Bands: 95% intervals."
-        drawings.append(alike.figure(("source", "target", "data", "condition"), "alike", title, caption, panels, "CKA"))
-    return drawings
-
-
-def _best_stitched(stitching: LayerScores) -> int:
-    """The layer at which the stitched target scores highest."""
-    return int(_highest(stitching.ways[STITCHED].values())["layer"])
-
-
-def stitch_verdict(run: RunFolder) -> list[str]:
-    """For each test set: the best layer with and without the map, what is left of the source's score, and chance."""
-    sentences = []
+    The figures are called `stitch-TASK-TARGET-DATA`.
+    """
+    verdict: list[str] = []
+    facts: list[Fact] = []
+    tables, figures = [], []
     for stitching in stitchings(run.rows):
-        (source, target), best = stitching.names, _best_stitched(stitching)
-        at_best = {way: rows.get(best) for way, rows in stitching.ways.items()}
-        top = stitching.ways[STITCHED][best]
+        (source, target), ways, stitched = stitching.names, stitching.ways, stitching.ways[STITCHED]
+        top = _highest(stitched.values())
+        best, score, over_seeds = int(top["layer"]), describe(top["measure"]).title, bool(pd.isna(top["seed"]))
+        at_best = {way: rows.get(best) for way, rows in ways.items()}
         chance = "" if isnan(top["floor"]) else f", where chance gives {number(top['floor'])}"
-        sentences.append(
-            f"{target} ({top['data']}), {top['task']}: stitched, {describe(top['measure']).title} is highest at layer "
+        verdict.append(
+            f"{target} ({top['data']}), {top['task']}: stitched, {score} is highest at layer "
             f"{best}: {_cell(top)}{chance}; in {source} the same model has {_cell(at_best[HOME])}."
         )
         said = [f"{way} {_cell(row)}" for way, row in at_best.items() if way not in (HOME, STITCHED)]
-        sentences += [f"At that layer without the map: {'; '.join(said)}."] if said else []
-    return sentences
-
-
-def stitch_facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away: of the first test set."""
-    numbers: list[Fact] = []
-    for first in stitchings(run.rows)[:1]:
-        best = _best_stitched(first)
-        ways = [(way, first.ways[way][best]["value"]) for way in (HOME, STITCHED, "unmapped")]
-        numbers = [("best layer", str(best), ""), *((way, number(value), "") for way, value in ways)]
-    return numbers
-
-
-def stitch_figures(run: RunFolder) -> list[Figure]:
-    """`stitch-TASK-TARGET-DATA`: the main score by layer, a line a way, the source's besides."""
-    drawings = []
-    for stitching in stitchings(run.rows):
-        source, target = stitching.names
+        verdict += [f"At that layer without the map: {'; '.join(said)}."] if said else []
+        if not facts:  # of the first test set
+            values = [(way, ways[way][best]["value"]) for way in (HOME, STITCHED, "unmapped")]
+            facts = [("best layer", str(best), ""), *((way, number(value), "") for way, value in values)]
+        title = f"{top['task']}, {source} to {target}"
+        cells = [[f"layer {layer}", *(_cell(rows.get(layer)) for rows in ways.values())] for layer in stitched]
+        note = (
+            f"{top['data']}. Brackets hold {BRACKETS[over_seeds]}. The ways are those of the target: stitched, through "
+            "the fitted map; shifted, by the means alone; unmapped, as it is; random, through a random rotation."
+        )
+        heads = [f"in {source}" if way == HOME else way for way in ways]
+        tables.append(Table(f"{score}, {title}", ["", *heads], cells, [note]))
         lines = [
             _line(f"{source}, trained in" if way == HOME else f"{target}, {way}", rows, band=way in (HOME, STITCHED))
-            for way, rows in stitching.ways.items()
+            for way, rows in ways.items()
         ]
-        rows = list(stitching.ways[STITCHED].values())
-        floor = sum(float(row["floor"]) for row in rows) / len(rows)
+        floor = sum(float(row["floor"]) for row in stitched.values()) / len(stitched)
         panel = Panel("", lines, floor=None if isnan(floor) else floor)
-        title, score = f"{rows[0]['task']}, {source} to {target}", describe(rows[0]["measure"]).title
-        caption = f"{BANDS[bool(pd.isna(rows[0]['seed']))]}."
-        drawings.append(stitching.figure(("task", "target", "data"), "stitch", title, caption, [panel], score))
-    return drawings
-
-
-def stitch_tables(run: RunFolder) -> list[Table]:
-    """Scores by layer and way, a table for each test set."""
-    tables = []
-    for stitching in stitchings(run.rows):
-        (source, target), ways = stitching.names, stitching.ways
-        layers = list(ways[STITCHED])
-        lines = [[f"layer {layer}", *(_cell(rows.get(layer)) for rows in ways.values())] for layer in layers]
-        heads = [f"in {source}" if way == HOME else way for way in ways]
-        first = ways[STITCHED][layers[0]]
-        over = BRACKETS[bool(pd.isna(first["seed"]))]
-        note = (
-            f"{first['data']}. Brackets hold {over}. The ways are those of the target: stitched, through the fitted "
-            "map; shifted, by the means alone; unmapped, as it is; random, through a random rotation."
-        )
-        title = f"{describe(first['measure']).title}, {first['task']}, {source} to {target}"
-        tables.append(Table(title, ["", *heads], lines, [note]))
-    return tables
+        caption = f"{BANDS[over_seeds]}."
+        figures.append(stitching.figure(("task", "target", "data"), "stitch", title, caption, [panel], score))
+    return View("training", verdict, facts, figures, tables, STITCH_HEADING, two_models=True)
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:
@@ -443,20 +380,14 @@ class Experiment:
     """The results of one model that learned one task in one language.
 
     Attributes:
-        model: the model.
-        task: the task.
-        source: the language trained in.
-        title: the title of the score that languages are compared by.
+        row: one of the rows of the score that languages are compared by, which names the model, the task and more.
         scores: plan -> language and test set -> row of that score.
         gaps: plan -> `gap` or `relative_gap` -> row, of the others' mean.
         several: whether the rows are means over seeds.
 
     """
 
-    model: str
-    task: str
-    source: str
-    title: str
+    row: Record
     scores: Mapping[str, Mapping[tuple[str, str], Record]]
     gaps: Mapping[str, Mapping[str, Record]]
     several: bool
@@ -469,7 +400,8 @@ class Experiment:
     @property
     def names(self) -> dict[str, str]:
         """The languages by name."""
-        return {self.source: self.source, **display_names(code for code, _ in self.sets if code not in ("", OTHERS))}
+        source = self.row["source"]
+        return {source: source, **display_names(code for code, _ in self.sets if code not in ("", OTHERS))}
 
     def floor(self, *places: tuple[str, str]) -> float:
         """What chance gives on these test sets, averaged over the plans; NaN where that is unknown."""
@@ -483,11 +415,11 @@ class Experiment:
         return names.get(target, target) + (f" ({data})" if several else "")
 
 
-def experiments(rows: pd.DataFrame) -> list[Experiment]:
-    """Results by model, task and source language, in order of appearance; only those with a gap."""
-    made = []
-    whole = records(rows[rows["layer"].isna()])
-    for (model, task, source), group in _grouped(whole, "model", "task", "source").items():
+def transfer_view(run: RunFolder) -> View:
+    """Scores by plan and language for each model, task and source; or what the steps say where no model was chosen."""
+    rows = results(run.rows)
+    groups = []
+    for group in _grouped(records(rows[rows["layer"].isna()]), "model", "task", "source").values():
         scores: dict[str, dict[tuple[str, str], Record]] = {}
         gaps: dict[str, dict[str, Record]] = {}
         for row in group:
@@ -495,68 +427,64 @@ def experiments(rows: pd.DataFrame) -> list[Experiment]:
                 scores.setdefault(row["training"], {}).setdefault((row["target"], row["data"]), row)
             elif row["measure"] in ("gap", "relative_gap") and row["target"] == OTHERS:
                 gaps.setdefault(row["training"], {}).setdefault(row["measure"], row)
-        if scores:
-            title = describe(next(row["measure"] for row in group if row["main"])).title
-            several = any(pd.isna(row["seed"]) for row in group)
-            made.append(Experiment(model, task, source, title, scores, gaps, several))
-    return made
-
-
-def transfer_facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away: of the plan under which the others score highest."""
-    means = [
-        (row, experiment, plan)
-        for experiment in experiments(results(run.rows))
-        for plan, scores in experiment.scores.items()
-        for (target, _), row in scores.items()
-        if target == OTHERS
-    ]
-    if not means:
-        return training_view.facts(run)
-    best, experiment, plan = max(means, key=lambda mean: float(mean[0]["value"]))
-    home = [row for (target, _), row in experiment.scores[plan].items() if target == experiment.source]
-    numbers: list[Fact] = [("best plan for the others", plan, "")] if len({name for *_, name in means}) > 1 else []
-    numbers += [("in the language trained in", number(row["value"]), "") for row in home[:1]]
-    numbers.append(("in the others", number(best["value"]), ""))
-    numbers += [] if isnan(best["floor"]) else [("by chance", number(best["floor"]), "")]
-    return numbers if run.trained.empty else [*numbers, ("languages", str(len(run.languages)), "")]
-
-
-def transfer_verdict(run: RunFolder) -> list[str]:
-    """A sentence for each model, task and plan, and which plan leaves the others most; or what the steps say."""
-    groups = experiments(results(run.rows))
-    sentences = []
+        several = any(pd.isna(row["seed"]) for row in group)
+        groups += [Experiment(row, scores, gaps, several) for row in group if row["main"]][:1]
+    verdict: list[str] = []
     for experiment in groups:
-        about = f"{experiment.model}, {experiment.task} from {experiment.names[experiment.source]}: "
-        head = about if len(groups) > 1 else ""
-        plans = list(experiment.scores)
-        sentences += [head + _plan_sentence(experiment, plan) for plan in plans[:MOST_PLANS]]
-        if len(plans) > MOST_PLANS:
-            sentences.append(f"{len(plans) - MOST_PLANS} more plans are in the rows.")
-        own = [row for scores in experiment.scores.values() for row in scores.values() if row["target"] == OTHERS]
-        if len(own) > 1:
-            best = _highest(own)
-            others = [row for row in own if row["training"] != best["training"] and row["data"] == best["data"]]
-            same = [str(row["training"]) for row in others if row["high"] >= best["low"]]
-            tied = f"{len(same)} more plans" if len(same) > MOST_TIES else curves.listed(same) if same else ""
-            reach = f"interval of {tied} reaches" if len(same) == 1 else f"intervals of {tied} reach"
-            ties = f"; the {reach} into that" if same else ""
-            sentences.append(f"{head}The others score highest under {best['training']}: {_cell(best)}{ties}.")
-    return sentences if groups else _course_sentences(run)
+        row = experiment.row
+        about = f"{row['model']}, {row['task']} from {experiment.names[row['source']]}: "
+        verdict += _plan_sentences(experiment, about if len(groups) > 1 else "")
+    numbers: list[Fact] = []
+    # Of the plan under which the others score highest:
+    scored = [(own, row) for each in groups for own in each.scores.values() for row in own.values()]
+    means = [(own, row) for own, row in scored if row["target"] == OTHERS]
+    if means:
+        own, best = max(means, key=lambda mean: float(mean[1]["value"]))
+        if len({row["training"] for _, row in means}) > 1:
+            numbers.append(("best plan for the others", best["training"], ""))
+        home = [row for row in own.values() if row["target"] == row["source"]]
+        numbers += [("in the language trained in", number(row["value"]), "") for row in home[:1]]
+        numbers.append(("in the others", number(best["value"]), ""))
+        numbers += [] if isnan(best["floor"]) else [("by chance", number(best["floor"]), "")]
+        numbers += [] if run.trained.empty else [("languages", str(len(run.languages)), "")]
+    figures = [_plan_figure(run, experiment, groups) for experiment in groups]
+    return View(
+        "training",
+        verdict if groups else _course_sentences(run),
+        numbers or training_view.facts(run),
+        [*figures, *similarity_figures(run), *training_view.step_figures(run)],
+        [_plan_table(experiment, named=len(groups) > 1) for experiment in groups],
+        TRANSFER_HEADING,
+    )
 
 
-def _plan_sentence(experiment: Experiment, plan: str) -> str:
-    rows, names, source = experiment.scores[plan].values(), experiment.names, experiment.source
-    home = next(row for row in rows if row["target"] == source)
-    words = f"{plan}: {home['measure']} {_cell(home)} in {names[source]}"
-    for mean in (row for row in rows if row["target"] == OTHERS):
-        chance = "" if isnan(mean["floor"]) else f", where chance gives {number(mean['floor'])}"
-        words += f", {_cell(mean)} in the others{chance}, a gap of {_cell(experiment.gaps[plan]['gap'])}"
-    others = sorted((row for row in rows if row["target"] not in (source, OTHERS)), key=lambda row: -row["value"])
-    said = [f"{experiment.set_name((row['target'], row['data']), names)} {number(row['value'])}" for row in others]
-    if len(said) > 2 * MOST_LANGUAGES:
-        said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
-    return f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}."
+def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
+    """A sentence for each plan, and which plan leaves the others most."""
+    names, source, sentences = experiment.names, experiment.row["source"], []
+    for plan, scores in list(experiment.scores.items())[:MOST_PLANS]:
+        home = next(row for row in scores.values() if row["target"] == source)
+        words = f"{head}{plan}: {home['measure']} {_cell(home)} in {names[source]}"
+        for mean in (row for row in scores.values() if row["target"] == OTHERS):
+            chance = "" if isnan(mean["floor"]) else f", where chance gives {number(mean['floor'])}"
+            words += f", {_cell(mean)} in the others{chance}, a gap of {_cell(experiment.gaps[plan]['gap'])}"
+        others = {place: row["value"] for place, row in scores.items() if place[0] not in (source, OTHERS)}
+        ranked = sorted(others, key=lambda place: -others[place])
+        said = [f"{experiment.set_name(place, names)} {number(others[place])}" for place in ranked]
+        if len(said) > 2 * MOST_LANGUAGES:
+            said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
+        sentences.append(f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}.")
+    more = len(experiment.scores) - MOST_PLANS
+    sentences += [f"{more} more plans are in the rows."] if more > 0 else []
+    own = [row for scores in experiment.scores.values() for row in scores.values() if row["target"] == OTHERS]
+    if len(own) > 1:
+        best = _highest(own)
+        rivals = [row for row in own if row["training"] != best["training"] and row["data"] == best["data"]]
+        same = [str(row["training"]) for row in rivals if row["high"] >= best["low"]]
+        tied = f"{len(same)} more plans" if len(same) > MOST_TIES else curves.listed(same) if same else ""
+        reach = f"interval of {tied} reaches" if len(same) == 1 else f"intervals of {tied} reach"
+        ties = f"; the {reach} into that" if same else ""
+        sentences.append(f"{head}The others score highest under {best['training']}: {_cell(best)}{ties}.")
+    return sentences
 
 
 def _course_sentences(run: RunFolder) -> list[str]:
@@ -568,115 +496,94 @@ def _course_sentences(run: RunFolder) -> list[str]:
     """
     read = [curve for curve in run.by_step if curve.task and curve.selection != ORACLE]
     sentences = []
+
+    def went(curve: Curve) -> str:
+        return curve.way("fell", "did not clearly change" if len(curve.at) > 1 else "was read once", "rose")
+
     for task, source, measure, training in dict.fromkeys(
         (curve.task, curve.source, curve.unit, curve.training) for curve in select(read, measure="gap")
     ):
-        firsts: dict[tuple[str, str], Curve] = {}
+        sets: dict[str, dict[str, Curve]] = {}
         for curve in select(read, measure=measure, task=task, source=source, training=training):
             low, high = curve.text or (curve.low, curve.high)
             wide = {"low": np.fmin(curve.low, low), "high": np.fmax(curve.high, high)}
             bounds: dict[str, Any] = {name: tuple(ends.tolist()) for name, ends in wide.items()}
-            firsts.setdefault((curve.target, curve.data), replace(curve, text=None, **bounds))
-        parts: dict[str, list[Curve]] = {}
-        for (target, _), curve in firsts.items():
-            parts.setdefault(target, []).append(curve)
-        courses = {target: curves.average(group) for target, group in parts.items()}
-        sentences.append(_course_sentence(f"{training}: {task} {measure}", courses, source))
+            sets.setdefault(curve.target, {}).setdefault(curve.data, replace(curve, text=None, **bounds))
+        courses = {target: curves.average(list(own.values())) for target, own in sets.items()}
+        names = display_names(code for code in courses if code != OTHERS)
+        ends = {OTHERS: "the others", source: names.get(source, "")}
+        said = [
+            f"{went(courses[code])} in {name} ({courses[code].from_to()})"
+            for code, name in ends.items()
+            if code in courses
+        ]
+        others = {code: curve for code, curve in courses.items() if code not in ends}
+        single = [
+            f"{names[code]} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
+            for code, curve in others.items()
+            if curve.turn
+        ]
+        changed = f" It clearly changed in {curves.listed(single)}." if single else ""
+        changed = changed or (" In no single language it clearly changed." if len(others) > 1 else "")
+        seeds = max(curve.seeds for curve in courses.values())
+        over = f", over {seeds} seeds of the tuning" if seeds > 1 else ""
+        sentences.append(f"{training}: {task} {measure} {', and '.join(said)}{over}.{changed}")
     more = len(sentences) - MOST_CURVES
     return sentences[:MOST_CURVES] + ([f"{more} more plans are in the rows."] if more > 0 else [])
 
 
-def _course_sentence(subject: str, courses: Mapping[str, Curve], source: str) -> str:
-    def went(curve: Curve) -> str:
-        return curve.way("fell", "did not clearly change" if len(curve.at) > 1 else "was read once", "rose")
-
-    names = display_names(code for code in courses if code != OTHERS)
-    shown = {OTHERS: "the others", source: names.get(source, "")}
-    parts = [
-        f"{went(courses[code])} in {name} ({courses[code].from_to()})"
-        for code, name in shown.items()
-        if code in courses
-    ]
-    others = {code: curve for code, curve in courses.items() if code not in shown}
-    single = [
-        f"{names[code]} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
-        for code, curve in others.items()
-        if curve.turn
-    ]
-    changed = f" It clearly changed in {curves.listed(single)}." if single else ""
-    changed = changed or (" In no single language it clearly changed." if len(others) > 1 else "")
-    seeds = max(curve.seeds for curve in courses.values())
-    over = f", over {seeds} seeds of the tuning" if seeds > 1 else ""
-    return f"{subject} {', and '.join(parts)}{over}.{changed}"
-
-
-def transfer_tables(run: RunFolder) -> list[Table]:
-    """A table for each model, task and source: plans down, test sets across, then what the others lose, and chance."""
-    groups = experiments(results(run.rows))
-    tables = []
-    for experiment in groups:
-        names = experiment.names
-        title = f"{experiment.title}, {experiment.task} from {names[experiment.source]}"
-        sets = sorted(experiment.sets, key=lambda place: place[0] == OTHERS)
-        heads = ["mean of the others" if place[0] == OTHERS else experiment.set_name(place, names) for place in sets]
-        wide = [place for place in sets if len(sets) <= FEW_SETS + 1 or place[0] in (OTHERS, sets[0][0])]
-        lines = []
-        for plan, scores in experiment.scores.items():
-            cells = [_cell(scores.get(place), interval=place in wide) for place in sets]
-            gaps = experiment.gaps.get(plan, {})
-            lines.append([plan, *cells, _cell(gaps.get("gap")), _cell(gaps.get("relative_gap"), interval=False)])
-        floors = [experiment.floor(place) for place in sets]
-        if not all(map(isnan, floors)):
-            shown = [NOTHING if isnan(floor) else number(floor) for floor in floors]
-            lines.append(["chance", *shown, NOTHING, NOTHING])
-        note = (
-            f"Brackets hold {BRACKETS[experiment.several]}. The gap is the score in the language trained in less that "
-            "in the others. Chance is what the models' own answers score when they are dealt out at random."
-        )
-        columns = ["plan", *heads, "gap of the others", "relative gap"]
-        tables.append(Table(f"{experiment.model}, {title}" if len(groups) > 1 else title, columns, lines, [note]))
-    return tables
+def _plan_table(experiment: Experiment, *, named: bool) -> Table:
+    """Plans down, test sets across, then what the others lose, and chance."""
+    row, names = experiment.row, experiment.names
+    title = f"{describe(row['measure']).title}, {row['task']} from {names[row['source']]}"
+    sets = sorted(experiment.sets, key=lambda place: place[0] == OTHERS)
+    heads = ["mean of the others" if place[0] == OTHERS else experiment.set_name(place, names) for place in sets]
+    wide = [place for place in sets if len(sets) <= FEW_SETS + 1 or place[0] in (OTHERS, sets[0][0])]
+    lines = []
+    for plan, scores in experiment.scores.items():
+        cells = [_cell(scores.get(place), interval=place in wide) for place in sets]
+        gaps = experiment.gaps.get(plan, {})
+        lines.append([plan, *cells, _cell(gaps.get("gap")), _cell(gaps.get("relative_gap"), interval=False)])
+    floors = [experiment.floor(place) for place in sets]
+    if not all(map(isnan, floors)):
+        shown = [NOTHING if isnan(floor) else number(floor) for floor in floors]
+        lines.append(["chance", *shown, NOTHING, NOTHING])
+    note = (
+        f"Brackets hold {BRACKETS[experiment.several]}. The gap is the score in the language trained in less that "
+        "in the others. Chance is what the models' own answers score when they are dealt out at random."
+    )
+    columns = ["plan", *heads, "gap of the others", "relative gap"]
+    return Table(f"{row['model']}, {title}" if named else title, columns, lines, [note])
 
 
-def transfer_figures(run: RunFolder) -> list[Figure]:
-    """Scores by plan, languages by layer where they were compared, and the charts over the steps."""
-    return [*_plan_figures(run), *similarity_figures(run), *training_view.step_figures(run)]
-
-
-def _plan_figures(run: RunFolder) -> list[Figure]:
+def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
     """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval."""
-    groups = experiments(results(run.rows))
-    several_models = len({experiment.model for experiment in groups}) > 1
+    model, task, source = (experiment.row[name] for name in ("model", "task", "source"))
+    title, home, sets = describe(experiment.row["measure"]).title, run.names.get(source, source), experiment.sets
+    names = {**run.names, OTHERS: "mean of the others", source: f"{home}, trained in"}
+    targets = list(dict.fromkeys(target for target, _ in sets))
     nothing = dict.fromkeys(("value", "low", "high"), float("nan"))
-    drawings = []
-    for experiment in groups:
-        task, source, sets = experiment.task, experiment.source, experiment.sets
-        home = run.names.get(source, source)
-        names = {**run.names, OTHERS: "mean of the others", source: f"{home}, trained in"}
-        targets = list(dict.fromkeys(target for target, _ in sets))
-        lines = []
-        for place in sets:
-            rows = {index: scores.get(place, nothing) for index, scores in enumerate(experiment.scores.values())}
-            look: dict[str, Any] = {"hue": targets.index(place[0]), "band": False}
-            if place[0] == OTHERS:
-                look = {"colour": DARK, "thick": True}
-            elif place[0] == source:
-                look = {"colour": QUIET, "dash": 1}
-            lines.append(_line(experiment.set_name(place, names), rows, **look))
-        floor = experiment.floor(*sets)
-        end = (f"-{source}" if len(groups) > 1 else "") + (f"-{file_name(experiment.model)}" if several_models else "")
-        drawings.append(
-            Figure(
-                f"transfer-{file_name(task)}{end}",
-                f"{experiment.title} by plan, {task}",
-                f"{printable(experiment.model)}, {task} from {home}; {BANDS[experiment.several]}.",
-                [Panel("", lines, floor=None if isnan(floor) else floor)],
-                ylabel=experiment.title,
-                xlabel="",
-                ticks={float(index): plan for index, plan in enumerate(experiment.scores)},
-            )
-        )
-    return drawings
+    lines = []
+    for place in sets:
+        rows = {index: scores.get(place, nothing) for index, scores in enumerate(experiment.scores.values())}
+        look: dict[str, Any] = {"hue": targets.index(place[0]), "band": False}
+        if place[0] == OTHERS:
+            look = {"colour": DARK, "thick": True}
+        elif place[0] == source:
+            look = {"colour": QUIET, "dash": 1}
+        lines.append(_line(experiment.set_name(place, names), rows, **look))
+    floor = experiment.floor(*sets)
+    models = {other.row["model"] for other in groups}
+    end = (f"-{source}" if len(groups) > 1 else "") + (f"-{file_name(model)}" if len(models) > 1 else "")
+    return Figure(
+        f"transfer-{file_name(task)}{end}",
+        f"{title} by plan, {task}",
+        f"{printable(model)}, {task} from {home}; {BANDS[experiment.several]}.",
+        [Panel("", lines, floor=None if isnan(floor) else floor)],
+        ylabel=title,
+        xlabel="",
+        ticks={float(index): plan for index, plan in enumerate(experiment.scores)},
+    )
 
 
 def similarity_figures(run: RunFolder) -> list[Figure]:
@@ -713,12 +620,3 @@ def similarity_figures(run: RunFolder) -> list[Figure]:
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
         drawings.append(Figure(name, title, caption, panels, "CKA", xlabel="layer"))
     return drawings
-
-
-LOOKUP = View("lookup", lookup_verdict, lookup_facts, lookup_figures, lookup_tables, lookup_heading, two_models=True)
-STITCH = View(
-    "training", stitch_verdict, stitch_facts, stitch_figures, stitch_tables, lambda run: STITCH_HEADING, two_models=True
-)
-TRANSFER = View(
-    "training", transfer_verdict, transfer_facts, transfer_figures, transfer_tables, lambda run: TRANSFER_HEADING
-)

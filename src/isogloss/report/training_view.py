@@ -6,7 +6,7 @@ run (plans, conditions or settings), each is a line; their seeds are a band. Pre
 `verdict` does here; drift and transfer use the charts and have verdicts of their own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
@@ -74,11 +74,6 @@ class StepPanel:
             return describe(LOSSES[self.unit])
         compared = self.measure == "cka" and self.lines[0].other_model
         return describe("cka to another model" if compared else self.measure)
-
-    @property
-    def title(self) -> str:
-        """The measure and the kind."""
-        return self.about.title + (f" ({curves.METHOD_TITLES.get(self.kind, self.kind)})" if self.kind else "")
 
 
 def panels(run: RunFolder) -> list[StepPanel]:
@@ -208,11 +203,6 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
     return max(ends, key=lambda end: (end[0], -(end[1].layer or 0)))[1]
 
 
-def figures(run: RunFolder) -> list[Figure]:
-    """A chart for each measure and kind, grids of layer by step, and a map's figures of rows without a step."""
-    return step_figures(run) + map_view.figures(run)
-
-
 def step_figures(run: RunFolder) -> list[Figure]:
     """`steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for those taken by layer.
 
@@ -226,96 +216,82 @@ def step_figures(run: RunFolder) -> list[Figure]:
     for (measure, kind, layered), group in groups.items():
         several = len({name for other, name, _ in groups if other == measure}) > 1
         name = "-".join(filter(None, (file_name(measure), file_name(kind) if several else "")))
-        drawings += _charts(run, group, name, flat=not layered or (measure, kind, False) not in groups)
+        flat = not layered or (measure, kind, False) not in groups
+        first, about = group[0], group[0].about
+        best = (best_panel([panel for panel in group if panel.unit == first.unit]) if layered else first) or first
+        title = about.title + (f" ({curves.METHOD_TITLES.get(kind, kind)})" if kind else "")
+        drawn = []
+        for panel in group:
+            choice = {"Per": panel.unit or "item", **({"Layer": str(panel.layer)} if layered else {})}
+            lines = [_line(run, panel, line) for line in panel.lines]
+            drawn.append(Panel("", lines, choice=choice, note=_note(panel)))
+        shared: dict[str, Any] = {"better": about.better, "axis": about.axis}
+        drawings.append(
+            Figure(
+                f"steps-{name}" if flat else f"steps-at-layers-{name}",
+                title,
+                f"{printable(run.model)}. {_note(best)}",
+                drawn,
+                ylabel=AXIS_NAMES.get(measure, "").format(best.unit) if best.unit else "",
+                log=about.logarithmic,
+                section="training",
+                explanation=about.explanation,
+                chosen=drawn[group.index(best)].choice,
+                page_only=not flat,
+                **shared,
+            )
+        )
+        rows = [(panel, own.lines) for panel, own in zip(group, drawn, strict=True) if panel.unit == first.unit]
+        rows.sort(key=lambda pair: -(pair[0].layer or 0))
+        trainings = dict.fromkeys(line.code for panel, _ in rows if panel.by_training for line in panel.lines)
+        codes = [""] if any(panel.lead for panel, _ in rows) else list(trainings)
+        for code in codes if layered and len(rows) > 1 else ():
+            shades = [
+                replace(line, label=f"layer {panel.layer}")
+                for panel, own in rows
+                for line in own
+                if (line.code == code if code else line.thick)
+            ]
+            over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
+            drawings.append(
+                Figure(
+                    f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
+                    f"{title}{f', {code}' if code else ''}",
+                    " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
+                    [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
+                    kind="shades",
+                    section="step-grid",
+                    page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
+                    **shared,
+                )
+            )
     return drawings
 
 
-def _charts(run: RunFolder, group: Sequence[StepPanel], name: str, *, flat: bool) -> Iterator[Figure]:
-    first, layered = group[0], group[0].layer is not None
-    best = (best_panel([panel for panel in group if panel.unit == first.unit]) if layered else first) or first
-    lines = [[_line(run, panel, line) for line in panel.lines] for panel in group]
-    drawn = [Panel("", own, choice=_choice(panel), note=_note(panel)) for panel, own in zip(group, lines, strict=True)]
-    shared: dict[str, Any] = {"better": first.about.better, "axis": first.about.axis}
-    yield Figure(
-        f"steps-{name}" if flat else f"steps-at-layers-{name}",
-        first.title,
-        f"{printable(run.model)}. {_note(best)}",
-        drawn,
-        ylabel=AXIS_NAMES.get(best.measure, "").format(best.unit) if best.unit else "",
-        log=first.about.logarithmic,
-        section="training",
-        explanation=first.about.explanation,
-        chosen=_choice(best),
-        page_only=not flat,
-        **shared,
-    )
-    rows = [(panel, own) for panel, own in zip(group, lines, strict=True) if panel.unit == first.unit and layered]
-    rows.sort(key=lambda pair: -(pair[0].layer or 0))
-    trainings = dict.fromkeys(line.code for panel, _ in rows if panel.by_training for line in panel.lines)
-    codes = [""] if any(panel.lead for panel, _ in rows) else list(trainings)
-    for code in codes if len(rows) > 1 else ():
-        cells = (
-            (panel.layer, line) for panel, own in rows for line in own if (line.code == code if code else line.thick)
-        )
-        shades = [replace(line, label=f"layer {layer}") for layer, line in cells]
-        over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
-        yield Figure(
-            f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
-            f"{first.title}{f', {code}' if code else ''}",
-            " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
-            [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
-            kind="shades",
-            section="step-grid",
-            page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
-            **shared,
-        )
-
-
-def _choice(panel: StepPanel) -> dict[str, str]:
-    layer = {} if panel.layer is None else {"Layer": str(panel.layer)}
-    return {"Per": panel.unit or "item", **layer}
-
-
 def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
-    drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
-    hue, dash = line_look(panel, curve, run.languages)
-    pooled = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
-    pooled = "all languages pooled" if panel.lead and panel.lead.target == POOLED else pooled
-    line = drawn.line(
-        line_name(curve, run.names, pooled=pooled),
-        n=drawn.n,
-        hue=hue,
-        dash=dash,
-        thick=curve.leads,
-        band=curve.leads or panel.layer is None or panel.by_training,
-        code=curve.code,
-    )
-    return line if curve.leads else replace(line, floor=())  # chance is drawn once, with the leading line
+    """A curve as it is drawn: named, thinned, and in the colour of its language.
 
-
-def line_name(curve: Curve, names: Mapping[str, str], *, pooled: str) -> str:
-    """How a legend calls a curve; `pooled` is what stands for all languages."""
-    if curve.code == POOLED:
-        return pooled
-    spelt = " → ".join(names.get(code, code) for code in curve.languages)
-    return curve.code.removesuffix(" → ".join(curve.languages)) + spelt if curve.languages else curve.code
-
-
-def line_look(panel: StepPanel, curve: Curve, languages: Sequence[str]) -> tuple[int | None, int]:
-    """The number of its colour, and which kind of dash: 0 is none. What stands for all has no number: it is dark.
-
-    A line has the colour of its language, and those of one language differ in their dashes, as far as there are dashes;
-    beyond that, and where it is of no one language, a line has the colour of its own index. The last of the colours is
-    nearly as dark as what stands for all, so dashes begin with it.
+    Those of one language differ in their dashes, as far as there are dashes; beyond that, and where it is of no one
+    language, a line has the colour of its own index. The last of the colours is nearly as dark as what stands for all,
+    so dashes begin with it. What stands for all is dark, and chance is drawn once, with it.
     """
+    drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
+    spelt = " → ".join(run.names.get(code, code) for code in curve.languages)
+    label = curve.code.removesuffix(" → ".join(curve.languages)) + spelt if curve.languages else curve.code
+    if curve.code == POOLED:
+        label = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
+        label = "all languages pooled" if panel.lead and panel.lead.target == POOLED else label
+    look: dict[str, Any] = {"n": drawn.n, "code": curve.code}
     if curve.leads:
-        return None, 0
+        return drawn.line(label, thick=True, **look)
     same = [other for other in panel.lines if other.languages == curve.languages]
-    if len(curve.languages) == 1 and curve.languages[0] in languages and len(same) <= DASHES:
-        at, nth = languages.index(curve.languages[0]), same.index(curve)
+    if len(curve.languages) == 1 and curve.languages[0] in run.languages and len(same) <= DASHES:
+        hue, nth = run.languages.index(curve.languages[0]), same.index(curve)
     else:
-        at, nth = panel.lines.index(curve), 0
-    return at, (nth + (at + 1) // len(COLOURS)) % DASHES
+        hue, nth = panel.lines.index(curve), 0
+    band = panel.layer is None or panel.by_training
+    dash = (nth + (hue + 1) // len(COLOURS)) % DASHES
+    return replace(drawn.line(label, hue=hue, dash=dash, band=band, **look), floor=())
 
 
 def _note(panel: StepPanel) -> str:
@@ -337,14 +313,21 @@ def _note(panel: StepPanel) -> str:
     return " ".join(filter(None, (averaged, pairs, band if banded else "", count, left_out)))
 
 
-def verdict(run: RunFolder) -> list[str]:
-    """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named."""
-    sentences = []
+def view(run: RunFolder) -> View:
+    """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named.
+
+    The figures are a chart for each measure and kind, grids of layer by step, and those of a map. The page warns where
+    no layer is better than chance.
+    """
+    verdict = []
     for head, own in map_view.by_model(run):
         said = [] if own.trained.empty else step_sentences(own)
         said += map_view.map_sentences(own) if not said or own.lead else []
-        sentences += [head + sentence for sentence in said]
-    return sentences
+        verdict += [head + sentence for sentence in said]
+    layers = _layers_at(run, "max")
+    caution = layers is not None and layers[1].above_chance is False
+    figures = step_figures(run) + map_view.figures(run)
+    return View("training", verdict, facts(run), figures, caution=caution, parallel=True)
 
 
 def step_sentences(run: RunFolder) -> list[str]:
@@ -383,12 +366,6 @@ def facts(run: RunFolder) -> list[Fact]:
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
 
-def caution(run: RunFolder) -> bool:
-    """Whether the page should warn that no layer is better than chance."""
-    layers = _layers_at(run, "max")
-    return layers is not None and layers[1].above_chance is False
-
-
 def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | None:
     """The first (`min`) or last (`max`) step at which the leading measure was taken by layer, and its curves there.
 
@@ -396,7 +373,8 @@ def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | Non
     directions. None where nothing was taken by layer, or several trainings were run.
     """
     layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
-    lead = curves.leading(zip(layered["measure"], layered["method"], strict=True))
+    taken = set(zip(layered["measure"], layered["method"], strict=True))
+    lead = next((pair for pair in curves.LEADING if pair in taken), None)
     if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
         return None
     measure, method = lead
@@ -404,8 +382,8 @@ def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | Non
     read = select(curves.curves(layered[layered["step"] == step]), method=method)
     each, own = select(read, measure=measure), select(read, measure=measure + MEAN)
     mean = average(each)
-    if own and (taken := average(own)).at == mean.at:
-        mean = replace(taken, measure=measure, members=mean.members, n=mean.n, most=mean.most)
+    if own and (known := average(own)).at == mean.at:
+        mean = replace(known, measure=measure, members=mean.members, n=mean.n, most=mean.most)
     return step, mean, each
 
 
@@ -509,6 +487,3 @@ def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", 
         return f"{subject} is {end}."
     how = curve.way("fell", "did not clearly change:", "rose")
     return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}."
-
-
-VIEW = View("training", verdict, facts, figures, caution=caution, parallel=True)
