@@ -12,10 +12,9 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 
 import isogloss.report
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import COLOURS, DARK, Figure, Line, Panel
 from isogloss.report import draw_matplotlib
 from isogloss.report.draw_matplotlib import FEWEST_FACTORS, MOST_FACTORS, drawing, dress_factors, factor_ticks
-from isogloss.report.style import COLOURS, DARK
 
 PAGE = Path(isogloss.report.__file__).parent
 LINES = [Line(name, [-1, 0, 1], [0.3, 0.4, 0.5], hue=number) for number, name in enumerate("abcde")]

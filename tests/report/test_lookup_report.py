@@ -8,7 +8,7 @@ import pytest
 import isogloss as ig
 from isogloss.report import score_views, verdict as verdict_of, write_figures, write_page
 from isogloss.report.curves import RunFolder, read_run
-from isogloss.report.page import render
+from isogloss.report.page import render, view_of
 from isogloss.report.score_views import TEXTS, lookups
 from isogloss.runs.table import frame, row
 from isogloss.text.invented import invented
@@ -96,6 +96,11 @@ def test_several_pairs_are_named():
     assert said[0].startswith("English to Dutch: Most") and said[4].startswith("English to French: Most")
 
 
+def page_of(folder):
+    run = read_run(folder)
+    return render([run], [view_of(run)])
+
+
 @pytest.fixture
 def run(tiny, tmp_path):
     files, (train, test) = write_texts(tmp_path / "text", sentences=40), write_lexicons(tmp_path)
@@ -107,7 +112,7 @@ def run(tiny, tmp_path):
 def test_a_run_has_its_figure_table_and_page(run):
     names = {path.name for path in write_figures(run, run / "figures")}
     assert names == {f"lookup-qaa-qab-qaa-qab-test-txt.{kind}" for kind in ("png", "svg")}
-    page = render([read_run(run)])
+    page = page_of(run)
     assert "isogloss lookup" in page and "Translations found, by layer and way (words)" in page
     assert "layer 3" in page and "static: PPMI, words" in page and '"name":"lookup-qaa-qab-qaa-qab-test-txt"' in page
     assert 'id="word-map"' not in page
@@ -134,7 +139,7 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
     ]
     several = pd.concat([likeness(), likeness().assign(target="fr")])
     assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
-    assert score_views.lookup_facts(RunFolder(Path(), "", {}, likeness())) == [
+    assert score_views.lookup_view(RunFolder(Path(), "", {}, likeness())).facts == [
         ("best layer", "1", ""),
         ("CKA", "0.600", ""),
         ("by chance", "0.050", ""),
@@ -147,9 +152,9 @@ def test_a_text_learned_from_comes_first_and_is_named(tiny, tmp_path):
     ig.rotate(tiny("bert"), text.take(range(20)), **given, out=tmp_path / "run")
     drawn = write_figures(tmp_path / "run", tmp_path / "run" / "figures")
     run = read_run(tmp_path / "run")
-    tables, figures = score_views.lookup_tables(run), score_views.lookup_figures(run)
-    assert [table.title.rpartition(", ")[2] for table in tables[2:]] == list(TEXTS.values())
-    names = [figure.name for figure in figures[-2:]]
+    view = score_views.lookup_view(run)
+    assert [table.title.rpartition(", ")[2] for table in view.tables[2:]] == list(TEXTS.values())
+    names = [figure.name for figure in view.figures[-2:]]
     assert [name.rpartition("-")[2] for name in names] == list(TEXTS)
     assert {f"{name}.png" for name in names} <= {path.name for path in drawn}
 
@@ -159,7 +164,7 @@ def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
     ig.rotate(tiny("bert"), text, mappings="none", layers="0,2", device="cpu", out=tmp_path / "run")
     names = {path.stem for path in write_figures(tmp_path / "run", tmp_path / "run" / "figures")}
     assert {name.rpartition("-")[0].partition("-qaa-qab")[0] for name in names} == {"alike"} and len(names) == 1
-    page = render([read_run(tmp_path / "run")])
+    page = page_of(tmp_path / "run")
     assert "How alike the two spaces are, by layer" in page and "as printed, not centred" in page
     assert "Before any map the two spaces" in page and '"name":"alike-qaa-qab' in page
 
@@ -169,6 +174,6 @@ def test_the_heading_names_both_models(tiny, tmp_path):
     how = {"train_bitext": text.take(range(20, 40)), "layers": "1", "device": "cpu"}
     ig.rotate(tiny("bert"), text.take(range(20)), out=tmp_path / "one", **how)
     ig.rotate(tiny("bert"), text.take(range(20)), other=str(tiny("roberta")), out=tmp_path / "two", **how)
-    one, two = (render([read_run(tmp_path / name)]) for name in ("one", "two"))
+    one, two = (page_of(tmp_path / name) for name in ("one", "two"))
     names = [Path(tiny(family)).name for family in ("bert", "roberta")]
     assert f"<h1>{names[0]}</h1>" in one and f"<h1>{names[0]} and {names[1]}</h1>" in two

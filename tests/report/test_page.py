@@ -177,11 +177,10 @@ def test_rows_of_the_first_schema_open(tmp_path):
     assert "centred P@1" in page_of(folder, tmp_path)
 
 
-def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run):
+def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run, monkeypatch):
     folder = read_run(run)
-    views = {
-        command: view_of(replace(folder, record={"command": command, "arguments": {"recipe": "align"}}))
-        for command in ("map", "pretrain", "sweep")
-    }
-    assert views == {"map": VIEWS["map"], "pretrain": VIEWS["pretrain"], "sweep": VIEWS["align"]}
+    for command, name in (("map", "map"), ("pretrain", "pretrain"), ("sweep", "align")):
+        monkeypatch.setitem(VIEWS, name, lambda _, name=name: name)
+        record = {"command": command, "arguments": {"recipe": "align"}}
+        assert view_of(replace(folder, record=record)) == name
     assert set(VIEWS) == {"map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain"}

@@ -5,11 +5,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from isogloss.report import draw_matplotlib, score_views, verdict as verdict_of, write_figures, write_page
+from isogloss.report import draw_matplotlib, verdict as verdict_of, write_figures, write_page
 from isogloss.report.curves import RunFolder, parts
 from isogloss.report.draw_matplotlib import drawing, write_figure
-from isogloss.report.score_views import results, transfer_figures
-from isogloss.report.training_view import line_look, line_name, panels
+from isogloss.report.score_views import results, transfer_view
+from isogloss.report.training_view import panels, step_figures
 from isogloss.runs.run import start
 from isogloss.runs.table import frame, row
 
@@ -23,11 +23,11 @@ def transfer_verdict(rows):
 
 
 def transfer_facts(rows):
-    return score_views.transfer_facts(run_of(rows[rows.step.isna()]))
+    return transfer_view(run_of(rows[rows.step.isna()])).facts
 
 
 def score_tables(rows):
-    return score_views.transfer_tables(run_of(rows))
+    return transfer_view(run_of(rows)).tables
 
 
 def made(*, seeds=(0,), plans=("freeze:-1", "freeze:8")):
@@ -123,10 +123,10 @@ def test_curves_over_the_steps_do_not_mix_a_development_set_with_tests_or_the_so
     ends = {line.code: line.value[-1] for line in panel.lines}
     assert ends == pytest.approx({"others": 0.5, "dev, en": 0.9, "test, en": 0.7, "de": 0.6, "nl": 0.4})
     assert panel.lead is not None and panel.lead.code == "others" and panel.lead.members == 2
-    assert [line_name(line, {"en": "English"}, pooled="average") for line in panel.lines[:2]] == [
-        "others", "dev, English",
-    ]  # fmt: skip
-    looks = [line_look(panel, line, ["en", "de", "nl"]) for line in panel.lines]
+    (figure,) = step_figures(run_of(frame(rows)))
+    lines = figure.panels[0].lines
+    assert [line.label for line in lines[:2]] == ["others", "dev, English"]
+    looks = [(line.hue, line.dash) for line in lines]
     assert len(set(looks)) == len(looks) and looks[1][0] == looks[2][0], "both sets of English have its colour"
 
 
@@ -232,7 +232,7 @@ def test_the_interval_of_a_single_plan_is_drawn(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(draw_matplotlib, "save", lambda sheet, *_: drawn.append(sheet) or [])
     with drawing():
-        write_figure(transfer_figures(run_of(made(plans=("freeze:8",))))[0], tmp_path)
+        write_figure(transfer_view(run_of(made(plans=("freeze:8",)))).figures[0], tmp_path)
     lines = drawn[0].axes[0].collections
     reaches = [path.get_extents().height for line in lines for path in line.get_paths()]
     assert reaches == pytest.approx([0.04, 0.02])  # of English, and of the others

@@ -22,9 +22,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import (
+    CHANCE,
+    COLOURS,
+    DARK,
+    INK,
+    PAPER,
+    QUIET,
+    REFERENCE,
+    RULE,
+    SHADES,
+    Figure,
+    Line,
+    Panel,
+    printable,
+)
 from isogloss.files import whole
-from isogloss.report.style import CHANCE, COLOURS, DARK, INK, PAPER, QUIET, REFERENCE, RULE, SHADES, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,7 +173,9 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
         if script in JOINED and not _shapes_text():
             cannot.append((script, "this matplotlib cannot join or reorder letters; 3.11 can"))
             continue
-        for family in _candidates(script):
+        hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
+        other = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
+        for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
             if needed <= letters:
                 break
             more = _letters_of(family)
@@ -172,13 +187,6 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
         elif not needed <= letters:
             cannot.append((f"Some {script}", f"no installed font has {len(needed - letters)} of their letters"))
     return FontChoice(tuple(families), letters, tuple(cannot))
-
-
-def _candidates(script: str) -> list[str]:
-    """Installed families, the ones meant for the script first."""
-    hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
-    wanted = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
-    return sorted(wanted, key=lambda name: (wanted[name], "Sans" not in name, name))
 
 
 @lru_cache(maxsize=1)
@@ -290,7 +298,18 @@ def _draw_curves(figure: Figure) -> "Drawing":
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
     if figure.shared:
         for column in range(columns):
-            _share_axis(places[column:count:columns])
+            # One range, that of their lines: intervals over few seeds would flatten them all.
+            below = places[column:count:columns]
+            drawn = np.concatenate([np.asarray(line.get_ydata(), "float64") for axes in below for line in axes.lines])
+            low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
+            for axes in below:
+                if axes.get_yscale() == "log":
+                    reach = max((high / low) ** 0.15, 1.1)
+                    axes.set_ylim(low / reach, high * reach)
+                    dress_factors(axes)
+                else:
+                    reach = 0.15 * (high - low) or 0.1 * high or 1.0
+                    axes.set_ylim(low - reach, high + reach)
     if shared:
         handles: dict[str, Any] = {}
         for index in sorted(range(count), key=lambda index: -len(labels[index])):
@@ -311,8 +330,21 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         if line.dots:
             look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": ink}
             axes.plot(line.steps, line.value, "o", label=line.label, **look)
-        else:
-            _draw_line(axes, line, ink)
+            continue
+        if line.faint:
+            axes.plot(line.steps, line.value, color=ink, linewidth=0.7, alpha=0.45)
+            continue
+        if len(line.low) and line.band and len(line.steps) > 1:
+            axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
+        elif len(line.low) and line.band:  # a band of one point would have no width
+            axes.vlines(line.steps, line.low, line.high, color=ink, alpha=0.5, linewidth=2.4 if line.thick else 1.6)
+        look = {"color": ink, "linewidth": 2.6 if line.thick else 1.6, "linestyle": DASHES[line.dash]}
+        gaps = line.steps[-1] - line.steps[0] > len(line.steps) - 1  # steps left out: show which were read
+        marker = "o" if len(line.steps) < 8 and (gaps or line.best is None) else ""
+        axes.plot(line.steps, line.value, label=line.label, marker=marker, markersize=3, **look)
+        if line.best is not None:
+            ring: dict[str, Any] = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
+            axes.plot([line.best], [_at(line, line.best)], "o", markeredgecolor=ink, **ring)
     floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
     if floors is not None:
         axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
@@ -339,23 +371,6 @@ def inks(lines: Sequence[Line]) -> list[str]:
         counts[line.dots] += 1
         colours.append(line.colour or (DARK if line.thick else COLOURS[index % len(COLOURS)]))
     return colours
-
-
-def _draw_line(axes: "Axes", line: Line, ink: str) -> None:
-    if line.faint:
-        axes.plot(line.steps, line.value, color=ink, linewidth=0.7, alpha=0.45)
-        return
-    if len(line.low) and line.band and len(line.steps) > 1:
-        axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
-    elif len(line.low) and line.band:  # a band of one point would have no width
-        axes.vlines(line.steps, line.low, line.high, color=ink, alpha=0.5, linewidth=2.4 if line.thick else 1.6)
-    look: dict[str, Any] = {"color": ink, "linewidth": 2.6 if line.thick else 1.6, "linestyle": DASHES[line.dash]}
-    gaps = line.steps[-1] - line.steps[0] > len(line.steps) - 1  # steps left out: show which were read
-    marker = "o" if len(line.steps) < 8 and (gaps or line.best is None) else ""
-    axes.plot(line.steps, line.value, label=line.label, marker=marker, markersize=3, **look)
-    if line.best is not None:
-        ring: dict[str, Any] = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
-        axes.plot([line.best], [line.value[list(line.steps).index(line.best)]], "o", markeredgecolor=ink, **ring)
 
 
 def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
@@ -387,20 +402,6 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
         ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
         middle = (min(ends) + max(ends)) / 2
         axes.set_ylim(middle - figure.reach / 2, middle + figure.reach / 2)
-
-
-def _share_axis(column: Sequence["Axes"]) -> None:
-    """Give axes one range, that of their lines: intervals over few seeds would flatten them all."""
-    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype="float64") for axes in column for line in axes.lines])
-    low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
-    for axes in column:
-        if axes.get_yscale() == "log":
-            reach = max((high / low) ** 0.15, 1.1)
-            axes.set_ylim(low / reach, high * reach)
-            dress_factors(axes)
-        else:
-            reach = 0.15 * (high - low) or 0.1 * high or 1.0
-            axes.set_ylim(low - reach, high + reach)
 
 
 def factor_ticks(low: float, high: float) -> list[float]:

@@ -5,19 +5,18 @@ the two readings part, over seeds and over the text: seeds that agree say nothin
 defects of the original code are told apart: what each defect does to the curves, in a sentence and in one figure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import exp, isnan
 from typing import Any
 
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import DARK, Figure, Line, Panel, file_name, printable
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
 from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import HELD, OTHERS, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
-from isogloss.report.style import DARK, file_name, printable
 from isogloss.runs.table import START, training_name
 from isogloss.training.plans import parse_plan
 
@@ -43,13 +42,18 @@ def verdict(run: RunFolder) -> list[str]:
     plans = list(dict.fromkeys(curve.training for curve in honest or tuned))
     bys = {plan: f" by {plan}" if len(plans) > 1 else "" for plan in plans}
     for plan, by in bys.items():
-        own = select(run.by_step, measure="perplexity", unit="token", training=plan)
-        sentences.append(_perplexity(own, tuned[0].target, by))
-        if select(own, target=OTHERS):
-            sentences += _turning_points(run.trainings[run.trainings["training"] == plan], by)
+        sentences += _perplexity(run, tuned[0].target, plan, by)
     sentences += _tests(run.trainings, bys)
     for plan, by in bys.items():
-        sentences += _moved(_by_layer(run, "l2_drift", plan, kind=f"to {START}"), by)
+        # Which layer is farthest from where it began, which nearest, and which never moved:
+        layers = _by_layer(run, "l2_drift", plan, kind=f"to {START}")
+        still = [layer for layer, curve in layers.items() if not curve.value[-1] > 0]
+        ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].value[-1], layer))
+        if ranked:
+            most, least = (layers[layer].reading(-1) for layer in (ranked[0], ranked[-1]))
+            told = f", layer {ranked[-1]} least ({least})" if len(ranked) > 1 else ""
+            told += f"; {curves.name_layers(still)} did not move" if still else ""
+            sentences.append(f"Layer {ranked[0]} moved most{by} (L2 {most} from its start){told}.")
     natives = [name for name in dict.fromkeys(run.trained["other_model"]) if name not in ("", START)]
     for native in natives[:1]:  # how alike the last layer and the native model's are, by CKA, which no rotation changes
         ends = {plan: _by_layer(run, "cka", plan, kind=f"to {native}") for plan in plans}
@@ -81,19 +85,20 @@ def facts(run: RunFolder) -> list[Fact]:
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
 
-def _perplexity(courses: Sequence[Curve], language: str, by: str) -> str:
-    """What happened to the target, then to the others, of whom the one that changed most is named."""
+def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
+    """What a plan did to the target, then to the others, of whom the one that changed most is named.
+
+    Then where the two curves cross and where they balance best, per token and per character.
+    """
+    courses = select(run.by_step, measure="perplexity", unit="token", training=plan)
     here = select(courses, data=HELD)[0]
     per = "its perplexity per token"
     told = here.way(f"lowered {per}", f"did not clearly change {per}:", f"raised {per}")
     sentence = f"Tuning on {language_name(language)}{by} {told} {here.from_to()}"
     seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
-    others: dict[str, Curve] = {}
-    for curve in courses:
-        if curve.target != language:
-            others.setdefault(curve.target, curve)
+    others = {curve.target: curve for curve in reversed(courses) if curve.target != language}  # the first of each
     if not others:
-        return f"{sentence}{seeds}."
+        return [f"{sentence}{seeds}."]
     pooled = others.pop(OTHERS)
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
     told = pooled.way("fell", "did not clearly change:", "rose")
@@ -101,24 +106,21 @@ def _perplexity(courses: Sequence[Curve], language: str, by: str) -> str:
     if len(others) > 1 and pooled.turn:
         most = max(others, key=lambda code: pooled.turn * others[code].value[-1] / others[code].value[0])
         sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"
-    return f"{sentence}{seeds}."
-
-
-def _turning_points(rows: pd.DataFrame, by: str) -> list[str]:
-    """Where the curves cross and where they balance best, per token and per character."""
+    sentences = [f"{sentence}{seeds}."]
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
-    for row in curves.records(rows[rows["measure"].isin(list(steps))]):
+    rows = run.trainings[(run.trainings["training"] == plan) & run.trainings["measure"].isin(list(steps))]
+    for row in curves.records(rows):
         value, low, high = (f"{row[name]:,.0f}" for name in ("value", "low", "high"))
         over = "" if isnan(row["low"]) else f" [{low}, {high}] ({row['n']} seeds)"
         steps[row["measure"]][str(row["unit"])] = f"step {value}{over}"
     crossed, balanced = steps.values()
-    if not balanced:  # every finished run has one
-        return []
-    never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]
-    parts = [f"cross at {' and '.join(f'{text} per {unit}' for unit, text in crossed.items())}"] if crossed else []
-    parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
-    best = " and ".join(f"{text} per {unit}" for unit, text in balanced.items())
-    return [f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}."]
+    if balanced:  # every finished run has one
+        never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]
+        parts = [f"cross at {' and '.join(f'{text} per {unit}' for unit, text in crossed.items())}"] if crossed else []
+        parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
+        best = " and ".join(f"{text} per {unit}" for unit, text in balanced.items())
+        sentences.append(f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}.")
+    return sentences
 
 
 def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
@@ -129,10 +131,10 @@ def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
         return
     before, native = (tests[tests["step"].isna() & (tests["model"].isin(models) == same)] for same in (True, False))
     for unit, beside in (("token", before), ("character", native)):
-        results = {plan: _test(tests[(tests["training"] == plan) & (tests["unit"] == unit)]) for plan in bys}
         beside = beside[beside["unit"] == unit]
         if beside.empty:
             continue
+        results = {plan: _test(tests[(tests["training"] == plan) & (tests["unit"] == unit)]) for plan in bys}
         said = listed([results[plan][1] + bys[plan] for plan in sorted(results, key=lambda plan: results[plan][0])])
         name = "before" if unit == "token" else f"of the native model {beside.iloc[0]['model']}"
         best = "best model has" if len(bys) == 1 else "best models have"
@@ -150,18 +152,6 @@ def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int
     chosen = select(run.by_step, measure=measure, training=plan, kind=kind)
     layers = {curve.layer: curve for curve in reversed(chosen) if curve.layer is not None}
     return dict(sorted(layers.items()))
-
-
-def _moved(layers: Mapping[int, Curve], by: str) -> list[str]:
-    """Which layer is farthest from where it began, which nearest, and which never moved."""
-    still = [layer for layer, curve in layers.items() if not curve.value[-1] > 0]
-    ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].value[-1], layer))
-    if not ranked:
-        return []
-    first, last = ranked[0], ranked[-1]
-    least = f", layer {last} least ({layers[last].reading(-1)})" if len(ranked) > 1 else ""
-    stood = f"; {curves.name_layers(still)} did not move" if still else ""
-    return [f"Layer {first} moved most{by} (L2 {layers[first].reading(-1)} from its start){least}{stood}."]
 
 
 def _listing(subject: str, courses: Mapping[str, Mapping[int, Curve]], layer: int, bys: Mapping[str, str]) -> list[str]:

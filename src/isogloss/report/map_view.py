@@ -11,11 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from isogloss.figure import Figure, Panel
+from isogloss.figure import DARK, Figure, Panel, file_name, printable
 from isogloss.measures.registry import describe
 from isogloss.report import curves
 from isogloss.report.curves import METHOD_TITLES, Curve, Fact, RunFolder, View, average, number, overall, select
-from isogloss.report.style import DARK, file_name, printable
 
 MOST_SENTENCES = 6
 MEASURES = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
@@ -59,8 +58,7 @@ def figures(run: RunFolder) -> list[Figure]:
         about = describe(pair[0])
         method = f", {METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
         end = "" if pair == lead else f"-{'-'.join(map(file_name, pair))}"
-        look: dict[str, Any] = {"better": about.better, "axis": about.axis, "page_only": pair != lead}
-        look["title"] = about.title + method
+        look = {"title": about.title + method, "better": about.better, "axis": about.axis, "page_only": pair != lead}
         drawings.append(_heat_map(run, parts, f"heat-map{end}", look))
         if any(part.target for part in parts):
             matrices.append(_matrix(run, parts, means[pair], f"language-matrix{end}", look))
@@ -275,8 +273,23 @@ def map_sentences(run: RunFolder) -> list[str]:
     own = select(parts, measure=lead.measure, method=lead.method)
     sentences = [_lead(lead), _basis(lead, own), *name_partners(own, run.centre, lead)]
     for measure, method in curves.LEADING[3:]:
-        if measure != lead.measure and select(parts, measure=measure, method=method):
-            sentences.append(_second(overall(parts, measure, method), lead))
+        if measure == lead.measure or not select(parts, measure=measure, method=method):
+            continue
+        curve = overall(parts, measure, method)
+        kind = "pairs" if measure == "cka" else "directions"
+        told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{count_items(curve)}"
+        best, name = curve.say(curve.best), curve.name[:1].upper() + curve.name[1:]
+        if curve.above_chance is False:
+            none = f"By {curve.name} no layer is better than chance: at best"
+            sentences.append(f"{none} {best}, at layer {curve.best} ({told}).")
+            continue
+        if lead.above_chance is False:
+            opening = " does rise above chance: it"
+        elif len(lead.alike) == len(lead.at) or len(curve.alike) == len(curve.at):  # nothing to agree with
+            opening = ""
+        else:
+            opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
+        sentences.append(f"{name}{opening} is highest at {_where(curve)} with {best} ({told}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
     # How the two ends of the stack compare with the best layer, when they can be told from it:
     first, last = lead.at[0], lead.at[-1]
@@ -365,22 +378,6 @@ def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]
         f"At layer {best}, {first} is closest to {names[centre]} ({near_value}) and {last} farthest ({far_value})"
     )
     return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
-
-
-def _second(curve: Curve, lead: Curve) -> str:
-    best, name = curve.best, curve.name
-    kind = "pairs" if curve.measure == "cka" else "directions"
-    told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{count_items(curve)}"
-    if curve.above_chance is False:
-        return f"By {name} no layer is better than chance: at best {curve.say(best)}, at layer {best} ({told})."
-    if lead.above_chance is False:
-        opening = " does rise above chance: it"
-    elif len(lead.alike) == len(lead.at) or len(curve.alike) == len(curve.at):  # nothing to agree with
-        opening = ""
-    else:
-        opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
-    subject = name[:1].upper() + name[1:]
-    return f"{subject}{opening} is highest at {_where(curve)} with {curve.say(best)} ({told})."
 
 
 def _where(curve: Curve) -> str:

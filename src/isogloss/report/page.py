@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers.reproduction import find, names as paper_names
@@ -33,7 +33,6 @@ from isogloss.recipes.word_map import draw_later
 from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
 from isogloss.report.curves import RunFolder, View, number, parts, read_run
 from isogloss.report.draw_matplotlib import drawing, inks, write_figure, write_file
-from isogloss.report.style import COLOURS, SHADES, language_look
 from isogloss.runs import table
 
 HERE = Path(__file__).parent

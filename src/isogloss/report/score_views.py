@@ -16,12 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table
+from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
 from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
 from isogloss.report import curves, training_view
 from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, display_names, number, records, select
-from isogloss.report.style import DARK, QUIET, file_name, printable
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
 METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows

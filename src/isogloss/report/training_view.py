@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
-from isogloss.figure import Figure, Line, Panel
+from isogloss.figure import COLOURS, DASHES, Figure, Line, Panel, file_name, printable
 from isogloss.measures.registry import Measure, describe
 from isogloss.report import curves, map_view
 from isogloss.report.curves import HELD, OTHERS, POOLED, Curve, Fact, RunFolder, View, average, language_name, select
-from isogloss.report.style import COLOURS, DASHES, file_name, printable
 
 MOST_SENTENCES = 8
 SAME = ", not clearly different from"
@@ -149,9 +148,13 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
         sets.setdefault(part.target, set()).add(part.data)
     groups: dict[tuple[str, tuple[str, ...]], list[Curve]] = {}
     for part in parts:
-        named = _languages(part, centre)
-        if named is None:
-            continue
+        named = tuple(filter(None, (part.source, part.target)))
+        if len(named) == 2 and part.task:
+            named = (part.target,)  # a task is trained in one language, and tested in each
+        elif len(named) == 2 and centre:
+            if centre not in named:
+                continue  # only the average holds it
+            named = (part.target if part.source == centre else part.source,)
         words = [getattr(part, name) for name in several]
         if part.task and len(sets[part.target]) > 1:  # a development set is no test, nor one test another
             words.append(part.data)
@@ -173,19 +176,6 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
             lead = replace(lead, measure=parts[0].measure, members=len(parts))
         lines = [replace(lead, code=OTHERS if others else POOLED, languages=(), leads=True), *lines]
     return tuple(sorted(lines, key=lambda line: not line.leads))
-
-
-def _languages(part: Curve, centre: str) -> tuple[str, ...] | None:
-    """The languages a line is of; None for a pair without the central one, which only the average holds."""
-    if not (part.source and part.target):
-        return (part.source or part.target,) if part.source or part.target else ()
-    if part.task:
-        return (part.target,)  # a task is trained in one language, and tested in each
-    if not centre:
-        return part.source, part.target
-    if centre not in (part.source, part.target):
-        return None
-    return (part.target if part.source == centre else part.source,)
 
 
 def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
@@ -316,40 +306,27 @@ def _note(panel: StepPanel) -> str:
 def view(run: RunFolder) -> View:
     """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named.
 
-    The figures are a chart for each measure and kind, grids of layer by step, and those of a map. The page warns where
-    no layer is better than chance.
+    A training is told by retrieval by layer, loss, held-out perplexity, then anything else: each with the step it was
+    read at, its interval where there is one, and the number of items. Nothing is called a change unless the intervals
+    of the two readings part; without intervals the values speak. The page warns where no layer is better than chance.
     """
     verdict = []
     for head, own in map_view.by_model(run):
-        said = [] if own.trained.empty else step_sentences(own)
+        charts, said = panels(own), _meeting(own)
+        for panel in charts:
+            if panel.measure == "loss" and panel.layer is None and panel.lead is not None:
+                title, unit = panel.about.title, f"nats a {panel.unit}" if panel.unit else ""
+                subject = f"The {title[:1].lower()}{title[1:]}"
+                said.append(_moved(subject, panel.lead, unit=unit, items=f"{panel.unit or 'item'}s"))
+        said = [*said, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
+        if not charts and not own.trained.empty:
+            said = ["These rows hold steps but no value, so nothing can be said of the training."]
         said += map_view.map_sentences(own) if not said or own.lead else []
         verdict += [head + sentence for sentence in said]
     layers = _layers_at(run, "max")
     caution = layers is not None and layers[1].above_chance is False
     figures = step_figures(run) + map_view.figures(run)
     return View("training", verdict, facts(run), figures, caution=caution, parallel=True)
-
-
-def step_sentences(run: RunFolder) -> list[str]:
-    """Sentences on the readings of a training: retrieval by layer, loss, held-out perplexity, then anything else.
-
-    Each with the step it was read at, its interval where there is one, and the number of items. Nothing is called a
-    change unless the intervals of the two readings part; without intervals the values speak.
-    """
-    charts = panels(run)
-    if not charts:
-        return ["These rows hold steps but no value, so nothing can be said of the training."]
-    losses = [
-        _moved(
-            f"The {panel.about.title[:1].lower()}{panel.about.title[1:]}",
-            panel.lead,
-            unit=f"nats a {panel.unit}" if panel.unit else "",
-            items=f"{panel.unit or 'item'}s",
-        )
-        for panel in charts
-        if panel.measure == "loss" and panel.layer is None and panel.lead is not None
-    ]
-    return [*_meeting(run), *losses, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
 
 
 def facts(run: RunFolder) -> list[Fact]:

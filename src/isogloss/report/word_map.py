@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from isogloss.errors import InputError
+from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
 from isogloss.report.curves import RunFolder, display_names
 from isogloss.report.draw_matplotlib import (
     FontChoice,
@@ -26,7 +27,6 @@ from isogloss.report.draw_matplotlib import (
     save,
     write_file,
 )
-from isogloss.report.style import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,29 +133,19 @@ def word_map(
         languages=own,
         words=tuple(first["word"]),
         pairs=tuple(int(pair) for pair in first["pair"]),
-        positions=_standardise(_align(raw)),
+        positions=_align(raw),
         looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
         groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
         total=len(groups),
     )
 
 
-def _standardise(layers: Positions) -> Positions:
-    """Fit each layer, shape (layers, points, 2), into the frame.
-
-    The middle 96% decide where the frame is; what lies beyond its edge is moved onto it, so that one stray cannot
-    shrink all the rest.
-    """
-    low, high = np.quantile(layers, (0.02, 0.98), axis=1, keepdims=True)  # (layers, 1, 2) each
-    reach = ((high - low) / (2 * WIDE, 2.0)).max(axis=2, keepdims=True)
-    scaled = (layers - (low + high) / 2) / np.where(reach > 0, reach, 1.0)
-    return np.clip(scaled, (-WIDE - EDGE, -1.0 - EDGE), (WIDE + EDGE, 1.0 + EDGE))
-
-
 def _align(layers: Positions) -> Positions:
-    """Turn or mirror each layer onto the one before, shape (layers, points, 2): orthogonal Procrustes in the plane.
+    """Turn or mirror each layer onto the one before, and fit it into the frame; shape (layers, points, 2).
 
-    At the end all are turned together so that the longest direction of the whole lies across a wide frame.
+    Orthogonal Procrustes in the plane; then all are turned together so that the longest direction of the whole lies
+    across a wide frame. The middle 96% decide where the frame is; what lies beyond its edge is moved onto it, so that
+    one stray cannot shrink all the rest.
     """
     centred = layers - layers.mean(axis=1, keepdims=True)
     sizes = np.linalg.norm(centred, axis=(1, 2), keepdims=True)
@@ -165,7 +155,11 @@ def _align(layers: Positions) -> Positions:
         left, _, right = np.linalg.svd(layer.T @ aligned[-1])
         aligned.append(layer @ (left @ right))
     _, _, directions = np.linalg.svd(np.concatenate(aligned), full_matrices=False)
-    return np.stack(aligned) @ directions.T
+    turned = np.stack(aligned) @ directions.T
+    low, high = np.quantile(turned, (0.02, 0.98), axis=1, keepdims=True)  # (layers, 1, 2) each
+    reach = ((high - low) / (2 * WIDE, 2.0)).max(axis=2, keepdims=True)
+    scaled = (turned - (low + high) / 2) / np.where(reach > 0, reach, 1.0)
+    return np.clip(scaled, (-WIDE - EDGE, -1.0 - EDGE), (WIDE + EDGE, 1.0 + EDGE))
 
 
 def payload(points: WordMap) -> dict[str, Any]:
@@ -185,7 +179,11 @@ def payload(points: WordMap) -> dict[str, Any]:
 
 
 def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
-    """Draw `word-map`, `word-map-layers` and `layers.gif` of a run that has points, and return the files."""
+    """Draw the words of a run that has points, and return the files.
+
+    `word-map` is one layer with labels on some of the words, `word-map-layers` several layers side by side, and
+    `layers.gif` the way from layer to layer. Every second picture of that is left out until the file is below 3 MB.
+    """
     points = None
     if run.points is not None:
         points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
@@ -194,7 +192,39 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     best = run.lead.best if run.lead is not None and run.lead.best in points.layers else points.layers[-1]
     names = (look["name"] for look in points.looks.values())
     with drawing([*map(printable, points.words), run.model, *names]) as fonts:
-        return [*write_map(points, fonts, best, out), *write_sheet(points, best, out), write_animation(points, out)]
+        figure, axes = new_figure(10.4, 6.8)
+        draw_map(axes, points, points.at(best), size=26)
+        axes.set_title(f"{points.title}: words at layer {best}")
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
+        kept = len(points.groups)
+        about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
+        thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
+        caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
+        figure.draw_without_rendering()
+        _label(axes, points, fonts, points.at(best))
+        files = save(figure, out, "word-map")
+
+        layers = choose_layers(points.layers, best, most=SHEET)
+        columns = min(3, len(layers))
+        rows = -(-len(layers) // columns)
+        figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
+        for axes in grid.flat[len(layers) :]:
+            axes.set_axis_off()
+        for axes, layer in zip(grid.flat, layers, strict=False):
+            draw_map(axes, points, points.at(layer), size=7)
+            axes.set_title(f"layer {layer}" + (" (best)" if layer == best else ""), fontsize=10)
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.suptitle(points.title, x=0.004, ha="left", fontweight="bold")
+        look: dict[str, Any] = {"markerscale": 1.8, "handletextpad": 0.1, "columnspacing": 1.2}
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), **look)
+        files += save(figure, out, "word-map-layers")
+
+        ways = len(points.layers) - 1
+        between = next((count for count in BETWEEN if ways * (count + 1) <= MOST_FRAMES), 0)
+        pictures = list(frames(points, between))
+        while len(content := encode(pictures, between)) > MOST_BYTES and between > 0:
+            pictures, between = pictures[::2], between // 2
+        return [*files, write_file(out / "layers.gif", content)]
 
 
 def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float) -> list[Any]:
@@ -216,21 +246,6 @@ def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float
     for spine in axes.spines.values():
         spine.set(visible=True, color=RULE)
     return artists
-
-
-def write_map(points: WordMap, fonts: FontChoice, layer: int, out: Path) -> list[Path]:
-    """`word-map`: one layer, with labels on some of the words."""
-    figure, axes = new_figure(10.4, 6.8)
-    draw_map(axes, points, points.at(layer), size=26)
-    axes.set_title(f"{points.title}: words at layer {layer}")
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-    kept = len(points.groups)
-    about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
-    thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
-    caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
-    figure.draw_without_rendering()
-    _label(axes, points, fonts, points.at(layer))
-    return save(figure, out, "word-map")
 
 
 def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Positions) -> None:
@@ -262,24 +277,6 @@ def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Position
                 text.remove()
 
 
-def write_sheet(points: WordMap, best: int, out: Path) -> list[Path]:
-    """`word-map-layers`: several layers side by side, the first, the best and the last among them."""
-    layers = choose_layers(points.layers, best, most=SHEET)
-    columns = min(3, len(layers))
-    rows = -(-len(layers) // columns)
-    figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
-    for axes in grid.flat[len(layers) :]:
-        axes.set_axis_off()
-    for axes, layer in zip(grid.flat, layers, strict=False):
-        draw_map(axes, points, points.at(layer), size=7)
-        axes.set_title(f"layer {layer}" + (" (best)" if layer == best else ""), fontsize=10)
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.suptitle(points.title, x=0.004, ha="left", fontweight="bold")
-    look: dict[str, Any] = {"markerscale": 1.8, "handletextpad": 0.1, "columnspacing": 1.2}
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), **look)
-    return save(figure, out, "word-map-layers")
-
-
 def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
     """Evenly spread layers with the first, the best and the last among them.
 
@@ -294,18 +291,6 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
         chosen.remove(min(inner, key=lambda layer: abs(layer - best)))
         chosen.add(best)
     return sorted(chosen)
-
-
-def write_animation(points: WordMap, out: Path) -> Path:
-    """The animation; every second picture between the layers is left out until the file is below 3 MB."""
-    layers = len(points.layers)
-    between = next((count for count in BETWEEN if (layers - 1) * (count + 1) <= MOST_FRAMES), 0)
-    pictures = list(frames(points, between))
-    content = encode(pictures, between)
-    while len(content) > MOST_BYTES and between > 0:
-        pictures, between = pictures[::2], between // 2
-        content = encode(pictures, between)
-    return write_file(out / "layers.gif", content)
 
 
 def frames(points: WordMap, between: int) -> "Iterator[Image]":
@@ -350,8 +335,13 @@ def encode(pictures: "Sequence[Image]", between: int) -> bytes:
     """Pictures as a looping GIF with one small palette: a rest at each layer, a moment in between."""
     from PIL import Image
 
+    # White, greys, and each language colour on its way to white: the only colours there are, edges included.
+    greys = [mix(INK, PAPER, step / 11) for step in range(12)]
+    tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
+    colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
+    padded = [*colours, *[PAPER] * (64 - len(colours))]
     palette = Image.new("P", (1, 1))
-    palette.putpalette(palette_bytes())
+    palette.putpalette(bytes(int(colour[at : at + 2], 16) for colour in padded for at in (1, 3, 5)))
     small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in pictures]
     durations = [REST if step % (between + 1) == 0 else MOMENT for step in range(len(small))]
     durations[-1] = END
@@ -359,12 +349,3 @@ def encode(pictures: "Sequence[Image]", between: int) -> bytes:
     look: dict[str, Any] = {"append_images": small[1:], "duration": durations, "loop": 0, "disposal": 1}
     small[0].save(content, format="GIF", save_all=True, **look)
     return content.getvalue()
-
-
-def palette_bytes() -> bytes:
-    """White, greys, and each language colour on its way to white: the only colours there are, edges included."""
-    greys = [mix(INK, PAPER, step / 11) for step in range(12)]
-    tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
-    colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
-    padded = [*colours, *[PAPER] * (64 - len(colours))]
-    return bytes(int(entry[at : at + 2], 16) for entry in padded for at in (1, 3, 5))
