@@ -30,33 +30,10 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.papers import jexus2020, paper
+from isogloss.papers import results as evidence
 from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
 from isogloss.papers.paper import as_lines
-from isogloss.papers.results import (
-    OTHERS,
-    Claim,
-    Comparison,
-    Contrast,
-    Curves,
-    Results,
-    Seeds,
-    above,
-    all_of,
-    bands,
-    below,
-    cell,
-    changes,
-    claim,
-    contrast,
-    less,
-    mean_by_seed,
-    mean_over,
-    over_seeds,
-    published,
-    seeds_table,
-    share_cell,
-    target_title,
-)
+from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, Seeds, claim, less, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -70,7 +47,7 @@ from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
-PUBLISHED = published("pan2021")
+PUBLISHED = evidence.published("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
 TITLES = {
@@ -114,11 +91,8 @@ OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "so
 
 SCALES = paper.scale_table(
     source=("qaa", "en", "en"),
-    aligned=(
-        ("qab", "qac"),
-        ("nl", "de", "fr", "es", "ru", "zh"),
-        XNLI,
-    ),  # with the source; tested where a test has them
+    # With the source; tested where a test has them.
+    aligned=(("qab", "qac"), ("nl", "de", "fr", "es", "ru", "zh"), XNLI),
     model=(None, "mini", "bert-base-multilingual-cased"),
     pretraining=({**TINY_ENCODER, "depth": 3}, {}, {}),
     align=(
@@ -196,20 +170,21 @@ def plan(
     scale = paper.scale_of(SCALES, request, (texts, pairs, train, translated, limit), limit=limit)
     if translated is not None and train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
-    align = {**scale.align, **({"compiled": "yes"} if compiled else {}), **({"steps": steps} if steps else {})}
+    scale.align = {**scale.align, **({"compiled": "yes"} if compiled else {})}
+    if steps:
+        scale.align, scale.longer = {**scale.align, "steps": steps}, {}
     if limit is not None:  # batches that the few pairs of a rehearsal fill
-        align["batch"] = min(limit, align["batch"])
-        align["queue"] = 4 * align["batch"]
-    longer, again = {} if steps else scale.longer, {"epochs": epochs} if epochs else {}
-    own = {"align": align, "longer": longer, "nli": {**scale.nli, **again}, "qa": {**scale.qa, **again}}
-    scale = SimpleNamespace(**{**vars(scale), **own})
+        batch = min(limit, scale.align["batch"])
+        scale.align |= {"batch": batch, "queue": 4 * batch}
+    if epochs:
+        scale.nli, scale.qa = ({**options, "epochs": epochs} for options in (scale.nli, scale.qa))
     folder = Path(texts) if texts else request.out / "text"
     given = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
     files = texts_in(folder, scale, prepared=texts is not None, **given)
     known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
     jobs = list(_jobs(request, scale, files, model))
-    arguments = {"model": called, "steps": align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
+    arguments = {"model": called, "steps": scale.align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
     conditions = (
         f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(alignments_of(scale))} ways and "
         f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
@@ -225,19 +200,19 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
     def folder(name: str, seed: int) -> Path:
         return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"
 
-    def reading(recipe: str, called: str, name: str, seed: int, options: Mapping[str, Any], **coordinates: Any) -> Job:
-        """A job that reads the model of an alignment, or the one before."""
+    def reading(part: str, name: str, seed: int, condition: str | None = None) -> Job:
+        """A job that reads the model of an alignment, or the one before: it is mapped, or fine-tuned on a condition."""
         needs = [] if name == BEFORE else [folder(name, seed)]
         first = str(needs[0] / "model") if needs else model
-        job = f"{called}-{name.rstrip('%')}" + ("" if called == "map" and name == BEFORE else f"-seed-{seed}")
-        return request.job(recipe, job, first, options, needs=needs, alignment=name, seed=seed, **coordinates)
-
-    def training(part: str, name: str, seed: int, condition: str = ZERO) -> Job:
-        options = {**tasks[part], "seed": seed, "probe": AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
-        if condition == SWITCHED:
-            options |= {"switch": SWITCH, "switch_to": "source"}
         called = f"{part}-switched" if condition == SWITCHED else part
-        return reading("transfer", called, name, seed, options, part=part, training=condition)
+        job = f"{called}-{name.rstrip('%')}" + f"-seed-{seed}" * (part != "map" or name != BEFORE)
+        at: dict[str, Any] = {"alignment": name, "seed": seed, "part": part}
+        if condition is None:
+            options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
+            return request.job("map", job, first, options, needs=needs, **at)
+        options = {**tasks[part], "seed": seed, "probe": AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
+        options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
+        return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
     tasks = _tasks(scale, texts.path)
     read = (*languages_of(scale, "xnli"), DUTCH)
@@ -252,14 +227,13 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
             called = folder(name, seed).name
             yield request.job("align", called, model, own, part="align", alignment=name, seed=seed)
     for seed in seeds:
-        yield from (training("qa", name, seed) for name in scale.answering)
-        yield from (training("nli", name, seed) for name in (BEFORE, *alignments_of(scale)))
+        yield from (reading("qa", name, seed, ZERO) for name in scale.answering)
+        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *alignments_of(scale)))
         for name in (BEFORE, BOTH):
             for part in [part for part in ("translate", "sick") if part in tasks]:
-                yield from (training(part, name, seed, condition) for condition in (TRANSLATED, SWITCHED))
-    mapped = [(BEFORE, 0), *((name, seed) for seed in seeds for name in alignments_of(scale))]
-    options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
-    yield from (reading("map", "map", name, seed, options, part="map") for name, seed in mapped)
+                yield from (reading(part, name, seed, condition) for condition in (TRANSLATED, SWITCHED))
+    yield reading("map", BEFORE, 0)
+    yield from (reading("map", name, seed) for seed in seeds for name in alignments_of(scale))
 
 
 def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
@@ -337,7 +311,7 @@ def texts_in(
         files = _inference_files(folder, scale, train, translated)
         files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
         tested = [name for name in files if "mnli" not in name]  # of pairs the last column is their label
-        sentences = [cell for name in tested for cell in _cells(files[name], 2 if name.startswith("nli/") else None)]
+        sentences = [text for name in tested for text in _cells(files[name], 2 if name.startswith("nli/") else None)]
         for code in (scale.source, *scale.aligned):
             treebank = folder / "ud_pud" / f"{code}_pud-ud-test.conllu"
             sentences += read_treebank(treebank, code) if treebank.is_file() else []
@@ -475,33 +449,31 @@ def _question_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
     squad = paper.data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
     parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for article in _articles(squad):
-        parts[hash_fraction(article["title"]) < HELD_ARTICLES].append(article)
+        parts[hash_fraction(article["title"]) < HELD_ARTICLES] += article["paragraphs"]
     files = {"squad-train": _questions(parts[False], min(scale.questions, scale.limit or scale.questions))}
     files["squad-dev"] = _questions(parts[True], min(scale.chosen, scale.limit or scale.chosen))
-    names = {"xquad": "xquad.{0}.json", "mlqa": "dev-context-{0}-question-{0}.json"}
-    for data, name in names.items():
+    for data, name in (("xquad", "xquad.{0}.json"), ("mlqa", "dev-context-{0}-question-{0}.json")):
         for code in languages_of(scale, data):
             path = paper.data_file(folder / data / name.format(code), f"a set of {TESTS[data]}")
-            files[f"{data}-{code}"] = _questions(_articles(path), scale.limit, by_hash=data != "xquad")
+            paragraphs = [paragraph for article in _articles(path) for paragraph in article["paragraphs"]]
+            files[f"{data}-{code}"] = _questions(paragraphs, scale.limit, by_hash=data != "xquad")
     return {f"qa/{name}.json": content for name, content in files.items()}
 
 
 def _articles(path: Path) -> list[dict[str, Any]]:
     with open_bytes(path) as file:
-        articles: list[dict[str, Any]] = json.loads(file.read().decode("utf-8"))["data"]
+        articles: list[dict[str, Any]] = json.load(file)["data"]
     return articles
 
 
-def _questions(articles: Sequence[dict[str, Any]], most: int | None, *, by_hash: bool = True) -> str:
+def _questions(paragraphs: Sequence[dict[str, Any]], most: int | None = None, *, by_hash: bool = True) -> str:
     """Paragraphs with at most so many questions, by the hashes of their contexts, or the first ones of the file.
 
     Translations of a test set are cut at the same question, so that their rows stay side by side.
     """
-    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-    if by_hash:
-        paragraphs.sort(key=lambda paragraph: hash_fraction(paragraph["context"]))
+    ordered = sorted(paragraphs, key=lambda paragraph: hash_fraction(paragraph["context"])) if by_hash else paragraphs
     chosen, count = [], 0
-    for paragraph in paragraphs:
+    for paragraph in ordered:
         questions = paragraph["qas"] if most is None else paragraph["qas"][: most - count]
         if not questions:
             break
@@ -551,7 +523,7 @@ def _invented_questions(sentences: Sequence[str]) -> str:
         answer = {"text": words[-1], "answer_start": len(before) + 1 + asked.rindex(words[-1])}
         entry = {"id": str(position), "question": " ".join(words[:2]), "answers": [answer]}
         paragraphs.append({"context": f"{before} {asked} {after}", "qas": [entry]})
-    return json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
+    return _questions(paragraphs, by_hash=False)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -587,12 +559,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
                 rows["map"].append({**values, **own, "data": str(entry["data"]).partition(".")[0]})
     scores = rows["transfer"]
     others = [entry for entry in scores if entry["target"] != entry["source"]]
-    scores += list(mean_over(others, "target", target=OTHERS))
+    scores += list(evidence.mean_over(others, "target", target=OTHERS))
     # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
     perplexities = list({key(entry): entry for entry in reversed(rows["align"])}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
-    run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
-    run.append(changes(perplexities, measure="factor", log=True, plan=BEFORE))
+    run.append(PUBLISHED.beside(entry) for entry in evidence.changes(scores, plan=BEFORE))
+    run.append(evidence.changes(perplexities, measure="factor", log=True, plan=BEFORE))
     run.append(rows["map"])
 
 
@@ -654,12 +626,12 @@ def _factor(results: Results, alignment: str, target: str | None = None) -> Seed
     for code in [target] if target else results.distinct("target", **at):
         after, before = (results.values(**at, plan=name, target=code) for name in (alignment, BEFORE))
         logs.append({seed: float(np.log(factor)) for seed, factor in less(after, before, log=True).items()})
-    return {seed: float(np.exp(value)) for seed, value in mean_by_seed(logs).items()}
+    return {seed: float(np.exp(value)) for seed, value in evidence.mean_by_seed(logs).items()}
 
 
 def _by_layer(
     results: Results, measure: str, data: str, alignment: str, languages: Sequence[str] = ()
-) -> Curves | None:
+) -> evidence.Curves | None:
     """A measure of the map by layer: the mean of both directions, and then over these languages, or all of the test."""
     at = {"measure": measure, "data": data, "plan": alignment}
     pairs = [(results.source, code) for code in languages or _languages(results, data)]
@@ -693,8 +665,8 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
         at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
         scores, floors = (results.values(column, **at) for column in ("value", "floor"))
         if scores and set(scores) <= set(floors):
-            words = f"{titled(name)} {share_cell(scores)} on XNLI, chance {percent(over_seeds(floors).value)}"
-            yield contrast(words, less(scores, floors))
+            words = f"{titled(name)} {evidence.share_cell(scores)} on XNLI, chance {percent(over_seeds(floors).value)}"
+            yield evidence.contrast(words, less(scores, floors))
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
@@ -730,11 +702,11 @@ def _search(results: Results) -> Iterator[Contrast]:
     for group, aim in AIMS.items():
         scores = _at_best(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
         if scores:
-            words = f"{', '.join(group)}: {share_cell(scores)} at layer {_best_layer(results, SEARCH)}"
+            words = f"{', '.join(group)}: {evidence.share_cell(scores)} at layer {_best_layer(results, SEARCH)}"
             for name in (BOTH, BEFORE):
                 beside = _at_best(results, name, group)
                 words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
-            yield contrast(words, scores, above, aim)
+            yield evidence.contrast(words, scores, evidence.above, aim)
 
 
 @claim("perplexity", missing="no perplexity was read before and after")
@@ -743,14 +715,14 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     codes = results.distinct("target", measure="perplexity")
     factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    words = ", ".join(f"{target_title(code)} {factor.share}" for code, factor in factors.items())
+    words = ", ".join(f"{evidence.target_title(code)} {factor.share}" for code, factor in factors.items())
     words = f"factors with both losses: {words}; means over languages of the others: "
     words += ", ".join(
         f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each
     )
     if factors:
         fewest = min(factor.n for factor in factors.values())
-        yield Contrast(words, all_of(below(factor, 1.0) for factor in factors.values()), fewest)
+        yield Contrast(words, evidence.all_of(evidence.below(factor, 1.0) for factor in factors.values()), fewest)
 
 
 F1 = {"measure": "answer_f1"}
@@ -807,7 +779,7 @@ def tables(results: Results) -> list[Table]:
         elsewhere += [(f"{model}, published", cells)] if set(cells) != {NOTHING} else []
     rise = f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
-    title = f"Table 2: zero-shot accuracy (%) of inference, trained in {target_title(source)}"
+    title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
     lines = [(titled(name), "accuracy", name, None) for name in names]
     inference = _by_language(results, title, zero_shot, lines, [rise, *[others] * bool(elsewhere)], elsewhere)
     note = (
@@ -847,8 +819,8 @@ def _by_language(
         (label, [_score(results, data, name, target, measure, condition) for data, target in columns])
         for label, measure, name, condition in wanted
     ]
-    heads = [f"{target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
-    return seeds_table(title, ["", *heads], lines, notes, first=first)
+    heads = [f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
+    return evidence.seeds_table(title, ["", *heads], lines, notes, first=first)
 
 
 def _overview(results: Results) -> Table | None:
@@ -858,7 +830,7 @@ def _overview(results: Results) -> Table | None:
     for data, target in ((data, target) for data, targets in tests.items() for target in targets):
         values = {name: _score(results, data, name, target) for name in names}
         if any(values.values()):
-            scores[f"{TESTS[data]} {'others' if target == OTHERS else target_title(target)}"] = values
+            scores[f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"] = values
     for group in _groups(results):
         scores[f"Tatoeba {', '.join(group)}"] = {name: _at_best(results, name, group) for name in names}
     lines = []
@@ -896,7 +868,7 @@ def _retrievals(results: Results) -> Table | None:
             values = [curve.at(layer) if curve and layer is not None else {} for curve in curves]
             lines.append((f"{titled(name)}, layer {layer}", values))
     note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    return seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(target_title, languages)], lines, [note])
+    return evidence.seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(evidence.target_title, languages)], lines, [note])
 
 
 def _perplexity(results: Results) -> Table | None:
@@ -906,13 +878,13 @@ def _perplexity(results: Results) -> Table | None:
     names = [name for name in _alignments(results) if name != BEFORE]
     lines = [(titled(name), [_factor(results, name, code) for code in codes]) for name in names]
     note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
-    return seeds_table(
+    return evidence.seeds_table(
         "Table 6: what alignment costs, perplexity",
-        ["", *map(target_title, codes)],
+        ["", *map(evidence.target_title, codes)],
         lines,
         [note],
         first=[(titled(BEFORE), first)],
-        show=lambda seeds: f"×{cell(seeds, _times, log=True)}" if seeds else NOTHING,
+        show=lambda seeds: f"×{evidence.cell(seeds, _times, log=True)}" if seeds else NOTHING,
     )
 
 
@@ -939,7 +911,7 @@ def figures(results: Results) -> list[Figure]:
             ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
             panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
     counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
-    drawn_bands = bands(min(filter(None, counts), default=0))
+    drawn_bands = evidence.bands(min(filter(None, counts), default=0))
     made = [
         Figure(
             "tatoeba-by-layer",

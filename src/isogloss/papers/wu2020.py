@@ -24,32 +24,10 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper, treebanks as banks
+from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.jexus2020 import pair_table
 from isogloss.papers.paper import as_lines, by_scale
-from isogloss.papers.results import (
-    LEAST,
-    Claim,
-    Comparison,
-    Contrast,
-    Curves,
-    Results,
-    Side,
-    above,
-    below,
-    cell,
-    claim,
-    contrast,
-    curve_table,
-    decimals,
-    less,
-    mean_by_seed,
-    mean_over,
-    over_seeds,
-    published,
-    seed_mean_rows,
-    share_cell,
-)
+from isogloss.papers.results import LEAST, Claim, Comparison, Contrast, Curves, Results, above, below, claim, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -64,7 +42,7 @@ from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
-PUBLISHED = published("wu2020")
+PUBLISHED = evidence.published("wu2020")
 BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
 DEPTH = 8
@@ -571,10 +549,10 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """
     paper.join_jobs(run, [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")], _weights)
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
-    rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
+    rows += evidence.mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
     run.append(rows)
-    run.append(map(PUBLISHED.beside, seed_mean_rows(rows)))
+    run.append(map(PUBLISHED.beside, evidence.seed_mean_rows(rows)))
 
 
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
@@ -666,11 +644,13 @@ on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
-def _over_pairs(words: str, values: Mapping[str, float], test: Callable[..., Side | None], bound: float) -> Contrast:
+def _over_pairs(
+    words: str, values: Mapping[str, float], test: Callable[..., evidence.Side | None], bound: float
+) -> Contrast:
     """A mean over pairs of languages that must pass a test."""
     few = ", too few for an interval" * (len(values) < LEAST)
     words = f"{words} {{}} over {len(values)} pairs{few}"
-    return replace(contrast(words, list(values.values()), test, bound), seeds=None)
+    return replace(evidence.contrast(words, list(values.values()), test, bound), seeds=None)
 
 
 @claim("order", missing=NO_CKA)
@@ -682,9 +662,9 @@ def _order(results: Results) -> Iterator[Contrast]:
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
-            seeds = less(*(results.values(target=target, **MEAN_CKA, model=kind) for kind in (first, second)))
+            seeds = evidence.less(*(results.values(target=target, **MEAN_CKA, model=kind) for kind in (first, second)))
             if len(seeds) >= LEAST:
-                yield contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
+                yield evidence.contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
 @claim("depth", missing=NO_CKA)
@@ -713,7 +693,9 @@ def _distance(results: Results) -> Iterator[Contrast]:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), run=1)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
         words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
-        yield replace(contrast(words, Interval(ranks.value, ranks.low, ranks.high, ranks.n), below), seeds=None)
+        yield replace(
+            evidence.contrast(words, Interval(ranks.value, ranks.low, ranks.high, ranks.n), below), seeds=None
+        )
 
 
 @claim("rotation", missing=NOT_LOOKED_UP)
@@ -838,7 +820,7 @@ FLAT = {
 GRAPHIC = "The paper prints a graphic only."
 BANDS = "intervals and bands are t intervals over seeds, where there are three"
 Shown = tuple[list[Table | None], list[Figure]]
-show_decimals = partial(cell, form=decimals)
+show_decimals = partial(evidence.cell, form=evidence.decimals)
 
 
 def tables(results: Results) -> list[Table]:
@@ -895,7 +877,9 @@ def _figure_7(results: Results) -> Shown:
             columns += [(kind, curves[kind]), ("published", {layer: f"{value:.2f}" for layer, value in known.items()})]
             dots = Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue)
             panel = replace(panel, lines=[*panel.lines, *[dots] * (source == ENGLISH)])
-        by_layer.append(curve_table(f"Figure 7, {source}-{target}", "layer", columns, [caption], show=show_decimals))
+        by_layer.append(
+            evidence.curve_table(f"Figure 7, {source}-{target}", "layer", columns, [caption], show=show_decimals)
+        )
         panels.append(panel)
     note = (
         "A mean over layers 0 to 8. As printed: the paper's formula, which removes no means. Debiased: about 0 for "
@@ -921,7 +905,7 @@ def _figure_6(results: Results) -> Shown:
         for label, head in (("rotation, normalised", "two models"), ("bilingual, rotation, normalised", "bilingual"))
         for target, curves in read.items()
     ]
-    by_layer = curve_table(
+    by_layer = evidence.curve_table(
         title, "layer", columns, [caption], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())
     )
     best = []
@@ -966,7 +950,7 @@ def _figure_5(results: Results, task: str) -> Shown:
     )
     panels = [_panel(results, target, curves, share=True, scale=100) for target, curves in read.items()]
     figure = Figure(f"figure-5-{task}", title, caption, panels, "points", xlabel="layer")
-    return [curve_table(title, "layer", columns, [caption])], [figure]
+    return [evidence.curve_table(title, "layer", columns, [caption])], [figure]
 
 
 def _figure_4(results: Results) -> Shown:
@@ -991,7 +975,7 @@ def _figure_4(results: Results) -> Shown:
         "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
         f"{GRAPHIC}"
     )
-    table = curve_table(
+    table = evidence.curve_table(
         title,
         "layer",
         [(target, curves["words in use"]) for target, curves in read.items()],
@@ -1019,7 +1003,10 @@ def _table_1(results: Results) -> Table:
                 [results.values(target=target, **TABLE_1[task], condition=each) for target in codes]
                 for each in (variant, DEFAULT)
             )
-            measured += [*map(share_cell, scores), cell(mean_by_seed(map(less, scores, default)), signed)]
+            measured += [
+                *map(evidence.share_cell, scores),
+                evidence.cell(evidence.mean_by_seed(map(evidence.less, scores, default)), signed),
+            ]
             printed += [PUBLISHED.cell(percent, target=target, **TABLE_1[task], condition=variant) for target in codes]
             printed.append(PUBLISHED.cell(signed, measure="change", task=f"table-1 {task}", condition=variant))
         if set(measured[1:]) != {NOTHING}:
