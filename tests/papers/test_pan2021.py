@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
-from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, pair_sources, texts_in
+from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, texts_in
 from isogloss.papers.paper import Request
 from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
@@ -20,6 +21,7 @@ from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs, read_questions
+from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.sampling import hash_fraction
 from tiny_commands import command_line, parse
 from tiny_reproduction import HELD, changed, make_small_pan
@@ -459,14 +461,17 @@ def test_parts_are_shares_of_every_source_and_amounts_are_their_beginnings(texts
 def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_over(tmp_path):
     folder = data_folder(tmp_path)
     most = {"tatoeba_train": None, "libreoffice_help": 5}
-    chosen, left_out = choose_pairs(pair_sources(folder), ("en", "de"), (), most)
+    names = {"tatoeba_train": "tatoeba_train", "libreoffice_help": "libreoffice_help/lohelp.7way.tsv"}
+    sources = {name: find_pairs(str(folder / path)) for name, path in names.items()}
+    chosen, left_out = choose_pairs(sources, ("en", "de"), (), most)
     manuals = [(f"A manual says {one}", f"das Handbuch {one}") for one in range(30)]
     wanted = sorted(manuals, key=lambda pair: hash_fraction("\t".join(pair)))[:5]
     assert chosen["libreoffice_help"] == wanted and left_out == 0 and len(chosen["tatoeba_train"]) == 45
     with pytest.raises(ig.InputError, match="no parallel text of en and ru to align with"):
-        choose_pairs(pair_sources(folder), ("en", "ru"), (), most)
+        choose_pairs(sources, ("en", "ru"), (), most)
+    shutil.rmtree(folder / "tatoeba_train")
     with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
-        pair_sources(tmp_path / "xnli")
+        texts_in(tmp_path / "text", small_scale(), data=str(folder)).write(silent)
 
 
 def test_tasks_are_what_transfer_reads(texts):

@@ -240,28 +240,25 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
     """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
     source, tested = scale.source, languages_of(scale, "xnli")
 
-    def inference(train: str, dev: str, test: Mapping[str, str], translated: Sequence[str] = ()) -> dict[str, Any]:
-        options = {"task": "nli", "train": {source: path(f"nli/{train}.tsv")}, "dev": {source: path(f"nli/{dev}.tsv")}}
-        options["test"] = {code: path(f"nli/{name}.tsv") for code, name in test.items()}
-        if translated:
-            name = train.removesuffix(source)
-            options["translated"] = {code: path(f"nli/{name}{code}.tsv") for code in translated}
-        return {**options, **scale.nli}
+    def files(name: str, *languages: str) -> dict[str, str]:
+        return {code: path(name.format(code)) for code in languages}
 
-    xnli = {code: f"xnli-test-{code}" for code in tested}
-    dutch = {DUTCH: f"sick-test-{DUTCH}"} if DUTCH in scale.aligned else {}
-    tests = [
-        f"{code}={path(f'qa/{data}-{code}.json')}" for data in ("xquad", "mlqa") for code in languages_of(scale, data)
-    ]
-    train, dev = ({source: path(f"qa/squad-{part}.json")} for part in ("train", "dev"))
+    def inference(train: str, dev: str, test: Mapping[str, str], *translated: str) -> dict[str, Any]:
+        options = {"task": "nli", "train": files(train, source), "dev": files(dev, source), "test": test}
+        return {**options, **({"translated": files(train, *translated)} if translated else {}), **scale.nli}
+
+    xnli, sick = files("nli/xnli-test-{}.tsv", *tested), files("nli/sick-test-{}.tsv", source, DUTCH)
+    train, dev = (files(f"qa/squad-{part}.json", source) for part in ("train", "dev"))
+    asked = [files(f"qa/{data}-{{}}.json", *languages_of(scale, data)) for data in ("xquad", "mlqa")]
+    tests = [f"{code}={test}" for sets in asked for code, test in sets.items()]
+    known = DUTCH in scale.aligned
     tasks = {
-        "nli": inference("mnli-train", "mnli-dev", xnli | dutch),
-        "translate": inference(f"xnli-train-{source}", "mnli-dev", xnli, tested[1:]),
+        "nli": inference("nli/mnli-train.tsv", "nli/mnli-dev.tsv", {**xnli, **({DUTCH: sick[DUTCH]} if known else {})}),
+        "translate": inference("nli/xnli-train-{}.tsv", "nli/mnli-dev.tsv", xnli, *tested[1:]),
         "qa": {"task": "qa", "train": train, "dev": dev, "test": tests, **scale.qa},
     }
-    if DUTCH in scale.aligned:
-        sick = {source: f"sick-test-{source}", **dutch}
-        tasks["sick"] = inference(f"sick-train-{source}", f"sick-dev-{source}", sick, [DUTCH])
+    if known:
+        tasks["sick"] = inference("nli/sick-train-{}.tsv", "nli/sick-dev-{}.tsv", sick, DUTCH)
     return tasks
 
 
@@ -318,7 +315,14 @@ def texts_in(
         tests = set(map(letters, sentences)) - {""}
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
-        sources = pair_sources(folder) if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
+        sources = {} if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
+        if not sources and not (folder / TATOEBA_TRAIN).is_dir():
+            raise InputError(
+                f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
+            )
+        for name in [name for name in SOURCES if pairs is None and (folder / name).is_dir()]:
+            tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
+            sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
         most = {**dict.fromkeys(sources, scale.limit or scale.pairs), TATOEBA_TRAIN: scale.limit}
         for both in ((scale.source, code) for code in scale.aligned):
             chosen, left_out = choose_pairs(sources, both, tests, most)
@@ -390,19 +394,6 @@ def letters(sentence: str) -> str:
     True
     """
     return re.sub(r"[\W_]+", "", sentence.casefold())
-
-
-def pair_sources(folder: Path) -> dict[str, list[PairSource]]:
-    """Every source of parallel text in the data folder, by its name; Tatoeba's must be there."""
-    if not (folder / TATOEBA_TRAIN).is_dir():
-        raise InputError(
-            f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
-        )
-    sources = {}
-    for name in [name for name in SOURCES if (folder / name).is_dir()]:
-        tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
-        sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
-    return sources
 
 
 def choose_pairs(
@@ -611,12 +602,10 @@ def _groups(results: Results) -> list[list[str]]:
     return [group for group in (*known, [code for code in codes if not any(code in group for group in known)]) if group]
 
 
-def _score(
-    results: Results, data: str, alignment: str, target: str = OTHERS, measure: str = "", condition: str | None = None
-) -> Seeds:
-    """The score on a test by seed, in a target language or as the mean over them; the test's own measure by default."""
-    at: dict[str, Any] = {"measure": measure or SCORES[data], "data": data, "plan": alignment, "condition": condition}
-    return results.values(**at, target=target, layer=None)
+def _score(results: Results, data: str, alignment: str, target: str = OTHERS, **own: Any) -> Seeds:
+    """The score on a test by seed, zero-shot and by the test's own measure unless other coordinates are named."""
+    at = {"measure": SCORES[data], "data": data, "plan": alignment, "target": target, "condition": None, "layer": None}
+    return results.values(**{**at, **own})
 
 
 def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
@@ -780,14 +769,14 @@ def tables(results: Results) -> list[Table]:
     rise = f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
     title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
-    lines = [(titled(name), "accuracy", name, None) for name in names]
+    lines: list[tuple[str, str, dict[str, str]]] = [(titled(name), name, {}) for name in names]
     inference = _by_language(results, title, zero_shot, lines, [rise, *[others] * bool(elsewhere)], elsewhere)
     note = (
         "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
         "half of the examples one of the two sentences is taken from the source."
     )
     ways = [
-        (f"{titled(name)}, {what}", "accuracy", name, way)
+        (f"{titled(name)}, {what}", name, {"condition": way})
         for name in (BEFORE, BOTH)
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
     ]
@@ -796,7 +785,7 @@ def tables(results: Results) -> list[Table]:
     answers = {"answer_f1": "F1", "exact_match": "exact"}
     best = [f"{PUBLISHED.cell(model='XLM-R Base', measure=measure)} {what}" for measure, what in answers.items()]
     note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
-    asked = [(f"{titled(name)}, {what}", measure, name, None) for name in names for measure, what in answers.items()]
+    asked = [(f"{titled(name)}, {what}", name, {"measure": each}) for name in names for each, what in answers.items()]
     questions = []
     for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
         columns = [(data, code) for code in (source, *_languages(results, data), OTHERS)]
@@ -810,14 +799,13 @@ def _by_language(
     results: Results,
     title: str,
     columns: Sequence[tuple[str, str]],
-    wanted: Iterable[tuple[str, str, str, str | None]],
+    wanted: Iterable[tuple[str, str, Mapping[str, str]]],
     notes: Sequence[str],
     first: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> Table | None:
-    """Scores: a column is a test and a target, a line its label, the measure, the alignment and the condition."""
+    """Scores: a column is a test and a target, a line its label, the alignment and further coordinates."""
     lines = [
-        (label, [_score(results, data, name, target, measure, condition) for data, target in columns])
-        for label, measure, name, condition in wanted
+        (label, [_score(results, data, name, target, **own) for data, target in columns]) for label, name, own in wanted
     ]
     heads = [f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
     return evidence.seeds_table(title, ["", *heads], lines, notes, first=first)
@@ -837,7 +825,11 @@ def _overview(results: Results) -> Table | None:
     for name in names:
         best, alike = _best_layer(results, name), _at_best(results, name, measure="cka", data="xnli")
         factor = {} if name == BEFORE else _factor(results, name)
-        cells = [_moved(seeds[name], seeds[BEFORE]) for seeds in scores.values()]
+        cells = []
+        for seeds in scores.values():  # a mean, and how far it moved; what is compared with itself has not
+            change = {} if seeds[name] == seeds[BEFORE] else less(seeds[name], seeds[BEFORE])
+            moved = f" ({signed(over_seeds(change).value)})" if change else ""
+            cells.append(f"{percent(over_seeds(seeds[name]).value)}{moved}" if seeds[name] else NOTHING)
         cells.append(NOTHING if best is None else str(best))
         cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
         cells.append(f"×{_times(over_seeds(factor, log=True).value)}" if factor else NOTHING)
@@ -850,13 +842,6 @@ def _overview(results: Results) -> Table | None:
     )
     heads = ["", *scores, "layer", "CKA", "perplexity"]
     return Table("Table 1: before and after alignment", heads, lines, [note]) if lines else None
-
-
-def _moved(after: Seeds, before: Seeds) -> str:
-    """A mean, and how far it moved; what is compared with itself has not."""
-    change = {} if after == before else less(after, before)
-    moved = f" ({signed(over_seeds(change).value)})" if change else ""
-    return f"{percent(over_seeds(after).value)}{moved}" if after else NOTHING
 
 
 def _retrievals(results: Results) -> Table | None:

@@ -644,9 +644,7 @@ on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
-def _over_pairs(
-    words: str, values: Mapping[str, float], test: Callable[..., evidence.Side | None], bound: float
-) -> Contrast:
+def _over_pairs(words: str, values: Mapping[str, float], test: Callable[..., Any], bound: float) -> Contrast:
     """A mean over pairs of languages that must pass a test."""
     few = ", too few for an interval" * (len(values) < LEAST)
     words = f"{words} {{}} over {len(values)} pairs{few}"
@@ -799,10 +797,8 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 TRANSDUCTIVE = "procrustes+iterative transductive"
-RETRIEVAL = {
-    "cosine": ("raw", "centred inductive", "centred transductive", "procrustes", ROTATION, TRANSDUCTIVE),
-    "csls": (TRANSDUCTIVE,),
-}
+BY_COSINE = ("raw", "centred inductive", "centred transductive", "procrustes", ROTATION, TRANSDUCTIVE)
+RETRIEVAL = [*((mapping, "cosine") for mapping in BY_COSINE), (TRANSDUCTIVE, "csls")]
 # Curves of Figure 5 by their labels: coordinates, and the column that its table has of them.
 SEAMS = {
     "two models, stitched": (JOINED, "stitched"),
@@ -825,8 +821,14 @@ show_decimals = partial(evidence.cell, form=evidence.decimals)
 
 def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published beside measured."""
+    models = results.where(task="pretrain", unit="character")
+    groups = models[models["seed"].notna()].groupby(["data", "condition", "target"], sort=False)["value"]
+    lines = [[*map(str, at), number(float(values.mean())), str(len(values))] for at, values in groups]
+    note = "Held-out text, a mean over seeds. Compare models within a language only."
+    heads = ["languages", "variant", "language", "perplexity a character", "seeds"]
     made = [table for shown, _ in _charts(results) for table in shown]
-    return [table for table in (*made, _table_1(results), _model_table(results)) if table is not None and table.rows]
+    made += [_table_1(results), Table("The models", heads, lines, [note])]
+    return [table for table in made if table is not None and table.rows]
 
 
 def figures(results: Results) -> list[Figure]:
@@ -862,13 +864,13 @@ def _figure_7(results: Results) -> Shown:
     )
     caption += " Published: biased, of models 768 wide." * (source == ENGLISH)
     for target, curves in _by_target(results, {kind: {**CKA, "model": kind} for kind in KINDS}).items():
-        at: dict[str, Any] = {"source": source, "target": target}
+        at, pair = {"source": source, "target": target}, f"{source}-{target}"
         for form, name in FORMS.items():
-            values = [results.values(**at, measure=form, task="cka", model=kind, layer=None) for kind in KINDS]
-            means.append([f"{source}-{target}, {name}", *map(show_decimals, values)])
+            values = [results.values(**at, **{**MEAN_CKA, "measure": form}, model=kind) for kind in KINDS]
+            means.append([f"{pair}, {name}", *map(show_decimals, values)])
         if PUBLISHED.where(reference="Figure 7, mean", **at):
             printed = [PUBLISHED.cell("{:.2f}".format, reference="Figure 7, mean", model=kind, **at) for kind in KINDS]
-            means.append([f"{source}-{target}, published", *printed])
+            means.append([f"{pair}, published", *printed])
         columns: list[tuple[str, Any]] = []
         panel = _panel(results, target, curves)
         for hue, kind in enumerate(KINDS):  # a pair without numbers has empty lines, so that one legend does for all
@@ -877,9 +879,7 @@ def _figure_7(results: Results) -> Shown:
             columns += [(kind, curves[kind]), ("published", {layer: f"{value:.2f}" for layer, value in known.items()})]
             dots = Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue)
             panel = replace(panel, lines=[*panel.lines, *[dots] * (source == ENGLISH)])
-        by_layer.append(
-            evidence.curve_table(f"Figure 7, {source}-{target}", "layer", columns, [caption], show=show_decimals)
-        )
+        by_layer.append(evidence.curve_table(f"Figure 7, {pair}", "layer", columns, [caption], show=show_decimals))
         panels.append(panel)
     note = (
         "A mean over layers 0 to 8. As printed: the paper's formula, which removes no means. Debiased: about 0 for "
@@ -909,7 +909,7 @@ def _figure_6(results: Results) -> Shown:
         title, "layer", columns, [caption], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())
     )
     best = []
-    for mapping, method in [(mapping, method) for method, mappings in RETRIEVAL.items() for mapping in mappings]:
+    for mapping, method in RETRIEVAL:
         at = {**SENTENCES, **TWO_MODELS, "condition": mapping, "method": method}
         curves = [_curves(results, target, **at) for target in targets]
         cells = [f"{curve.mean.max():.3f} at {curve.peak}" if curve else NOTHING for curve in curves]
@@ -975,13 +975,8 @@ def _figure_4(results: Results) -> Shown:
         "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
         f"{GRAPHIC}"
     )
-    table = evidence.curve_table(
-        title,
-        "layer",
-        [(target, curves["words in use"]) for target, curves in read.items()],
-        [caption],
-        show=show_decimals,
-    )
+    columns = [(target, curves["words in use"]) for target, curves in read.items()]
+    table = evidence.curve_table(title, "layer", columns, [caption], show=show_decimals)
     at = {"measure": "coverage", "task": "lexicon", "model": MONOLINGUAL, "unit": "word", "condition": "test"}
     flat["coverage of the test"] = {target: results.values(target=target, **at) for target in targets}
     rows = [[label, *map(show_decimals, values.values())] for label, values in flat.items() if any(values.values())]
@@ -1017,14 +1012,6 @@ def _table_1(results: Results) -> Table:
         "paper's d is over French, Russian and Chinese."
     )
     return Table("Table 1: what languages share, and transfer", columns, [*lines, chance] if targets else [], [note])
-
-
-def _model_table(results: Results) -> Table:
-    rows = results.where(task="pretrain", unit="character")
-    groups = rows[rows["seed"].notna()].groupby(["data", "condition", "target"], sort=False)["value"]
-    lines = [[*map(str, at), number(float(values.mean())), str(len(values))] for at, values in groups]
-    note = "Held-out text, a mean over seeds. Compare models within a language only."
-    return Table("The models", ["languages", "variant", "language", "perplexity a character", "seeds"], lines, [note])
 
 
 PAPER = paper.Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
