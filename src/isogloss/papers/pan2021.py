@@ -29,8 +29,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
-from isogloss.papers import jexus2020, paper
-from isogloss.papers import results as evidence
+from isogloss.papers import jexus2020, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
 from isogloss.papers.paper import as_lines
 from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, Seeds, claim, less, over_seeds
