@@ -48,9 +48,8 @@ from isogloss.stack.load import load_masked_lm, locate
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
-from isogloss.training.loop import Optimisation, Settings, Training
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.masked_lm import masking_of
-from isogloss.training.processes import Processes
 
 SIZES = {  # on a GPU, on a CPU
     "batch": (128, 8), "steps": (60, 4), "warm_up": (10, 1), "rounds": (2, 2), "workers": (8, 0),

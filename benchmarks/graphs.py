@@ -36,9 +36,8 @@ from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
-from isogloss.training.loop import Optimisation, Settings, Training
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.masked_lm import masking_of
-from isogloss.training.processes import Processes
 
 SIZES = {  # on a GPU, on a CPU
     "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),

@@ -35,9 +35,8 @@ from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.families import configure
-from isogloss.training.loop import Optimisation, Settings, Training, train
+from isogloss.training.loop import Optimisation, Settings, Training, join, train
 from isogloss.training.masked_lm import masked_lm
-from isogloss.training.processes import join
 from isogloss.training.sharing import Sharing, build
 
 LANGUAGE = "en"

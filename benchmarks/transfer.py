@@ -25,9 +25,8 @@ from isogloss.tasks import TASKS
 from isogloss.tasks.frozen_prefix import read_prefix
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
-from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch
+from isogloss.training.loop import Optimisation, Processes, Settings, Training, steps_in_epoch
 from isogloss.training.plans import apply_plan, parse_plan
-from isogloss.training.processes import Processes
 
 SIZES = {"examples": (8_192, 256), "rounds": (3, 2)}  # on a GPU, on a CPU
 EPOCHS = 3

@@ -8,8 +8,7 @@ from isogloss.stack.load import load
 from isogloss.tasks import TASKS
 from isogloss.tasks.model import TaskModel, predict, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.training.loop import Optimisation, Settings, Training, train
-from isogloss.training.processes import Processes
+from isogloss.training.loop import Optimisation, Processes, Settings, Training, train
 
 NOUNS = ("cat", "chair", "book", "garden", "man", "water", "bread", "cheese")
 VERBS = ("sleeps", "drink", "eat", "reads", "goes")

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Objective, Optimisation, Part, Settings, Training, train
-from isogloss.training.processes import Processes
+from isogloss.training.loop import Objective, Optimisation, Part, Processes, Settings, Training, train
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 WIDTH = 4

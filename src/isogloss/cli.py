@@ -156,7 +156,7 @@ def recipe_command(name: str) -> Any:
     def run(**given: Any) -> None:
         from isogloss.report import verdict
         from isogloss.runs.run import check_folder
-        from isogloss.training.processes import launched
+        from isogloss.training.loop import launched
 
         out, resume, quiet = (given.pop(each) for each in ("out", "resume", "quiet"))
         folder = Path(out) if out else _default_folder(Path("runs") / name, resume=resume)

@@ -18,9 +18,13 @@ def seed_of(seed: int, *parts: int | str) -> int:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Inside the block PyTorch draws on the CPU by this seed; after it the global random state is as it was."""
-    with torch.random.fork_rng(devices=[]):
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Inside the block PyTorch draws by this seed, on the CPU and on `device`; then the global state is as it was."""
+    gpus = [device] if device is not None and device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
         # torch.manual_seed would also seed every GPU, which this fork does not put back.
         torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):  # seeding is of the current GPU, which need not be this one
+                torch.cuda.manual_seed(seed)
         yield

@@ -11,9 +11,8 @@ from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.frozen_prefix import read_prefix
 from isogloss.tasks.model import TaskModel, predict, task_batch, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.training.loop import Optimisation, Settings, Training, train
+from isogloss.training.loop import Optimisation, Processes, Settings, Training, train
 from isogloss.training.plans import apply_plan, frozen_at, parse_plan
-from isogloss.training.processes import Processes
 from tiny_models import ENCODERS
 from tiny_tasks import read_task, write_task
 

@@ -26,15 +26,13 @@ from isogloss.training.alignment import (
     fill,
     fitting,
     follow,
-    loss_probe,
     queue_loss,
     read_sides,
     repeats,
-    row_states,
-    shorten_pairs,
 )
 from isogloss.training.loop import Optimisation, Settings, Training
-from isogloss.training.masked_lm import masking_of
+from isogloss.training.masked_lm import masking_of, row_states
+from isogloss.training.probes import Probe
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
 
@@ -358,7 +356,7 @@ def test_one_seed_is_one_training_and_the_global_state_is_left_alone(models, pai
 
 def test_losses_of_both_terms_are_read_and_cleared(models, pairs):
     aligner, _, training = made(models, pairs)
-    probe = loss_probe(aligner, every=2)
+    probe = Probe(2, aligner.losses)
     assert list(probe.take()) == []
     training.update(), training.update()
     tlm, contrast = probe.take()
@@ -503,22 +501,18 @@ def texts(*sentences):
     return PlainSentences(np.concatenate(sentences), np.array([len(one) for one in sentences]))
 
 
-def fill_pairs(sides, borders, padding, *, longest):
-    return fill(shorten_pairs(sides, longest - borders.pair), borders, padding)
-
-
 def test_rows_are_laid_out_by_hand():
     one, two = np.array([7, 8, 9]), np.array([5])
     filled = fill([texts(one, two)], BORDERS, 0)
     assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
     assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
-    both = fill_pairs((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
+    both = fill((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
     assert both.ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
     assert both.lengths.tolist() == [7, 5] and both.second.tolist() == [5, 3]
     assert both.content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
-    two_marks = fill_pairs((texts(one), texts(two)), DOUBLE, 0, longest=20)
+    two_marks = fill((texts(one), texts(two)), DOUBLE, 0, longest=20)
     assert two_marks.ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and two_marks.second.tolist() == [5]
-    assert fill_pairs((texts(one), texts(one)), BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
+    assert fill((texts(one), texts(one)), BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
 
 
 def test_sides_are_read_from_the_streams_they_are_of_and_change_places(pairs):
@@ -544,7 +538,7 @@ def test_sentences_that_fit_stay_and_others_share_the_room():
 def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pairs, family):
     model, stack = load_masked_lm(models[family], device="cpu")
     sides = read_sides([pairs["qaa-qab"]], np.zeros(4, dtype=np.int64), np.arange(4))
-    filled = fill_pairs(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
+    filled = fill(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
     ids, lengths, second = (torch.from_numpy(one) for one in (filled.ids, filled.lengths, filled.second))
     for reset in (False, True):
         for end_to_end in (False, True):

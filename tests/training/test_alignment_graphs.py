@@ -10,9 +10,8 @@ from isogloss.stack.load import load_masked_lm
 from isogloss.text.streams import borders_of
 from isogloss.training import cuda_graphs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, graphs_of
-from isogloss.training.loop import Optimisation, Settings, Training
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.masked_lm import masking_of
-from isogloss.training.processes import Processes
 from tiny_alignment import LONGEST, pack_invented, write_models
 from tiny_drift import write_model
 

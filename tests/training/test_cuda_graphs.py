@@ -16,7 +16,7 @@ from isogloss.text.masking import mask
 from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, size_of
-from isogloss.training.masked_lm import masked_loss, packed_loss
+from isogloss.training.masked_lm import masked_loss, row_loss
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
@@ -258,13 +258,16 @@ def test_masked_sentences_end_to_end_have_the_loss_and_gradients_of_padded_ones(
     gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
     model.zero_grad()
     graphs = Captured(replace(stack, pack=True), rows=3, longest=9, capture=lambda blocks, sample: blocks)
-    found = packed_loss(graphs, model, rows)
+    found = row_loss(model, stack, rows, end_to_end=True, graphs=graphs)
     found.backward()
     assert found.item() == pytest.approx(expected.item(), rel=1e-5)
     for name, one in model.named_parameters():
         if name in gradients:
             torch.testing.assert_close(one.grad, gradients[name], rtol=1e-4, atol=1e-5, msg=name)
-    assert packed_loss(graphs, model, {key: one[:2] for key, one in rows.items()}) is None, "a smaller batch"
+    smaller = {key: one[:2] for key, one in rows.items()}  # no graph takes it
+    assert graphs.run(0, torch.zeros(13, stack.width), torch.arange(13), torch.tensor([0, 9, 13])) is None
+    without_graph = row_loss(model, stack, smaller, end_to_end=True, graphs=graphs)
+    assert without_graph.item() == pytest.approx(masked_loss(model, smaller).item(), rel=1e-5)
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")

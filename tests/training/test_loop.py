@@ -10,9 +10,8 @@ import torch
 from isogloss.errors import InputError
 from isogloss.training import checkpoints as kept
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Objective, Part, rate_at, train
+from isogloss.training.loop import Objective, Part, Processes, rate_at, train
 from isogloss.training.probes import Probe
-from isogloss.training.processes import Processes
 from isogloss.training.stopping import select_by
 from tiny_training import Tower, data, exported, numbers, run, same, squares, training, weights
 
@@ -321,10 +320,10 @@ def test_a_model_that_is_no_number_is_refused_before_a_probe_looks_at_it():
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_dropout_on_a_gpu_that_is_not_the_first_is_new_at_each_step():
-    from isogloss.training.loop import _drawing
+    from isogloss.seeds import seeded
 
     def drawn(seed):
-        with _drawing(seed, torch.device("cuda:1")):
+        with seeded(seed, torch.device("cuda:1")):
             return torch.rand(8, device="cuda:1")
 
     assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))

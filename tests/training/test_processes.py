@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from isogloss.errors import InputError
 from isogloss.recipes.pretrain import pretrain
 from isogloss.runs import read_facts, read_rows
-from isogloss.training import checkpoints as kept, processes as processes_of
+from isogloss.training import checkpoints as kept, loop
 from isogloss.training.loop import Objective
 from tiny_pretraining import SMALL, options, write_texts
 from tiny_processes import together
@@ -82,7 +82,7 @@ def test_what_the_first_process_cannot_make_no_process_waits_for(mistaken):
             return processes.rank
 
         try:
-            return processes_of.together(processes, make)
+            return loop.together(processes, make)
         except InputError as error:
             return str(error)
 

@@ -25,7 +25,7 @@ from transformers.trainer_utils import has_length
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import UNITS
 from isogloss.seeds import seed_of
-from isogloss.stack.edit import freeze, redraw
+from isogloss.stack.edit import freeze, reinitialise
 from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.text.corpora import Corpus
@@ -449,7 +449,8 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         self._stack = stack_of(model)
         frozen_at(self.plan, 0, depth=self._stack.last, epoch=1)  # refuses a plan for layers that are not there
         if self.plan.reinit and fresh:
-            redraw(self._stack, self.plan.reinit, seed=self._seed, initialiser=self.plan.initialiser)
+            how: dict[str, Any] = {"seed": self._seed, "initialiser": self.plan.initialiser}
+            reinitialise(self._stack, self.plan.reinit, **how, in_place=True)
         return self._stack
 
 

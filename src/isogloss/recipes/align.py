@@ -42,12 +42,11 @@ from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
-from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs, loss_probe
+from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, train
+from isogloss.training.loop import Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
-from isogloss.training.probes import Reading, retrieval_probe
-from isogloss.training.processes import join
+from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.stopping import Choice, select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
@@ -219,9 +218,9 @@ def align(
             **masking_of(stack.tokenizer),
         )
         training = Training(aligner, objective, settings, join(hardware))
-        probes = [loss_probe(aligner, every=report)]
+        probes = [Probe(report, aligner.losses)]
         if parallel := given or pairs.bitexts():
-            probes.append(retrieval_probe(lambda language: stack, parallel, every=every, seed=seed))
+            probes.append(retrieval_probe(lambda language: stack, parallel, every=every))
         elif best:
             raise InputError(
                 "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "

@@ -41,11 +41,10 @@ from isogloss.training import loop
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
-from isogloss.training.loop import Settings, Training, saved_models
+from isogloss.training.loop import Settings, Training, join, saved_models
 from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.processes import join
 from isogloss.training.stopping import Stopping, balance_of, select_by
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
@@ -214,7 +213,7 @@ def drift(
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
         probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], defects, **read), *distances(stack, defects)]
         if parallel:
-            probes.append(retrieval_probe(lambda _: stack, parallel, every=far, seed=drawn_from))
+            probes.append(retrieval_probe(lambda _: stack, parallel, every=far))
         for sentence in dict.fromkeys(note for each in probes for note in each.notes):
             run.note(sentence)
         record = {"model": str(model), "plan": training_name(coordinates), "seed": number}

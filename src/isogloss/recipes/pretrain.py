@@ -26,10 +26,9 @@ from isogloss.text.languages import name as language_name
 from isogloss.text.sampling import Sampler
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, train
+from isogloss.training.loop import Settings, Training, join, together, train
 from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.processes import join, together
 from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save, stack_of
 
 LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
@@ -71,11 +70,13 @@ def pretrain(
     lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
     architecture: Annotated[str, "family of the encoder: modernbert, bert, roberta, ..."] = "modernbert",
-    depth: Annotated[int, "number of layers"] = 12,
-    width: Annotated[int, "width of the hidden states"] = 384,
-    heads: Annotated[int, "attention heads"] = 6,
-    feedforward: Annotated[int | None, "width inside the layers; default 4 times the width, 8/3 where gated"] = None,
-    dropout: Annotated[float, "dropout everywhere"] = 0.0,
+    depth: Annotated[int, Option("number of layers", least=1)] = 12,
+    width: Annotated[int, Option("width of the hidden states", least=1)] = 384,
+    heads: Annotated[int, Option("attention heads", least=1)] = 6,
+    feedforward: Annotated[
+        int | None, Option("width inside the layers; default 4 times the width, 8/3 where gated", least=1)
+    ] = None,
+    dropout: Annotated[float, Option("dropout everywhere", least=0, below=1)] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
     length: Annotated[int, Option("tokens in a stream", least=8)] = 128,
     batch: Annotated[int, Option("streams in a batch, over all processes", least=1)] = 512,

@@ -45,9 +45,8 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.loop import DECAYS, RECORD, Decay, Optimisation
+from isogloss.training.loop import DECAYS, RECORD, Decay, Optimisation, launched
 from isogloss.training.plans import Plan, parse_plan
-from isogloss.training.processes import launched
 
 P = ParamSpec("P")
 

@@ -55,9 +55,8 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of
 from isogloss.text.words import words_of
 from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
-from isogloss.training.loop import Settings, Training, steps_in_epoch, train
+from isogloss.training.loop import Settings, Training, join, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.processes import join
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import Pool, stream
 from isogloss.vectors.store import VectorStore, rereadable

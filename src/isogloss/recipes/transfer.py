@@ -42,10 +42,9 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
 from isogloss.training import loop
 from isogloss.training.checkpoints import Checkpoints, finish, finished
-from isogloss.training.loop import Settings, Training, steps_in_epoch
+from isogloss.training.loop import Settings, Training, join, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, arithmetic
-from isogloss.training.processes import join
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
 

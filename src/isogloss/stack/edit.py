@@ -35,31 +35,28 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
 
 
 def reinitialise(
-    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
+    stack: Stack,
+    blocks: Iterable[int],
+    *,
+    seed: int,
+    embeddings: bool = False,
+    initialiser: str = OWN,
+    in_place: bool = False,
 ) -> Stack:
     """A copy of the stack with fresh weights in these blocks (numbered from 1), as the model's own class draws them.
 
     initialiser: `own`, or `torch` for blocks as PyTorch's modules draw themselves: uniform within 1/sqrt(inputs),
     biases too, instead of N(0, 0.02) and 0. That is what the re-release of Muller et al. (2021) does unawares.
     Everything else keeps its values bit for bit; the draw depends on the seed alone and the global random state is
-    left as it was.
-    """
-    copied = replace(stack, model=copy.deepcopy(stack.model))
-    return redraw(copied, blocks, seed=seed, embeddings=embeddings, initialiser=initialiser)
-
-
-def redraw(
-    stack: Stack, blocks: Iterable[int], *, seed: int, embeddings: bool = False, initialiser: str = OWN
-) -> Stack:
-    """`reinitialise` without the copy: the fresh weights are written into the stack's own model.
-
-    An optimiser or a head that holds these weights goes on holding them. Returns the stack.
+    left as it was. in_place: the fresh weights are written into the stack's own model, and the stack is returned; an
+    optimiser or a head that holds these weights goes on holding them.
     """
     numbers = sorted(set(blocks))
     if numbers and not 1 <= numbers[0] <= numbers[-1] <= stack.last:
         raise InputError(f"{stack.name} has blocks 1 to {stack.last}, not {numbers}")
     if initialiser not in INITIALISERS:
         raise InputError(f"the initialiser {initialiser!r} is not known; choose {' or '.join(INITIALISERS)}")
+    stack = stack if in_place else replace(stack, model=copy.deepcopy(stack.model))
     with seeded(seed):
         fresh = type(stack.model)(copy.deepcopy(stack.model.config))
         if initialiser == TORCH:

@@ -181,11 +181,6 @@ def configure(
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
     if architecture not in known:
         raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
-    for name, value in (("depth", depth), ("width", width), ("heads", heads), ("feedforward", feedforward)):
-        if value is not None and value < 1:
-            raise InputError(f"--{name} must be at least 1, not {value}")
-    if not 0 <= dropout < 1:
-        raise InputError(f"--dropout must be from 0 to below 1, not {dropout}")
     if width % heads:
         raise InputError(f"--width {width} is no multiple of --heads {heads}")
     spelled = _FIELDS.get(architecture, _BERT_FIELDS)
@@ -239,19 +234,15 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
     try:
         made = AutoConfig.for_model(architecture, **{**fields, **given})
         # What is too small would only show as an index out of range, on a GPU as a failed assertion, in training.
+        wrong = ""
         if made.max_position_embeddings < positions:
-            raise InputError(
-                f"--config {more} gives {made.max_position_embeddings} positions, but --length needs {positions}"
-            )
-        if made.vocab_size < vocabulary:
-            raise InputError(
-                f"--config {more} gives a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; "
-                "leave vocab_size out"
-            )
-        if made.hidden_size % made.num_attention_heads:
-            raise InputError(
-                f"--config {more} gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
-            )
+            wrong = f"{made.max_position_embeddings} positions, but --length needs {positions}"
+        elif made.vocab_size < vocabulary:
+            wrong = f"a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; leave vocab_size out"
+        elif made.hidden_size % made.num_attention_heads:
+            wrong = f"a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
+        if wrong:
+            raise InputError(f"--config {more} gives {wrong}")
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
             AutoModelForMaskedLM.from_config(made)
     except InputError:

@@ -132,16 +132,16 @@ def choose_device(device: str | torch.device) -> torch.device:
     """The device meant: `auto` takes a GPU where there is one."""
     if isinstance(device, torch.device):
         return device
+    usable = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    if device not in ("cpu", "cuda", "mps") and not device.startswith("cuda:"):
+        device = next(kind for kind in usable if usable[kind])
+    kind, colon, number = device.partition(":")
+    if kind not in usable or (colon and kind != "cuda"):
         raise InputError(f"--device {device!r} is not known; choose auto, cpu, cuda or mps")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise InputError("--device cuda was asked for, but this machine has no usable NVIDIA GPU; use --device cpu")
-    if device == "mps" and not torch.backends.mps.is_available():
-        raise InputError("--device mps was asked for, but this machine has no usable Apple GPU; use --device cpu")
-    number = device.removeprefix("cuda:")
-    if device.startswith("cuda:") and not (number.isdigit() and int(number) < torch.cuda.device_count()):
+    if not usable[kind]:
+        maker = {"cuda": "NVIDIA", "mps": "Apple"}[kind]
+        raise InputError(f"--device {kind} was asked for, but this machine has no usable {maker} GPU; use --device cpu")
+    if colon and not (number.isdigit() and int(number) < torch.cuda.device_count()):
         raise InputError(f"--device {device} is not there; this machine has {torch.cuda.device_count()} NVIDIA GPUs")
     return torch.device(device)
 

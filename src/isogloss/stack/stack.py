@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,11 +29,6 @@ from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
 Part = Literal["states", "attention"]
-
-
-def as_they_are(cut: int, states: Tensor) -> Tensor:
-    """Reduce the states of a cut to themselves."""
-    return states
 
 
 @dataclass(eq=False, repr=False)
@@ -140,7 +135,7 @@ class Stack:
         batch: Batch,
         layers: Sequence[int] | None = None,
         *,
-        reduce: Reduce = as_they_are,
+        reduce: Reduce = lambda cut, states: states,
         hidden: Tensor | None = None,
         part: Part = "states",
     ) -> dict[int, Any]:
@@ -237,23 +232,29 @@ class Stack:
         return results
 
 
-@dataclass(frozen=True, eq=False)
 class Chain:
-    """Slices and maps run one after the other: `chain(a[:4], rotation, b[4:])`.
+    """Slices and maps run one after the other, as `chain` joins them.
 
     Its cuts are numbered through; where a map stands, the cut is what comes out of the map, which is what the next
-    block reads. maps: those after each of the parts. tokenizer: of the part that takes text. max_length: most tokens a
-    sentence may have. model: all modules together, for switching modes.
+    block reads. steps: slices and maps in order; parts, maps: those of each kind. tokenizer: of the part that takes
+    text. max_length: most tokens a sentence may have. model: all modules together, for switching modes.
     """
 
-    parts: tuple[Stack, ...]
-    maps: tuple[tuple[Callable[[Tensor], Tensor], ...], ...]
-    name: str
-    tokenizer: Any
-    cuts: range
-    width: int
-    max_length: int
-    model: nn.Module
+    def __init__(self, *steps: Stack | Callable[[Tensor], Tensor]) -> None:
+        if not steps or not isinstance(steps[0], Stack) or not steps[0].embeds:
+            raise InputError("a chain begins with a slice that takes text, as in chain(a[:4], rotation, b[4:])")
+        self.steps, self.tokenizer = steps, steps[0].tokenizer
+        self.parts = [step for step in steps if isinstance(step, Stack)]
+        self.maps = [step for step in steps if not isinstance(step, Stack)]
+        widths = {part.width for part in self.parts}
+        if len(widths) > 1:
+            raise InputError(f"the parts of a chain must be equally wide, not {' and '.join(map(str, sorted(widths)))}")
+        self.width = self.parts[0].width
+        self.name = " + ".join(f"{part.name}[{part.first}:{part.last}]" for part in self.parts)
+        self.cuts = range(sum(len(part.blocks) for part in self.parts) + 1)
+        self.max_length = min(part.max_length for part in self.parts)
+        modules = [mapping for mapping in self.maps if isinstance(mapping, nn.Module)]
+        self.model = nn.ModuleList([*(part.model for part in self.parts), *modules])
 
     @property
     def device(self) -> torch.device:
@@ -269,40 +270,40 @@ class Chain:
     def fingerprint(self) -> str:
         """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
         digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
-        for apply in (mapping for group in self.maps for mapping in group):
+        for apply in self.maps:
             digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
             for name, weight in apply.state_dict().items() if isinstance(apply, nn.Module) else ():
                 digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
     def read(
-        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = as_they_are
+        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = lambda cut, states: states
     ) -> dict[int, Any]:
         """Run a batch and reduce each wanted cut as soon as it is there; see `Stack.read`."""
         wanted = set(self.cuts if layers is None else layers)
         if not wanted <= set(self.cuts):
             raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
         results: dict[int, Any] = {}
-        hidden: Tensor | None = None
-        base = 0
-        for part, maps in zip(self.parts, self.maps, strict=True):
-            offset, end = base - part.first, base + part.last - part.first
+        hidden: Any = None
+        end = 0
+        for step, following in zip(self.steps, (*self.steps[1:], None), strict=True):
+            if isinstance(step, Stack):
+                offset, end = end - step.first, end + step.last - step.first
 
-            def keep(cut: int, states: Tensor, offset: int = offset, end: int = end) -> Tensor | None:
-                number = cut + offset
-                if number in wanted and number < end:
-                    results[number] = reduce(number, states)
-                return states if number == end else None
+                def keep(cut: int, states: Tensor, offset: int = offset, end: int = end) -> Tensor | None:
+                    number = cut + offset
+                    if number in wanted and number < end:
+                        results[number] = reduce(number, states)
+                    return states if number == end else None
 
-            inner = [cut for cut in part.cuts if cut + offset in wanted or cut == part.last]
-            if hidden is not None:
-                inner = [cut for cut in inner if cut > part.first or part.first == part.last]
-            hidden = part.read(batch, inner, reduce=keep, hidden=hidden)[part.last]
-            for apply in maps:
-                hidden = apply(hidden)
-            if end in wanted:
+                inner = [cut for cut in step.cuts if cut + offset in wanted or cut == step.last]
+                if hidden is not None:
+                    inner = [cut for cut in inner if cut > step.first or step.first == step.last]
+                hidden = step.read(batch, inner, reduce=keep, hidden=hidden)[step.last]
+            else:
+                hidden = step(hidden)
+            if end in wanted and (following is None or isinstance(following, Stack)):
                 results[end] = reduce(end, hidden)
-            base = end
         return results
 
 
@@ -312,32 +313,7 @@ def chain(*parts: Stack | Callable[[Tensor], Tensor]) -> Chain:
     The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is
     any function (tokens, width) -> (tokens, width).
     """
-    stacks: list[Stack] = []
-    maps: list[list[Callable[[Tensor], Tensor]]] = []
-    for part in parts:
-        if isinstance(part, Stack):
-            stacks.append(part)
-            maps.append([])
-        elif stacks:
-            maps[-1].append(part)
-        else:
-            break
-    if not stacks or not stacks[0].embeds:
-        raise InputError("a chain begins with a slice that takes text, as in chain(a[:4], rotation, b[4:])")
-    widths = {part.width for part in stacks}
-    if len(widths) > 1:
-        raise InputError(f"the parts of a chain must be equally wide, not {' and '.join(map(str, sorted(widths)))}")
-    modules = [mapping for group in maps for mapping in group if isinstance(mapping, nn.Module)]
-    return Chain(
-        parts=tuple(stacks),
-        maps=tuple(tuple(group) for group in maps),
-        name=" + ".join(f"{part.name}[{part.first}:{part.last}]" for part in stacks),
-        tokenizer=stacks[0].tokenizer,
-        cuts=range(0, sum(len(part.blocks) for part in stacks) + 1),
-        width=stacks[-1].width,
-        max_length=min(part.max_length for part in stacks),
-        model=nn.ModuleList([*(part.model for part in stacks), *modules]),
-    )
+    return Chain(*parts)
 
 
 @contextmanager
@@ -359,11 +335,8 @@ def reading(
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         keep(first, args[0] if args else kwargs["hidden_states"])
 
-    def after(cut: int) -> Callable[..., None]:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            keep(cut, output[0] if isinstance(output, tuple) else output)
-
-        return hook
+    def after(cut: int, _: nn.Module, __: Any, output: Any) -> None:
+        keep(cut, output[0] if isinstance(output, tuple) else output)
 
     try:
         if blocks and first in wanted:
@@ -371,7 +344,7 @@ def reading(
         for cut, block in enumerate(blocks, first + 1):
             if cut in wanted:
                 inner = block if attention is None else block.get_submodule(attention)
-                handles.append(inner.register_forward_hook(after(cut)))
+                handles.append(inner.register_forward_hook(partial(after, cut)))
         yield
     finally:
         for handle in handles:

@@ -17,7 +17,7 @@ losses.
 On a GPU the three passes of a step, TLM, query and key, are many kernels with little arithmetic: blocks run as CUDA
 graphs (`isogloss.training.cuda_graphs`), each pass with graphs of its own, since all go forwards before any goes
 backwards. Rows are padded arrays, so that a step can be split into pieces; their lengths stay on the host. Where the
-hardware allows, `row_states` takes the padding out again and runs the rows end to end.
+hardware allows, `masked_lm.row_states` takes the padding out again and runs the rows end to end.
 """
 
 import copy
@@ -28,11 +28,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize, pad
+from torch.nn.functional import cross_entropy, normalize
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import ranges
 from isogloss.text.masking import IGNORE, mask
@@ -40,8 +39,8 @@ from isogloss.text.sampling import PairSampler, splitmix
 from isogloss.text.streams import Borders, PairStream
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.masked_lm import padding_id, scores, summed_cross_entropy
-from isogloss.training.probes import Probe, Reading
+from isogloss.training.masked_lm import padding_id, row_loss, row_states, to_device
+from isogloss.training.probes import Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
 
@@ -152,12 +151,9 @@ class PlainSentences:
     sizes: np.ndarray
 
 
-Sides = tuple[PlainSentences, PlainSentences]
-
-
 def read_sides(
     streams: Sequence[PairStream], groups: np.ndarray, numbers: np.ndarray, swapped: np.ndarray | None = None
-) -> Sides:
+) -> list[PlainSentences]:
     """Both sides of some pairs.
 
     groups, numbers (rows,): the stream each is of, and its number there. swapped (rows,) bool: which change sides.
@@ -177,7 +173,7 @@ def read_sides(
             mine = owners == group
             ids[mine] = streams[group].ids[tokens[mine]]
         sides.append(PlainSentences(ids, sizes))
-    return sides[0], sides[1]
+    return sides
 
 
 @dataclass(frozen=True)
@@ -194,15 +190,25 @@ class Filled:
     second: np.ndarray
 
 
-def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int) -> Filled:
-    """Rows of sentences between their marks, `[CLS]` a `[SEP]`, or of pairs, where two texts are given: a `[SEP]` b."""
+def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, longest: int | None = None) -> Filled:
+    """Rows of sentences between their marks, `[CLS]` a `[SEP]`, or of pairs, where two texts are given: a `[SEP]` b.
+
+    longest: tokens of a pair at most; sentences are cut where they do not fit together, as `fitting` says.
+    """
     pair = borders.pair_before, borders.between, borders.pair_after
     marks = pair if len(texts) == 2 else (borders.before, borders.after)
+    if longest is not None:
+        sizes = fitting(texts[0].sizes, texts[1].sizes, longest - borders.pair)
+        begins = [np.cumsum(text.sizes) - text.sizes for text in texts]
+        texts = [
+            PlainSentences(text.ids[ranges(begin, size)], size)
+            for text, begin, size in zip(texts, begins, sizes, strict=True)
+        ]
     lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
-    rows, longest = len(lengths), int(lengths.max())
-    ids = np.full(rows * longest, padding, dtype=np.int64)
+    rows, width = len(lengths), int(lengths.max())
+    ids = np.full(rows * width, padding, dtype=np.int64)
     content = np.zeros(len(ids), dtype=bool)
-    position = np.arange(rows) * longest  # (rows,), where a row goes on
+    position = np.arange(rows) * width  # (rows,), where a row goes on
     for number, ids_of_mark in enumerate(marks):
         for each in ids_of_mark:
             ids[position] = each
@@ -213,16 +219,7 @@ def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int) -> Fil
             position = position + texts[number].sizes
     # The first mark between two sentences ends the first one; what follows it begins the second.
     second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
-    return Filled(ids.reshape(rows, longest), content.reshape(rows, longest), lengths, second)
-
-
-def shorten_pairs(sides: Sides, room: int) -> Sides:
-    """Both sentences of each pair, cut where they do not fit into the room together, as `fitting` says."""
-    cut = []
-    for side, sizes in zip(sides, fitting(sides[0].sizes, sides[1].sizes, room), strict=True):
-        begins = np.cumsum(side.sizes) - side.sizes
-        cut.append(PlainSentences(side.ids[ranges(begins, sizes)], sizes))
-    return cut[0], cut[1]
+    return Filled(ids.reshape(rows, width), content.reshape(rows, width), lengths, second)
 
 
 def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
@@ -249,73 +246,6 @@ def sentence_names(sentences: PlainSentences) -> np.ndarray:
     ends = np.cumsum(sizes)
     names = splitmix((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
     return np.where(names == 0, 1, names)
-
-
-def to_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
-    tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
-def mean_states(states: Tensor, begins: Tensor, lengths: Tensor, *, before: int, after: int) -> Tensor:
-    """The mean over each row without its borders, (rows, width), float32.
-
-    states (n, width), of rows that begin at `begins` (rows,); lengths (rows,): on the host; before, after: tokens of
-    the borders.
-    """
-    sizes = (lengths - before - after).numpy()
-    owners = np.repeat(np.arange(len(sizes)), sizes)  # (content tokens,)
-    rows, places = (to_device(array, states.device) for array in (owners, ranges(np.full_like(sizes, before), sizes)))
-    chosen = states[begins[rows] + places].float()
-    sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
-    return sums.index_add(0, rows, chosen) / to_device(sizes, chosen.device)[:, None]
-
-
-def row_states(
-    stack: Stack,
-    ids: Tensor,
-    lengths: Tensor,
-    *,
-    end_to_end: bool,
-    second: Tensor | None = None,
-    reset: bool = False,
-    graphs: Captured | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Run rows through a stack, to its last cut: their states there, (n, width), and where each row begins, (rows,).
-
-    ids: (rows, longest), padded; lengths (rows,) and second (rows,), where the second sentence of a pair begins, on the
-    host. end_to_end: padding is taken out first, and where there are graphs of the stack, its blocks run as these.
-    reset: positions begin again at the second sentence, as in XLM.
-    """
-    sizes = lengths.numpy() if end_to_end else np.full(len(ids), ids.shape[1])
-    begins = np.cumsum(sizes) - sizes
-    rows, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.zeros_like(sizes), sizes)  # (tokens,)
-    starts = lengths.numpy() if second is None else second.numpy()
-    later = (places >= starts[rows]) & (places < lengths.numpy()[rows])
-    positions = (np.where(later, places - starts[rows], places) if reset else places) + stack.first_position
-    given = {"position_ids": positions} if end_to_end or reset else {}
-    if stack.family.token_types:
-        given["token_type_ids"] = (later & stack.tells_types).astype(np.int64)
-    if not end_to_end:
-        given["attention_mask"] = (places < lengths.numpy()[rows]).astype(np.int64)
-    arrays = [rows * ids.shape[1] + places, begins, *given.values()]
-    sent = to_device(np.concatenate(arrays), ids.device)  # all in one copy
-    chosen, starting, *others = torch.split(sent, [len(array) for array in arrays])
-    inputs: dict[str, Any] = dict(zip(given, others, strict=True))
-    body: Any = stack._body
-    if not end_to_end:
-        states = body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
-        return states.flatten(0, 1), starting
-    # The rows without their padding, in one row whose borders attention stops at.
-    flat, borders = ids.flatten()[chosen], pad(starting, (0, 1), value=len(chosen))
-    if graphs is not None:
-        states = graphs.from_text(flat, inputs["position_ids"], borders, inputs.get("token_type_ids"))
-        if states is not None:
-            return states, starting
-    inputs = {name: values[None] for name, values in inputs.items()}
-    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": int(lengths.max())}
-    with packed(body):
-        return body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting
 
 
 Negatives = Literal["queue", "batch"]
@@ -409,6 +339,17 @@ class Aligner(nn.Module):
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()
 
+    def losses(self) -> list[Reading]:
+        """The mean loss of each term since it was last read: of TLM a masked token, of contrast a pair."""
+        sums = self.sums.tolist()
+        self.sums.zero_()
+        terms = (("tlm", "token", *sums[:2]), ("contrastive", "pair", *sums[2:]))
+        return [
+            {"measure": "loss", "value": nats / count, "n": int(count), "unit": unit, "task": task}
+            for task, unit, nats, count in terms
+            if count
+        ]
+
 
 def align_pairs(
     aligner: Aligner,
@@ -451,7 +392,7 @@ def align_pairs(
         sides = read_sides(streams, groups, numbers, coins(seed, step, batch) if how.shuffle else None)
         rows: dict[str, Tensor] = {}
         if how.tlm:
-            whole = fill(shorten_pairs(sides, longest - borders.pair), borders, padding)
+            whole = fill(sides, borders, padding, longest=longest)
             content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
             masked = mask(
@@ -469,22 +410,19 @@ def align_pairs(
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
-    def tlm(rows: Rows) -> Tensor:
-        """Nats of the masked tokens of these rows, summed."""
-        pair: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": graphs.get("tlm")}
-        states, begins = row_states(aligner.stack, rows["inputs"], rows["lengths"], end_to_end=end_to_end, **pair)
-        # The vocabulary is scored at the masked tokens only; beyond the end of a row there are no labels.
-        chosen = states[(begins[:, None] + rows["places"]).clamp(max=len(states) - 1)]
-        return summed_cross_entropy(scores(aligner.model, aligner.stack.head_input(chosen)), rows["labels"])
-
     def vectors(stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
         """Sentences of one side as vectors of length 1, (rows, width), float32."""
         lengths = rows[f"{side}_lengths"]
         states, begins = row_states(stack, rows[side], lengths, end_to_end=end_to_end, graphs=graphs.get(side))
         if how.pool == "first":
-            pooled = states[begins].float()
-        else:
-            pooled = mean_states(states, begins, lengths, before=len(borders.before), after=len(borders.after))
+            return normalize(projection(states[begins].float()).float())
+        # The mean over each row without its borders.
+        before, sizes = len(borders.before), (lengths - len(borders.before) - len(borders.after)).numpy()
+        owners, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.full_like(sizes, before), sizes)
+        numbers = to_device(owners, device)  # (content tokens,)
+        chosen = states[begins[numbers] + to_device(places, device)].float()
+        sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
+        pooled = sums.index_add(0, numbers, chosen) / to_device(sizes, device)[:, None]
         return normalize(projection(pooled).float())
 
     def contrast(rows: Rows) -> Tensor:
@@ -507,7 +445,8 @@ def align_pairs(
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
         total = aligner.sums.new_zeros((), dtype=torch.float32)
         if how.tlm:
-            nats = tlm(rows)
+            options: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": graphs.get("tlm")}
+            nats = row_loss(aligner.model, aligner.stack, rows, end_to_end=end_to_end, **options)
             total = total + how.tlm * nats * rows["pairs_per_token"][0]
             aligner.sums[0] += nats.detach()
             aligner.sums[1] += (rows["labels"] != IGNORE).sum()
@@ -548,19 +487,3 @@ def graphs_of(
 def coins(seed: int, step: int, batch: int) -> np.ndarray:
     """Which pairs of a step change sides, (batch,) bool: even chances, a function of the seed and the step."""
     return np.random.default_rng(seed_of(seed, "coins", step)).random(batch) < 0.5
-
-
-def loss_probe(aligner: Aligner, *, every: int) -> Probe:
-    """The mean loss of each term since it was last read: of TLM a masked token, of contrast a pair."""
-
-    def take() -> list[Reading]:
-        sums = aligner.sums.tolist()
-        aligner.sums.zero_()
-        terms = (("tlm", "token", *sums[:2]), ("contrastive", "pair", *sums[2:]))
-        return [
-            {"measure": "loss", "value": nats / count, "n": int(count), "unit": unit, "task": task}
-            for task, unit, nats, count in terms
-            if count
-        ]
-
-    return Probe(every, take)

@@ -60,10 +60,6 @@ class Checkpoints:
     every: int
     keep: int = 1
 
-    def __post_init__(self) -> None:
-        if self.every < 1:
-            raise InputError(f"checkpoints are written every 1 update or more rarely, not every {self.every}")
-
 
 def finished(folder: Path) -> bool:
     """Whether a training was finished earlier; checkpoints that a kill right after the end left are removed."""

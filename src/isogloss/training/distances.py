@@ -88,9 +88,18 @@ def sample_vectors(
     """
     if attend_padding and not by_position:
         raise InputError("padding is attended to by position only: words are read without any; add by_position=True")
+    if words is not None and words < FEWEST:
+        raise InputError(f"distances need at least {FEWEST} words, not {words}")
+    # Whole sentences in a drawn order, until they hold so many words; in that order blocks are random too.
+    rows = tuple(np.random.default_rng(seed_of(seed, "words for distances")).permutation(len(corpus)).tolist())
+    if not rows:
+        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
+    if words is not None:
+        totals = accumulate(len(word_spans(corpus, row)) for row in rows)
+        rows = next((rows[:count] for count, total in enumerate(totals, 1) if total >= words), rows)
     sample = Sample(
         corpus=corpus,
-        rows=_draw(corpus, words, seed),
+        rows=rows,
         layers=tuple(stack.cuts_of(part) if layers is None else layers),
         part=part,
         by_position=by_position,
@@ -160,20 +169,6 @@ def distance_probe(
     return Probe(every, take, (note,) if left_out else ())
 
 
-def _draw(corpus: Corpus, words: int | None, seed: int) -> tuple[int, ...]:
-    """Rows of whole sentences in a drawn order, until they hold `words` words; in that order blocks are random too."""
-    if words is not None and words < FEWEST:
-        raise InputError(f"distances need at least {FEWEST} words, not {words}")
-    generator = np.random.default_rng(seed_of(seed, "words for distances"))
-    order = tuple(generator.permutation(len(corpus)).tolist())
-    if not order:
-        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
-    if words is None:
-        return order
-    totals = accumulate(len(word_spans(corpus, row)) for row in order)
-    return next((order[:count] for count, total in enumerate(totals, 1) if total >= words), order)
-
-
 def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
     """The same sample with a stack's vectors of it, on `device`."""
     if sample.by_position:
@@ -211,24 +206,19 @@ def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
         yield torch.stack([states_at[layer] for layer in sample.layers]), items
 
 
-def _mean(measure: str, distances: Tensor, sentences: Tensor, *, most: float) -> Reading:
-    """The mean of distances (n,), with a delete-one-sentence jackknife: words of a sentence are not independent."""
-    values = distances.cpu()
-    totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
-    without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
-    mean = jackknife_interval(float(values.mean()), without).clipped(0.0, most)
-    return {"measure": measure, "value": mean.value, "low": mean.low, "high": mean.high}
-
-
 def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
     """The reading of one measure: x, y (items, width), sentences (items,) the sentence of each item."""
-    if name == "l2":
-        return _mean("l2_drift", l2_distances(x, y), sentences, most=float("inf"))
-    if name == "cosine":
-        return _mean("cosine_drift", cosine_distances(x, y), sentences, most=2.0)
     if name == "procrustes":
         floor = procrustes_floor(x, y, seed=seed)
         return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
-    pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
-    pair.update({"x": x, "y": y})
-    return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
+    if name == "cka":
+        pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
+        pair.update({"x": x, "y": y})
+        return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
+    distances, most = (l2_distances, float("inf")) if name == "l2" else (cosine_distances, 2.0)
+    values = distances(x, y).cpu()  # (items,)
+    # A delete-one-sentence jackknife: words of a sentence are not independent.
+    totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
+    without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
+    mean = jackknife_interval(float(values.mean()), without).clipped(0.0, most)
+    return {"measure": f"{name}_drift", "value": mean.value, "low": mean.low, "high": mean.high}

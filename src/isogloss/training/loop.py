@@ -6,15 +6,21 @@ killed goes on to the same weights, and several processes that share a batch fol
 The objective says what is learned; the loop knows nothing of language. Losses are sums over targets, and their number
 is known for the whole batch before the first of its parts is run: splitting a batch over parts, passes or processes
 changes nothing but rounding.
+
+Several processes may train one model: `torchrun` or `accelerate launch` starts them, accelerate joins them. Every
+process draws the whole batch of a step and keeps its own rows of it; gradients are summed before the update, so every
+process holds the same weights at every step.
 """
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,14 +28,15 @@ from torch import Tensor, nn
 from isogloss.errors import InputError
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
-from isogloss.seeds import seed_of
+from isogloss.seeds import seed_of, seeded
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.probes import Probe, Reading, arithmetic
-from isogloss.training.processes import Processes, together
 from isogloss.training.stopping import Choice, Memory, Rule
 
+T = TypeVar("T")
 Rows = Mapping[str, Tensor]
+PATIENCE = timedelta(days=1)  # the others wait while the first packs text, which takes longer than the usual minutes
 RECORD = "step.json"  # beside the weights of a model that was saved on the way: where it comes from
 
 
@@ -88,6 +95,72 @@ def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
     return torch.optim.AdamW(
         groups, lr=optimisation.rate, betas=optimisation.betas, eps=optimisation.epsilon, fused=fused or None
     )
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One process among `count`; the one of rank 0 writes."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that writes files and shows progress."""
+        return self.rank == 0
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over the processes, in one exchange for each type of number."""
+        if self.count == 1:
+            return
+        kinds: dict[torch.dtype, list[Tensor]] = {}
+        for tensor in tensors:
+            kinds.setdefault(tensor.dtype, []).append(tensor)
+        for members in kinds.values():
+            flat = torch.cat([member.reshape(-1) for member in members])
+            torch.distributed.all_reduce(flat)
+            pieces = torch.split(flat, [member.numel() for member in members])
+            for member, piece in zip(members, pieces, strict=True):
+                member.copy_(piece.view_as(member))
+
+    def wait(self) -> None:
+        """Go on when all have come here."""
+        if self.count > 1:
+            torch.distributed.barrier()
+
+
+def launched() -> tuple[int, int]:
+    """Rank and number of processes as the launcher says, (0, 1) without one."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def join(device: torch.device) -> Processes:
+    """Join the processes the launcher started; alone, this does nothing."""
+    rank, count = launched()
+    if count == 1:
+        return Processes(0, 1, device)
+    from accelerate import PartialState
+
+    state = PartialState(cpu=device.type == "cpu", timeout=PATIENCE)
+    return Processes(rank, count, state.device)
+
+
+def together(processes: Processes, make: Callable[[], T]) -> T:
+    """What `make` gives, made by the first process before the others read it; what it cannot make, none of them has."""
+    made, mistake = [], None
+    if processes.first:
+        try:
+            made.append(make())
+        except Exception as error:
+            mistake = error
+    failed = torch.tensor(float(mistake is not None), device=processes.device)
+    processes.add([failed])
+    if mistake is not None:
+        raise mistake
+    if failed:
+        raise InputError("the first process could not go on, and says why")
+    return made[0] if made else make()
 
 
 @dataclass(frozen=True)
@@ -169,7 +242,7 @@ class Training:
         # A number that is not on the device yet is filled in, for a copy would wait for the last step.
         count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
         half = torch.bfloat16 if self.settings.half else None
-        with _drawing(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), device):
+        with seeded(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
                     with arithmetic(device, half), self.objective.around():
@@ -198,12 +271,6 @@ class Training:
         self.objective.after()
         self.step += 1
 
-    def losses(self) -> tuple[float, float]:
-        """Sum of the losses and number of targets since they were last cleared, over all processes."""
-        total = self._total.clone()
-        self.processes.add([total])
-        return float(total), float(self._count)
-
     def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
         """Whether a rule ends the training here; `stopped` then says why.
 
@@ -221,7 +288,7 @@ class Training:
 
     def save(self, checkpoints: Checkpoints) -> None:
         """Write a checkpoint of this step; only the first process writes, all wait for it."""
-        total, count = self.sound_losses()
+        total, count = self.losses()
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
         if self.processes.first:
@@ -238,16 +305,21 @@ class Training:
         self._total.fill_(state["total"] if self.processes.first else 0.0)
         self._count.fill_(state["count"])
 
-    def sound_losses(self) -> tuple[float, float]:
-        """`losses`, refused where a loss or weight is no number: updates can spoil weights after a last good loss."""
-        total, count = self.losses()
+    def losses(self) -> tuple[float, float]:
+        """Sum of the losses and number of targets since they were last cleared, over all processes.
+
+        Refused where a loss or weight is no number: updates can spoil weights after a last good loss.
+        """
+        sums = self._total.clone()
+        self.processes.add([sums])
+        total = float(sums)
         sound = torch.stack([torch.isfinite(weight).all() for weight in self.model.parameters()]).all()
         if not math.isfinite(total) or not bool(sound):
             raise InputError(
                 f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
                 "again in another folder (the last checkpoint is from before and intact)"
             )
-        return total, count
+        return total, float(self._count)
 
 
 def train(
@@ -348,21 +420,10 @@ def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool)
     """What is due at this step, probes and then the loss; or the others, to complete a last step."""
     chosen = [probe for probe in probes if probe.due(training.step) is due]
     if chosen:
-        training.sound_losses()  # a probe would only stumble over what is no number
+        training.losses()  # a probe would only stumble over what is no number
     readings = [reading for probe in chosen for reading in probe.take()]
     if training.step > begun and (training.step % training.settings.report == 0) is due:
-        total, count = training.sound_losses()
+        total, count = training.losses()
         training._total.zero_(), training._count.zero_()
         readings.append({"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"})
     return readings
-
-
-@contextmanager
-def _drawing(seed: int, device: torch.device) -> Iterator[None]:
-    """Draws inside the block come from `seed`; the global random state is as before afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)
-        if device.type == "cuda":
-            with torch.cuda.device(device):  # seeding is of the current GPU, which need not be this one
-                torch.cuda.manual_seed(seed)
-        yield

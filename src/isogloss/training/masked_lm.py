@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
-from isogloss.stack.packing import packed, packed_positions, unpadded
+from isogloss.stack.packing import packed, unpadded
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import chunks, encode, group, marks as marks_of
 from isogloss.text.corpora import Corpus
@@ -81,7 +81,11 @@ def masked_lm(
     """
     names = list(streams)
     sampler = Sampler({name: len(ids) for name, ids in streams.items()}, length=length, exponent=exponent, seed=seed)
-    read = stream_reader(list(streams.values()), length, device)
+    texts = list(streams.values())
+    borders = np.cumsum([0, *map(len, texts)])
+    resident, steps = None, torch.arange(length, device=device)
+    if device.type == "cuda" and 4 * int(borders[-1]) <= RESIDENT_BYTES:
+        resident = torch.cat([torch.from_numpy(text.astype(np.int32)) for text in texts]).to(device)
     size = max(models.of(name).config.vocab_size for name in names)
     special = torch.zeros(size, dtype=torch.bool, device=device)
     special[list(marks)] = True
@@ -91,6 +95,14 @@ def masked_lm(
     loss_of = _compiled() if compiled else masked_loss
     if begins and alone:  # what goes on a word in one language is no word in any other
         begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
+
+    def read(numbers: np.ndarray, starts: np.ndarray) -> Tensor:
+        """Streams of these languages from these places on, (rows, length); from disk where they do not fit a GPU."""
+        if resident is not None:
+            first = torch.from_numpy(borders[numbers] + starts).to(device, non_blocking=True)
+            return resident[first[:, None] + steps].long()
+        rows = np.stack([texts[n][s : s + length] for n, s in zip(numbers, starts, strict=True)])
+        return to_device(rows.astype(np.int32), device).long()
 
     def draw(step: int) -> list[Part]:
         numbers, starts = sampler.rows(step, batch)
@@ -174,51 +186,72 @@ def _compiled() -> Callable[[torch.nn.Module, Rows], Tensor]:
     return loss
 
 
-def packed_loss(graphs: Captured, model: torch.nn.Module, rows: Rows) -> Tensor | None:
-    """The same with the sentences end to end, through CUDA graphs; None where there is none for these rows.
+def row_states(
+    stack: Stack,
+    ids: Tensor,
+    lengths: Tensor,
+    *,
+    end_to_end: bool,
+    second: Tensor | None = None,
+    reset: bool = False,
+    graphs: Captured | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Run rows through a stack, to its last cut: their states there, (n, width), and where each row begins, (rows,).
 
-    rows: as for `masked_loss`, and lengths (rows,), on the host, so that nothing waits for the device.
+    ids: (rows, longest), padded; lengths (rows,) and second (rows,), where the second sentence of a pair begins, on the
+    host. end_to_end: padding is taken out first, and where there are graphs of the stack, its blocks run as these.
+    reset: positions begin again at the second sentence, as in XLM.
     """
-    inputs, lengths = rows["inputs"], rows["lengths"]
-    text = torch.arange(inputs.shape[1]) < lengths[:, None]  # (rows, longest)
-    tokens = text.flatten().nonzero().squeeze(1).to(inputs.device, non_blocking=True)
-    size = lengths.to(inputs.device, non_blocking=True)
-    positions, borders = packed_positions(size, tokens=len(tokens), first=graphs.stack.first_position)
-    states = graphs.from_text(inputs.flatten()[tokens], positions, borders)
-    if states is None:
-        return None
-    places = (borders[:-1, None] + rows["places"]).clamp(max=len(tokens) - 1)  # beyond a sentence there are no labels
-    return summed_cross_entropy(scores(model, graphs.stack.head_input(states)[places]), rows["labels"])
+    text = torch.arange(ids.shape[1]) < lengths[:, None]  # (rows, longest)
+    chosen = text if end_to_end else torch.ones_like(text)
+    rows, places = chosen.nonzero(as_tuple=True)  # (tokens,) each
+    sizes = chosen.sum(dim=1)
+    begins = torch.cumsum(sizes, 0) - sizes
+    starts = (lengths if second is None else second)[rows]
+    later = (places >= starts) & text[chosen]
+    positions = (torch.where(later, places - starts, places) if reset else places) + stack.first_position
+    given = {"position_ids": positions} if end_to_end or reset else {}
+    if stack.family.token_types:
+        given["token_type_ids"] = (later & stack.tells_types).long()
+    if not end_to_end:
+        given["attention_mask"] = text[chosen].long()
+    arrays = [rows * ids.shape[1] + places, begins, *given.values()]
+    sent = to_device(torch.cat(arrays), ids.device)  # all in one copy
+    tokens, starting, *others = torch.split(sent, [len(array) for array in arrays])
+    inputs: dict[str, Any] = dict(zip(given, others, strict=True))
+    body: Any = stack._body
+    if not end_to_end:
+        states = body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
+        return states.flatten(0, 1), starting
+    # The rows without their padding, in one row whose borders attention stops at.
+    flat, borders = ids.flatten()[tokens], pad(starting, (0, 1), value=len(tokens))
+    if graphs is not None:
+        states = graphs.from_text(flat, inputs["position_ids"], borders, inputs.get("token_type_ids"))
+        if states is not None:
+            return states, starting
+    inputs = {name: values[None] for name, values in inputs.items()}
+    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": int(lengths.max())}
+    with packed(body):
+        return body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting
+
+
+def row_loss(model: Any, stack: Stack, rows: Rows, **how: Any) -> Tensor:
+    """`masked_loss` by `row_states`, whose options these are; rows: besides, their lengths (rows,), on the host."""
+    states, begins = row_states(stack, rows["inputs"], rows["lengths"], **how)
+    # The vocabulary is scored at the masked tokens only; beyond the end of a row there are no labels.
+    chosen = states[(begins[:, None] + rows["places"]).clamp(max=len(states) - 1)]
+    return summed_cross_entropy(scores(model, stack.head_input(chosen)), rows["labels"])
+
+
+def to_device(array: np.ndarray | Tensor, device: torch.device) -> Tensor:
+    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
+    tensor = torch.as_tensor(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
     """Nats of the labels, summed: predicted (rows, k, vocabulary), labels (rows, k) or `IGNORE`."""
     return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
-
-
-def stream_reader(
-    streams: Sequence[np.ndarray], length: int, device: torch.device
-) -> Callable[[np.ndarray, np.ndarray], Tensor]:
-    """A function (languages, starts) -> streams of these languages from these places on, (rows, length), int64.
-
-    streams: token ids of all languages, kept on the GPU where they fit, else read from disk row by row.
-    """
-    begins = np.cumsum([0, *map(len, streams)])
-    resident, steps = None, torch.arange(length, device=device)
-    if device.type == "cuda" and 4 * int(begins[-1]) <= RESIDENT_BYTES:
-        resident = torch.cat([torch.from_numpy(stream.astype(np.int32)) for stream in streams]).to(device)
-
-    def rows(numbers: np.ndarray, starts: np.ndarray) -> Tensor:
-        if resident is not None:
-            first = torch.from_numpy(begins[numbers] + starts).to(device, non_blocking=True)
-            return resident[first[:, None] + steps].long()
-        read = np.stack([streams[n][s : s + length] for n, s in zip(numbers, starts, strict=True)])
-        ids = torch.from_numpy(read.astype(np.int32))
-        if device.type == "cuda":  # from pinned memory the copy waits for no step that is still being computed
-            ids = ids.pin_memory().to(device, non_blocking=True)
-        return ids.to(device).long()
-
-    return rows
 
 
 @dataclass(frozen=True)
@@ -260,58 +293,6 @@ def tokens_of(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: n
     position = np.arange(max(1, lengths[chosen].max()))
     text = position < lengths[chosen][:, None]  # (rows, longest)
     return np.where(text, starts[chosen][:, None] + position, 0), text
-
-
-def masked_batches(
-    ids: np.ndarray,
-    lengths: np.ndarray,
-    *,
-    inputs: np.ndarray,
-    chosen: np.ndarray,
-    tokens: int,
-    padding: int,
-    device: torch.device,
-    stack: Stack | None = None,
-    neighbours: int | None = None,
-) -> list[MaskedBatch]:
-    """Batches that ask for every chosen token once; a sentence with none is left out, since it would change nothing.
-
-    Args:
-        ids: (tokens,), sentences end to end, before masking.
-        lengths: (sentences,).
-        inputs: (tokens,), the same after masking.
-        chosen: (tokens,) bool, what is predicted.
-        tokens: of a batch, padding counted.
-        padding: the id of it.
-        device: where batches are kept, if the corpus is worth the room.
-        stack: says where positions begin if sentences lie end to end; None if they are padded.
-        neighbours: sentences of a batch that are neighbours in the corpus and attend to their padding; None, as it
-            should be, for batches of similar length that do not.
-
-    """
-    starts = np.cumsum(lengths) - lengths
-    counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
-    if neighbours is not None:
-        groups: Iterable[list[int]] = chunks(range(len(lengths)), neighbours)
-    else:
-        used = np.flatnonzero(counts)
-        groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=tokens))
-    home = device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
-    batches = []
-    for members in groups:
-        numbers, text = tokens_of(members, starts, lengths)  # (rows, longest)
-        if stack is not None:
-            numbers, text = numbers[text][None], text[text][None]  # (1, tokens), all of it text
-        given = {"input_ids": torch.from_numpy(np.where(text, inputs[numbers], padding).astype(np.int64))}
-        if stack is not None:
-            given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
-        elif neighbours is None:
-            given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
-        asked = np.flatnonzero(chosen[numbers] & text)
-        labels = ids[numbers].reshape(-1)[asked].astype(np.int64)
-        owners = np.repeat(members, counts[members])
-        batches.append(MaskedBatch(given, *(torch.from_numpy(array) for array in (asked, labels, owners))).to(home))
-    return batches
 
 
 def surprise(
@@ -421,19 +402,16 @@ def masked_sentences(
     marks: Sequence[int],
     pool: Tensor,
     device: torch.device,
-    share: float = 0.15,
     attend_padding: bool = False,
     graphs: Captured | None = None,
 ) -> Objective:
     """Masked language modelling on `batch` sentences a step, padded to the longest of them.
 
-    model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; `share` of the
-    content tokens is predicted, masked anew at each step. marks: special ids, never masked; pool: ids (m,) that random
+    model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; 15% of the
+    content tokens are predicted, masked anew at each step. marks: special ids, never masked; pool: ids (m,) that random
     words are drawn from. attend_padding: no attention mask is given, so that padding is read as text. graphs: of the
     encoder's blocks, through which sentences run end to end instead.
     """
-    if batch < 1:
-        raise InputError(f"a batch has at least one sentence, not {batch}")
     if len(sentences) < batch:
         raise InputError(
             f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
@@ -455,7 +433,7 @@ def masked_sentences(
         ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64)).to(device)
         maskable = torch.from_numpy(content[tokens] & text).to(device)
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-        masked = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator, share=share)
+        masked = mask(ids, maskable, mask_id=mask_id, pool=words, generator=generator)
         rows = dict(vars(masked))
         if not attend_padding:
             rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
@@ -464,8 +442,9 @@ def masked_sentences(
         return [Part(rows)]
 
     def loss(rows: Rows, name: str) -> Tensor:
-        total = None if graphs is None else packed_loss(graphs, model, rows)
-        return masked_loss(model, rows) if total is None else total
+        if graphs is None:
+            return masked_loss(model, rows)
+        return row_loss(model, graphs.stack, rows, end_to_end=True, graphs=graphs)
 
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
 
@@ -483,7 +462,6 @@ def perplexity_probe(
     seed: int,
     device: torch.device | str,
     rows: int = 256,
-    limit: int | None = None,
     dtype: torch.dtype | None = None,
 ) -> Probe:
     """Perplexity of masked models on held-out text, per token, word and character.
@@ -491,30 +469,26 @@ def perplexity_probe(
     models(language): the `...ForMaskedLM` of a language, which may be one for all. streams: ids (tokens,) of each
     language's text, cut here into streams of `length` and a shorter last one. facts: words and characters of each
     text. marks: ids that are never masked. pools: ids (m,) that random words are drawn from. rows: streams the model
-    runs at a time, which changes nothing but rounding. limit: at most so many streams a language, spread evenly over
-    the text; `n` of a reading, the predicted tokens, tells. dtype: of autocast, none if absent.
+    runs at a time, which changes nothing but rounding. dtype: of autocast, none if absent.
 
     Readings: `perplexity` of each `target` in three `unit`s, with a jackknife interval over blocks of neighbouring
     streams; and of target `all`, the texts pooled, where there are several.
     """
-    if limit is not None and limit < 1:
-        raise InputError(f"perplexity needs at least one stream a language, not {limit}")
     if not streams:
         raise InputError("perplexity needs held-out text of at least one language")
     sizes, counts = [], {}
     for language, ids in streams.items():
         content = int((~np.isin(ids, list(marks))).sum())
         sizes.append((content, *facts[language]))
-        total = len(ids) // length + (len(ids) % length >= SHORTEST)
-        counts[language] = min(total, limit or total)
-        if total == 0 or content == 0:
+        counts[language] = len(ids) // length + (len(ids) % length >= SHORTEST)
+        if counts[language] == 0 or content == 0:
             raise InputError(
                 f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
             )
 
     def batches(language: str) -> Iterator[MaskedBatch]:
-        how: dict[str, Any] = {"mask_id": mask_id, "marks": marks, "seed": seed, "limit": limit}
-        how["pool"], first = pools[language].cpu(), 0
+        how: dict[str, Any] = {"mask_id": mask_id, "marks": marks, "pool": pools[language].cpu(), "seed": seed}
+        first = 0
         for masked in held_out_masks(language, streams[language], length, **how):
             for inputs, places, labels in zip(*(field.split(rows) for field in vars(masked).values()), strict=True):
                 numbers = torch.arange(len(inputs))[:, None]
@@ -544,7 +518,6 @@ def held_out_masks(
     marks: Sequence[int],
     pool: Tensor,
     seed: int,
-    limit: int | None = None,
 ) -> Iterator[Masked]:
     """The streams of a held-out text under their masks, on the CPU: the same each time, drawn again to save memory.
 
@@ -553,19 +526,16 @@ def held_out_masks(
     """
     whole = len(ids) // length
     table = ids[: whole * length].reshape(whole, length)
-    total = whole + (len(ids) % length >= SHORTEST)
-    chosen = range(total) if limit is None or limit >= total else [i * total // limit for i in range(limit)]
-    pieces = list(chunks([row for row in chosen if row < whole], MASKED_AT_ONCE))
-    tail = [[whole]] if total > whole and whole in chosen else []
+    tables = [table[rows] for rows in chunks(range(whole), MASKED_AT_ONCE)]
+    tables += [ids[None, whole * length :]] if len(ids) % length >= SHORTEST else []
     special = torch.as_tensor(list(marks), dtype=torch.long)
-    for number, rows in enumerate(pieces + tail):
-        streams = torch.from_numpy((ids[None, whole * length :] if rows == [whole] else table[rows]).astype(np.int64))
+    for number, streams in enumerate(torch.from_numpy(rows.astype(np.int64)) for rows in tables):
         generator = torch.Generator().manual_seed(seed_of(seed, "held-out masks", language, number))
         yield mask(streams, ~torch.isin(streams, special), mask_id=mask_id, pool=pool, generator=generator)
 
 
 def sentence_perplexity_probe(
-    model: nn.Module | Callable[[], nn.Module],
+    model: Any,
     corpora: Sequence[Sentences],
     *,
     target: str,
@@ -577,7 +547,6 @@ def sentence_perplexity_probe(
     device: torch.device | str,
     dtype: torch.dtype | None = None,
     tokens: int | None = None,
-    share: float = 0.15,
     limit: int | None = None,
     attend_padding: bool = False,
     redraw: Callable[[], int] | None = None,
@@ -586,10 +555,10 @@ def sentence_perplexity_probe(
 ) -> Probe:
     """Perplexity of a masked model on sentences, corpus by corpus, per token, word and character.
 
-    model: a `...ForMaskedLM`, or what gives it at each take (asked once here too, for its family). dtype: of autocast,
-    none if absent. tokens: of a batch, which bounds memory; the default suits the device. pack: sentences lie end to
-    end; by default in half precision on a GPU, where the family allows. None of these changes more than rounding, for
-    the masks of a sentence are a function of the seed, its corpus (language and name) and its number there.
+    model: a `...ForMaskedLM`. dtype: of autocast, none if absent. tokens: of a batch, which bounds memory; the default
+    suits the device. pack: sentences lie end to end; by default in half precision on a GPU, where the family allows.
+    None of these changes more than rounding, for the masks of a sentence are a function of the seed, its corpus
+    (language and name) and its number there.
 
     limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
     attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
@@ -602,39 +571,55 @@ def sentence_perplexity_probe(
     """
     if not corpora:
         raise InputError("perplexity needs at least one corpus to evaluate on")
-    if limit is not None and limit < 1:
-        raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
     titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
     if twice := [title for title in titles if titles.count(title) > 1]:
         raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
-    now: Callable[[], Any] = (lambda: model) if isinstance(model, nn.Module) else model
     contents = [_content(corpus, marks, limit) for corpus in corpora]
     pairs = list(zip(corpora, contents, strict=True))
     sizes = [(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
-    config, device, words = now().config, torch.device(device), pool.cpu().numpy()
+    config, device, words = model.config, torch.device(device), pool.cpu().numpy()
     family = family_of(config, config.model_type)
     if pack and (attend_padding or not family.packs):
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
-        half = (dtype or next(now().parameters()).dtype) in HALF
+        half = (dtype or next(model.parameters()).dtype) in HALF
         pack = family.packs and not attend_padding and half and device.type == "cuda"
-    layout: dict[str, Any] = {
-        "tokens": tokens or (65_536 if device.type == "cuda" else 1_024),
-        "padding": padding_id(now()),
-        "device": device,
-        "stack": Stack(now().base_model, family, None, config.model_type, 0, 0) if pack else None,
-        "neighbours": rows if attend_padding else None,
-    }
+    # Only its first position is asked for, where sentences lie end to end.
+    stack = Stack(model.base_model, family, None, config.model_type, 0, 0) if pack else None
+    padding, room = padding_id(model), tokens or (65_536 if device.type == "cuda" else 1_024)
 
     def prepare(corpus: Sentences, content: np.ndarray, *number: int) -> list[MaskedBatch]:
+        """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
         lengths = corpus.lengths[:limit]
         ids = corpus.ids[: int(lengths.sum())]
-        inputs, chosen = fixed_masks(
-            ids, lengths, content=content[: len(ids)], mask_id=mask_id, pool=words, seed=key, share=share
-        )
-        return masked_batches(ids, lengths, inputs=inputs, chosen=chosen, **layout)
+        text_of = content[: len(ids)]
+        inputs, chosen = fixed_masks(ids, lengths, content=text_of, mask_id=mask_id, pool=words, seed=key)
+        starts = np.cumsum(lengths) - lengths
+        counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
+        if attend_padding:
+            groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
+        else:
+            used = np.flatnonzero(counts)
+            groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=room))
+        home = device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
+        batches = []
+        for members in groups:
+            places, text = tokens_of(members, starts, lengths)  # (rows, longest)
+            if stack is not None:
+                places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
+            given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], padding).astype(np.int64))}
+            if stack is not None:
+                given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
+            elif not attend_padding:
+                given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
+            asked = np.flatnonzero(chosen[places] & text)
+            labels = ids[places].reshape(-1)[asked].astype(np.int64)
+            owners = np.repeat(members, counts[members])
+            arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
+            batches.append(MaskedBatch(given, *arrays).to(home))
+        return batches
 
     ready = [prepare(*pair) for pair in pairs] if redraw is None else []
 
@@ -644,7 +629,7 @@ def sentence_perplexity_probe(
             number = redraw()
             batches = [prepare(*pair, number) for pair in pairs]
         # All corpora are under way before the first is waited for, so that the device never idles between two.
-        under_way = [surprise(now(), own, device=device, dtype=dtype, end_to_end=bool(pack)) for own in batches]
+        under_way = [surprise(model, own, device=device, dtype=dtype, end_to_end=bool(pack)) for own in batches]
         losses = [
             sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
         ]

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isogloss.errors import InputError
-from isogloss.stack.edit import OWN, TORCH, freeze, redraw
+from isogloss.stack.edit import OWN, TORCH, freeze, reinitialise
 from isogloss.stack.stack import Stack
 
 FORMS = (
@@ -164,7 +164,7 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
     depth = stack.last
     _check(plan, depth, epoch, stack.name)
     if plan.reinit:
-        redraw(stack, plan.reinit, seed=seed, initialiser=plan.initialiser)
+        reinitialise(stack, plan.reinit, seed=seed, initialiser=plan.initialiser, in_place=True)
     frozen: int | None = None
 
     def before(step: int) -> None:

@@ -10,13 +10,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from isogloss.errors import InputError
 from isogloss.measures.retrieval import retrieve
 from isogloss.measures.statistics import jackknife_interval
-from isogloss.stack.stack import Stack
+from isogloss.stack.stack import Stack, measuring_device
 from isogloss.text.corpora import Bitext
 from isogloss.vectors.extract import vectors
 
@@ -36,73 +35,53 @@ class Probe:
     take: Callable[[], Iterable[Reading]]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.every is not None and self.every < 1:
-            raise InputError(f"a probe is taken every 1 step or more rarely, not every {self.every}")
-
     def due(self, step: int) -> bool:
         """Whether it is taken after so many updates, the last one apart."""
         return step == 0 or (self.every is not None and step % self.every == 0)
 
 
-def retrieval_probe(
-    stacks: Callable[[str], Stack],
-    bitexts: Sequence[Bitext],
-    *,
-    every: int,
-    sample: int | None = None,
-    seed: int = 0,
-) -> Probe:
+def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *, every: int) -> Probe:
     """How often a sentence's nearest neighbour is its translation, at every layer, named as `isogloss map` names it.
 
     stacks(language): the stack that reads a language; two languages may have stacks of their own, equally deep. English
-    is paired with each other language of a bitext, or its first language where it has no English. sample: at most so
-    many rows of each bitext, drawn once by the seed; fewer candidates make higher scores, so compare equal `n` only.
+    is paired with each other language of a bitext, or its first language where it has no English. Fewer candidates
+    make higher scores, so compare equal `n` only.
 
     Readings: `p@1` of each direction and layer, from `source` to `target`, and `p@1_mean`, the mean of all directions
     of a bitext, whose interval counts each sentence once. A copy of the right sentence is right too.
     """
-    names = [_name(bitext) for bitext in bitexts]
+    names = [bitext.name or "-".join(bitext.languages) for bitext in bitexts]
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their readings could not be told apart")
-    texts = []
     for bitext, name in zip(bitexts, names, strict=True):
         if len(bitext.languages) < 2:
             raise InputError(f"{name} has one language only; retrieval needs two")
-        whole = sample is None or sample >= bitext.rows
-        rows = [] if whole else np.random.default_rng(seed).permutation(bitext.rows)[:sample].tolist()
-        texts.append(bitext if whole else bitext.take(rows))
-    return Probe(every, lambda: (reading for text in texts for reading in _retrieval(stacks, text)))
+
+    def readings(bitext: Bitext, data: str) -> Iterator[Reading]:
+        """The readings of one bitext, layer by layer."""
+        first = "en" if "en" in bitext.languages else bitext.languages[0]
+        vectors_of = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
+        device = measuring_device(stacks(first).device)
+        for layer in range(len(vectors_of[first])):
+            coordinates = {"layer": layer, "unit": "sentence", "method": "centred", "data": data}
+            hits, floors = [], []
+            for other in (language for language in bitext.languages if language != first):
+                x, y = vectors_of[first][layer].to(device), vectors_of[other][layer].to(device)
+                keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
+                both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
+                for result, direction in zip(both, ((first, other), (other, first)), strict=True):
+                    answer = {"measure": "p@1", **asdict(result.p[1])}
+                    yield answer | coordinates | {"source": direction[0], "target": direction[1]}
+                    hits.append((result.ranks == 1).double())
+                    floors.append(result.p[1].floor)
+            mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
+            n, without = len(mean_hits), (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1)
+            mean = jackknife_interval(float(mean_hits.mean()), without, n=n, floor=sum(floors) / len(floors))
+            yield {"measure": "p@1_mean", **asdict(mean.clipped())} | coordinates
+
+    return Probe(every, lambda: (reading for pair in zip(bitexts, names, strict=True) for reading in readings(*pair)))
 
 
 def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
     """Computing in another precision inside the block, the weights staying as they are; None changes nothing."""
     return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)
-
-
-def _retrieval(stacks: Callable[[str], Stack], bitext: Bitext) -> Iterator[Reading]:
-    """The readings of one bitext, layer by layer."""
-    first = "en" if "en" in bitext.languages else bitext.languages[0]
-    vectors_of = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
-    device = stacks(first).device
-    device = device if device.type == "cuda" else torch.device("cpu")
-    for layer in range(len(vectors_of[first])):
-        coordinates = {"layer": layer, "unit": "sentence", "method": "centred", "data": _name(bitext)}
-        hits, floors = [], []
-        for other in (language for language in bitext.languages if language != first):
-            x, y = vectors_of[first][layer].to(device), vectors_of[other][layer].to(device)
-            keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
-            both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
-            for result, direction in zip(both, ((first, other), (other, first)), strict=True):
-                answer = {"measure": "p@1", **asdict(result.p[1])}
-                yield answer | coordinates | {"source": direction[0], "target": direction[1]}
-                hits.append((result.ranks == 1).double())
-                floors.append(result.p[1].floor)
-        mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
-        n, without = len(mean_hits), (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1)
-        mean = jackknife_interval(float(mean_hits.mean()), without, n=n, floor=sum(floors) / len(floors))
-        yield {"measure": "p@1_mean", **asdict(mean.clipped())} | coordinates
-
-
-def _name(bitext: Bitext) -> str:
-    return bitext.name or "-".join(bitext.languages)

@@ -108,7 +108,28 @@ def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int)
 
     if not languages or len({_key(language) for language in languages}) < len(languages):
         raise InputError(f"languages must be named once each, and at least one: {', '.join(languages) or 'none given'}")
-    configs = _configs(config, languages, sharing)
+    given = config if isinstance(config, Mapping) else dict.fromkeys(languages, config)
+    if missing := [language for language in languages if language not in given]:
+        raise InputError(f"there is no model configuration for {', '.join(missing)}")
+    configs = {language: given[language] for language in languages}
+    first = configs[languages[0]]
+    trainable_family(first)
+
+    def shape(config: Any) -> dict[str, Any]:
+        facts: dict[str, Any] = config.to_dict()
+        return {name: value for name, value in facts.items() if name != "vocab_size" and not name.endswith("_token_id")}
+
+    for language, each in configs.items():
+        if sharing.embeddings and each.vocab_size != first.vocab_size:
+            raise InputError(
+                f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
+                f"{language} {each.vocab_size}; use a joint tokenizer or separate embeddings"
+            )
+        if shape(each) != shape(first):
+            raise InputError(
+                f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
+            )
+    check_depth(sharing, first.num_hidden_layers)
     copies: list[Any] = []  # one for languages whose configurations are equal: one compiled step fits all their models
     for each in configs.values():
         copies += [] if each in copies else [copy.deepcopy(each)]
@@ -159,33 +180,6 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     """
     model = languages.of(language)
     return whole_stack(model.base_model, family_of(model.config, name), tokenizer, name)
-
-
-def _configs(config: Any, languages: Sequence[str], sharing: Sharing) -> dict[str, Any]:
-    """A configuration for each language, refused where shared parts could not fit all of them."""
-    given = config if isinstance(config, Mapping) else dict.fromkeys(languages, config)
-    if missing := [language for language in languages if language not in given]:
-        raise InputError(f"there is no model configuration for {', '.join(missing)}")
-    configs = {language: given[language] for language in languages}
-    first = configs[languages[0]]
-    trainable_family(first)
-    for language, configuration in configs.items():
-        if sharing.embeddings and configuration.vocab_size != first.vocab_size:
-            raise InputError(
-                f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
-                f"{language} {configuration.vocab_size}; use a joint tokenizer or separate embeddings"
-            )
-        if _shape(configuration) != _shape(first):
-            raise InputError(
-                f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
-            )
-    check_depth(sharing, first.num_hidden_layers)
-    return configs
-
-
-def _shape(config: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = config.to_dict()
-    return {key: value for key, value in facts.items() if key != "vocab_size" and not key.endswith("_token_id")}
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:

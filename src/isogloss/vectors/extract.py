@@ -156,7 +156,7 @@ def vectors(
         raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
     if cache is None:
         return compute()
-    if isinstance(stack, Chain) and any(not isinstance(map_, Module) for maps in stack.maps for map_ in maps):
+    if isinstance(stack, Chain) and any(not isinstance(map_, Module) for map_ in stack.maps):
         raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
     facts: list[Any] = [stack.fingerprint, corpus.fingerprint, wanted, unit, pool, "vectors-1"]
     return cached(Path(cache), hashlib.sha256(repr(facts).encode()).hexdigest(), compute)
