@@ -89,15 +89,13 @@ def whole_attention(
     return out.transpose(1, 2).contiguous(), None  # (rows, length, heads, width)
 
 
-@contextmanager
-def packed(model: Any, *, opaque: bool = False) -> Iterator[None]:
+def packed(model: Any, *, opaque: bool = False) -> AbstractContextManager[None]:
     """Run a model's attention packed inside the block, and as before after it.
 
     opaque: attention is left out of what is compiled, which then ends before it and begins again after it.
     """
     name, function = (OPAQUE, _opaque_attention()) if opaque else (NAME, packed_attention)
-    with _attending([model], name, function):
-        yield
+    return _attending([model], name, function)
 
 
 @cache
@@ -138,7 +136,7 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
     Attention has no mask, and rotary positions come from a table: compiled, their sines would be computed again for
     every number they turn, in every layer; that kernel took 8.4 of the 39 ms of a step's kernels on an H200.
     """
-    swaps = [
+    tables = [
         (model, path, _Rotary(model, path, length))
         for model in models
         if (path := FAMILIES[model.config.model_type].rotary) is not None
@@ -146,15 +144,8 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
     @contextmanager
     def around() -> Iterator[None]:
-        originals = [(model, path, getattr(model, path)) for model, path, _ in swaps]
-        for model, path, table in swaps:
-            setattr(model, path, table)
-        try:
-            with _attending(models, WHOLE, whole_attention):
-                yield
-        finally:
-            for model, path, rotary in originals:
-                setattr(model, path, rotary)
+        with _swapped(tables), _attending(models, WHOLE, whole_attention):
+            yield
 
     return around
 
@@ -174,8 +165,8 @@ class _Rotary(nn.Module):
         return self.tables[kind]
 
 
-@contextmanager
-def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None]:
+def _attending(models: Sequence[Any], name: str, function: Any) -> AbstractContextManager[None]:
+    """A context in which the attention of these models is this function, registered under this name."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, function)
@@ -184,14 +175,20 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> Iterator[None
     configs = {
         id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
     }
-    before = [config._attn_implementation for config in configs.values()]
-    for config in configs.values():
-        config._attn_implementation = name
+    return _swapped([(config, "_attn_implementation", name) for config in configs.values()])
+
+
+@contextmanager
+def _swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Attributes have other values inside the block, and their own after it: (object, name of the attribute, value)."""
+    before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes]
     try:
+        for holder, name, value in changes:
+            setattr(holder, name, value)
         yield
     finally:
-        for config, implementation in zip(configs.values(), before, strict=True):
-            config._attn_implementation = implementation
+        for holder, name, value in before:
+            setattr(holder, name, value)
 
 
 def _band(length: int, window: int, device: torch.device) -> Tensor:

@@ -12,6 +12,7 @@ one after the other as if they were one stack: a `Chain`.
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -361,16 +362,14 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
     if text is None:
         return None
     cuts: set[int] = set()
-    try:
-        for part in text.split(",") if isinstance(text, str) else [str(cut) for cut in text]:
-            first, _, last = part.partition("-")
-            if int(last or first) < int(first):
-                raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
-            cuts.update(range(int(first), int(last or first) + 1))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}") from error
+    for part in text.split(",") if isinstance(text, str) else map(str, text):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d*)\s*)?", part)
+        if match is None:
+            raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
+        cuts.update(range(first, last + 1))
     wrong = sorted(cuts - set(stack.cuts))
     if wrong:
         raise InputError(

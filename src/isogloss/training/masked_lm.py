@@ -51,7 +51,6 @@ RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
 MASKED_AT_ONCE = 256  # streams; fixed, so that masks do not hang on how many streams the model runs at a time
 SHORTEST = 8  # tokens of a last stream that is worth predicting in
 BLOCKS = 20  # of a jackknife
-HALF = (torch.float16, torch.bfloat16)
 TOKENISED_AT_ONCE = 2_048  # sentences
 
 
@@ -583,7 +582,7 @@ def sentence_perplexity_probe(
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
-        half = (dtype or next(model.parameters()).dtype) in HALF
+        half = (dtype or next(model.parameters()).dtype) in (torch.float16, torch.bfloat16)
         pack = family.packs and not attend_padding and half and device.type == "cuda"
     # Only its first position is asked for, where sentences lie end to end.
     stack = Stack(model.base_model, family, None, config.model_type, 0, 0) if pack else None

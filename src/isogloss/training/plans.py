@@ -134,12 +134,26 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
         train:a-b    a - 1, and the blocks above b besides (`Plan.until`)
         unfreeze:n   max(0, depth - n * (period + 1)), and -1 from the period after the one that reaches block 1
 
-    It never rises from one step to the next, so no weight is frozen again with momentum from before.
+    It never rises from one step to the next, so no weight is frozen again with momentum from before. A plan for layers
+    that are not there is refused.
 
     >>> [frozen_at(parse_plan("unfreeze:4/epoch"), step, depth=12, epoch=10) for step in (0, 9, 10, 20, 30)]
     [8, 8, 4, 0, -1]
     """
-    _check(plan, depth, epoch)
+    asked = {
+        "freeze": plan.freeze,
+        "last": plan.last or 0,
+        "train": plan.until or 0,
+        "reinit": max(plan.reinit, default=0),
+        "unfreeze": plan.unfreeze or 0,
+    }
+    for form, number in asked.items():
+        if number > depth:
+            raise InputError(
+                f"the plan {plan} asks for {number} blocks in {form}, but the model has {depth}; name at most {depth}"
+            )
+    if plan.unfreeze is not None and plan.every is None and epoch < 1:
+        raise InputError(f"the plan {plan} counts epochs, but an epoch has {epoch} steps; write unfreeze:4/500 instead")
     numbers = [plan.freeze]
     if plan.last is not None:
         numbers.append(depth - plan.last)
@@ -162,7 +176,7 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
     >>> train(training, plan=apply_plan(stack, parse_plan("last:6"), epoch=500, seed=0))  # doctest: +SKIP
     """
     depth = stack.last
-    _check(plan, depth, epoch, stack.name)
+    frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for layers that are not there
     if plan.reinit:
         reinitialise(stack, plan.reinit, seed=seed, initialiser=plan.initialiser, in_place=True)
     frozen: int | None = None
@@ -175,21 +189,3 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
             frozen = now
 
     return before
-
-
-def _check(plan: Plan, depth: int, epoch: int, name: str = "the model") -> None:
-    """Refuse a plan for layers that are not there."""
-    asked = {
-        "freeze": plan.freeze,
-        "last": plan.last or 0,
-        "train": plan.until or 0,
-        "reinit": max(plan.reinit, default=0),
-        "unfreeze": plan.unfreeze or 0,
-    }
-    for form, number in asked.items():
-        if number > depth:
-            raise InputError(
-                f"the plan {plan} asks for {number} blocks in {form}, but {name} has {depth}; name at most {depth}"
-            )
-    if plan.unfreeze is not None and plan.every is None and epoch < 1:
-        raise InputError(f"the plan {plan} counts epochs, but an epoch has {epoch} steps; write unfreeze:4/500 instead")
