@@ -24,8 +24,7 @@ from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval
-from isogloss.papers import paper
-from isogloss.papers import results as evidence
+from isogloss.papers import paper, results as evidence
 from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.paper import by_scale
 from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, below, claim, contrast, needed, over_seeds

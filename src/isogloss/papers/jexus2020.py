@@ -28,8 +28,7 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import correlation
-from isogloss.papers import paper
-from isogloss.papers import results as evidence
+from isogloss.papers import paper, results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
 from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, claim, less, needed, target_title, within
 from isogloss.recipes.jobs import Job

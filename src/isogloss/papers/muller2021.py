@@ -21,8 +21,7 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper, treebanks
-from isogloss.papers import results as evidence
+from isogloss.papers import paper, results as evidence, treebanks
 from isogloss.papers.paper import by_scale
 from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, all_of, changes, less, needed, over_seeds
 from isogloss.papers.treebanks import Folders, TaskFile, folder_of, is_planned
