@@ -583,7 +583,7 @@ def _at_step(seeds: Mapping[int, float]) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    made = [_figure_2(results)]
+    model, made, language = _model(results), [], _language(results)
     for name, title, each, blocks in LAYERS:
         panels, reach, seeds = [], 0.0, 0
         for block, curve in _distances(results, each).items():
@@ -594,22 +594,21 @@ def figures(results: Results) -> list[Figure]:
                 panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
                 reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
         caption = (
-            f"{_model(results)} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of "
-            f"the same words of validation text. {evidence.bands(seeds)} Thin lines end epochs; every panel spans as "
-            "much. The paper's values are of wider models, by position rather than by word."
+            f"{model} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of the same "
+            f"words of validation text. {evidence.bands(seeds)} Thin lines end epochs; every panel spans as much. The "
+            "paper's values are of wider models, by position rather than by word."
         )
         heading = f"{title}: distance to the native model, {PLANS[each]}"
         # One span for all panels, as in the paper: what moves little looks so.
-        figure = Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach) if panels else None
-        made.insert(len(made) - (name == "figure-1"), figure)
-    return [figure for figure in made if figure is not None]
-
-
-def _figure_2(results: Results) -> Figure | None:
-    language = _language(results)
+        made.append(Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach))
     own, others = (_perplexity(results, ALL, target) for target in (language, OTHERS))
-    if own is None or others is None:
-        return None
+    if own is not None and others is not None:
+        made.insert(1, _perplexity_figure(model, language, own, others))
+    return [figure for figure in made if figure.panels]
+
+
+def _perplexity_figure(model: str, language: str, own: Curves, others: Curves) -> Figure:
+    """Figure 2: the curves of what is tuned on and of the others, the paper's values as dots."""
     last = float(own.steps[-1])
     until = min(SHOWN, last)
     sides = ((own, short_name(language)), (others, "other languages"))
@@ -625,7 +624,7 @@ def _figure_2(results: Results) -> Figure | None:
         lines = [curves.line(name, log=True) for curves, name in sides]
         panels.append(Panel("the whole training", lines, _epochs(own)))
     caption = (
-        f"{_model(results)}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
+        f"{model}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
         f"under fixed masks. {evidence.bands(len(own.seeds))}"
     )
     caption += (

@@ -377,11 +377,10 @@ def near_best(depth: int) -> list[int]:
     return list(range(max(0, middle - NEAR), min(depth - 1, middle + NEAR) + 1))
 
 
-@claim("above chance")
+@claim("above chance", missing="no N was run")
 def above_chance(results: Results) -> Iterator[Contrast]:
     """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
-    needed(_points(results), "no N was run")
     for language in _languages(results)[1:]:
         curves, floors = _curves(results, language), _curves(results, language, "floor")
         gain = evidence.over_seeds((curves.values - floors.values).mean(axis=1))

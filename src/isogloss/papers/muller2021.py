@@ -355,21 +355,15 @@ def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str =
     return results.values(column, measure=TASKS[test.task], plan=plan, **test._asdict())
 
 
-def _change(results: Results, test: TestSet, plan: str) -> evidence.Seeds:
-    """What each seed's score under a plan is above the reference's."""
-    return less(_score(results, test, plan), _score(results, test))
-
-
 def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
     sources = _sources(results, task)
     tests = [_mains(results, task, source)[0] if home else TestSet(task, source, OTHERS) for source in sources]
-    return evidence.curves_of(
-        {
-            1 + 2 * number: evidence.mean_by_seed(_change(results, test, plan) for test in tests)
-            for number, plan in enumerate(PAIRS)
-        }
-    )
+    points = {}
+    for number, plan in enumerate(PAIRS):
+        moved = [less(_score(results, test, plan), _score(results, test)) for test in tests]
+        points[1 + 2 * number] = evidence.mean_by_seed(moved)
+    return evidence.curves_of(points)
 
 
 def _similarity(results: Results, task: str, plan: str, **coordinates: Any) -> Curves | None:
@@ -493,16 +487,11 @@ def middle(results: Results, task: str) -> Contrast:
     return Contrast(words, all_of([above(rise), above(fall)]), rise.n)
 
 
-def _relation(results: Results, task: str, plan: str) -> Interval | None:
-    """The rank correlation of gap and similarity, with its interval over targets."""
-    return results.interval(measure=RELATION, task=task, plan=plan, layer=None)
-
-
 @task_claim("gap and similarity", "too few targets were compared")
 def gap_and_similarity(results: Results, task: str) -> Contrast:
     """Languages that are more like the source lose less: the gap falls with similarity."""
-    before, known = (_relation(results, task, plan) for plan in (UNTUNED, REFERENCE))
-    after = needed(known, "too few targets")
+    at = {"measure": RELATION, "task": task, "layer": None}
+    before, after = results.interval(**at, plan=UNTUNED), needed(results.interval(**at, plan=REFERENCE), "too few")
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(_score(results, _mains(results, task, _sources(results, task)[0])[0]))
@@ -556,9 +545,10 @@ def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[
     """The reference's score, what each pair changes, and chance, for each label and test set."""
     lines = []
     for label, test in tests:
-        losses = [evidence.cell(_change(results, test, plan), signed) for plan in PAIRS]
+        reference = _score(results, test)
+        losses = [evidence.cell(less(_score(results, test, plan), reference), signed) for plan in PAIRS]
         chance = percent(over_seeds(_score(results, test, column="floor")).value)
-        lines.append([label, evidence.cell(_score(results, test), percent), *losses, chance])
+        lines.append([label, evidence.cell(reference, percent), *losses, chance])
     return lines
 
 
@@ -598,7 +588,7 @@ def figures(results: Results) -> list[Figure]:
         for source, points in _points(results, task, REFERENCE).items():
             near, lost = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
             lines.append(Line(f"from {source}", near, lost, dots=True, hue=sources.index(source)))
-        relation = _relation(results, task, REFERENCE)
+        relation = results.interval(measure=RELATION, task=task, plan=REFERENCE, layer=None)
         value = f": {relation.say('{:.2f}'.format)}" if relation is not None else ""
         gaps += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
     made = [

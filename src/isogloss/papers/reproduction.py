@@ -125,8 +125,8 @@ def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Out
     given = {name: value for name, value in options.items() if value is not None}
     for name in given:
         if name not in known:
-            listed = ", ".join(map(_spelt, known)) or "none"
-            raise InputError(f"{_spelt(name)} is no option of {paper}, whose own are: {listed}")
+            listed = ", ".join(f"--{each}" for each in known) or "none"
+            raise InputError(f"--{name} is no option of {paper}, whose own are: {listed}".replace("_", "-"))
     check_arguments(reproduce, vars(request))
     check_arguments(chosen.plan, given)
     outline: Outline = chosen.plan(request, **given)
@@ -191,10 +191,6 @@ def paper_options(name: str) -> dict[str, inspect.Parameter]:
     """
     parameters = inspect.signature(find(name).plan).parameters
     return {each: parameter for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
-
-
-def _spelt(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 # ------------------------------------------------------------------------------------------------ choosing jobs
