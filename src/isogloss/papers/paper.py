@@ -259,11 +259,10 @@ class Texts:
                         raise InputError(f"{file} is not what it was, of texts that were prepared; prepare them again")
             return facts
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
-        counts = {name: (self.contents[name].count("\n"), most) for name, most in self.wanted.items()}
         fewer = [
             f"{name} has {count:,} lines, where this scale takes {most:,}"
-            for name, (count, most) in counts.items()
-            if count < most
+            for name, most in self.wanted.items()
+            if (count := self.contents[name].count("\n")) < most
         ]
         return {"asked": self.asked, "notes": [*self.notes, *fewer], "hashes": hashes}
 

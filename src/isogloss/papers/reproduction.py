@@ -170,8 +170,7 @@ def names() -> list[str]:
     >>> "hussain2020" in names()
     True
     """
-    here = Path(__file__).parent
-    modules = [path.stem for path in here.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    modules = [path.stem for path in Path(__file__).parent.glob("*.py")]
     return sorted(name for name in modules if re.fullmatch(r"[a-z]+[0-9]{4}", name))
 
 

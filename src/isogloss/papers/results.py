@@ -667,11 +667,8 @@ class Published:
         """The lines with these cells; a reference may be given by its beginning."""
         reference = coordinates.pop("reference", "")
         wanted = {name: str(value) for name, value in coordinates.items()}
-        return [
-            line
-            for line in self.lines
-            if line["reference"].startswith(reference) and all(line[name] == value for name, value in wanted.items())
-        ]
+        lines = [line for line in self.lines if wanted.items() <= line.items()]
+        return [line for line in lines if line["reference"].startswith(reference)]
 
     def value(self, **coordinates: Any) -> float:
         """The one number at these coordinates; KeyError where there is none, or several."""
