@@ -790,7 +790,7 @@ def tables(results: Results) -> list[Table]:
         columns = [(data, code) for code in (source, *_languages(results, data), OTHERS)]
         title = f"{called}: questions of {TESTS[data]} (%), trained on SQuAD"
         questions.append(_by_language(results, title, columns, asked, notes))
-    made = [_overview(results), inference, translated, *questions, _retrievals(results), _perplexity(results)]
+    made = [_overview(results), inference, translated, *questions, *_maps_and_perplexity(results)]
     return [table for table in made if table is not None]
 
 
@@ -843,33 +843,30 @@ def _overview(results: Results) -> Table | None:
     return Table("Table 1: before and after alignment", heads, lines, [note]) if lines else None
 
 
-def _retrievals(results: Results) -> Table | None:
-    languages, lines = _languages(results, "tatoeba"), []
+def _maps_and_perplexity(results: Results) -> list[Table | None]:
+    languages, retrieved = _languages(results, "tatoeba"), []
     last = max(results.distinct("layer"), default=None)
     for name in _alignments(results):
         curves = [_by_layer(results, "p@1", "tatoeba", name, [code]) for code in languages]
         for layer in dict.fromkeys((_best_layer(results, name), last)):
             values = [curve.at(layer) if curve and layer is not None else {} for curve in curves]
-            lines.append((f"{titled(name)}, layer {layer}", values))
+            retrieved.append((f"{titled(name)}, layer {layer}", values))
     note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    return evidence.seeds_table("Table 5: Tatoeba P@1 (%)", ["", *map(evidence.target_title, languages)], lines, [note])
-
-
-def _perplexity(results: Results) -> Table | None:
+    heads = ["", *map(evidence.target_title, languages)]
+    retrieval = evidence.seeds_table("Table 5: Tatoeba P@1 (%)", heads, retrieved, [note])
     at = {"measure": "perplexity", "unit": "token"}
     codes = results.distinct("target", **at)
     first = [number(over_seeds(results.values(**at, plan=BEFORE, target=code), log=True).value) for code in codes]
     names = [name for name in _alignments(results) if name != BEFORE]
-    lines = [(titled(name), [_factor(results, name, code) for code in codes]) for name in names]
-    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
-    return evidence.seeds_table(
+    perplexity = evidence.seeds_table(
         "Table 6: what alignment costs, perplexity",
         ["", *map(evidence.target_title, codes)],
-        lines,
-        [note],
+        [(titled(name), [_factor(results, name, code) for code in codes]) for name in names],
+        ["Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."],
         first=[(titled(BEFORE), first)],
         show=lambda seeds: f"×{evidence.cell(seeds, _times, log=True)}" if seeds else NOTHING,
     )
+    return [retrieval, perplexity]
 
 
 def _times(factor: float) -> str:

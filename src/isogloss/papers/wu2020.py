@@ -842,18 +842,15 @@ def _charts(results: Results) -> list[Shown]:
     return [_figure_7(results), _figure_6(results), *stitched, _figure_4(results)]
 
 
-def _by_target(results: Results, labelled: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Curves | None]]:
-    """Curves by target and label, of the targets that have one; labelled: the coordinates of every curve."""
-    curves = {
-        target: {label: _curves(results, target, **at) for label, at in labelled.items()}
-        for target in results.targets(task=next(iter(labelled.values()))["task"])
-    }
-    return {target: read for target, read in curves.items() if any(read.values())}
-
-
-def _panel(results: Results, target: str, curves: Mapping[str, Curves | None], **look: Any) -> Panel:
-    lines = [curve.line(label, hue=hue, **look) for hue, (label, curve) in enumerate(curves.items()) if curve]
-    return Panel(f"{results.source}-{target}", lines)
+def _by_target(
+    results: Results, labelled: Mapping[str, Mapping[str, Any]], **look: Any
+) -> Iterator[tuple[str, dict[str, Curves | None], Panel]]:
+    """The targets that have a curve, their curves by label and a panel of them; labelled: coordinates of the curves."""
+    for target in results.targets(task=next(iter(labelled.values()))["task"]):
+        curves = {label: _curves(results, target, **at) for label, at in labelled.items()}
+        lines = [curve.line(label, hue=hue, **look) for hue, (label, curve) in enumerate(curves.items()) if curve]
+        if lines:
+            yield target, curves, Panel(f"{results.source}-{target}", lines)
 
 
 def _figure_7(results: Results) -> Shown:
@@ -863,7 +860,7 @@ def _figure_7(results: Results) -> Shown:
         f"weights on the other side; {BANDS}."
     )
     caption += " Published: biased, of models 768 wide." * (source == ENGLISH)
-    for target, curves in _by_target(results, {kind: {**CKA, "model": kind} for kind in KINDS}).items():
+    for target, curves, panel in _by_target(results, {kind: {**CKA, "model": kind} for kind in KINDS}):
         at, pair = {"source": source, "target": target}, f"{source}-{target}"
         for form, name in FORMS.items():
             values = [results.values(**at, **{**MEAN_CKA, "measure": form}, model=kind) for kind in KINDS]
@@ -872,15 +869,14 @@ def _figure_7(results: Results) -> Shown:
             printed = [PUBLISHED.cell("{:.2f}".format, reference="Figure 7, mean", model=kind, **at) for kind in KINDS]
             means.append([f"{pair}, published", *printed])
         columns: list[tuple[str, Any]] = []
-        panel = _panel(results, target, curves)
+        dots = []
         for hue, kind in enumerate(KINDS):  # a pair without numbers has empty lines, so that one legend does for all
             lines = PUBLISHED.where(reference="Figure 7, layer", model=kind, **at)
             known = {layer: float(line["value"]) for layer, line in enumerate(lines)}
             columns += [(kind, curves[kind]), ("published", {layer: f"{value:.2f}" for layer, value in known.items()})]
-            dots = Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue)
-            panel = replace(panel, lines=[*panel.lines, *[dots] * (source == ENGLISH)])
+            dots.append(Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue))
         by_layer.append(evidence.curve_table(f"Figure 7, {pair}", "layer", columns, [caption], show=show_decimals))
-        panels.append(panel)
+        panels.append(replace(panel, lines=[*panel.lines, *dots]) if source == ENGLISH else panel)
     note = (
         "A mean over layers 0 to 8. As printed: the paper's formula, which removes no means. Debiased: about 0 for "
         "vectors that have nothing to do with each other."
@@ -894,7 +890,7 @@ def _figure_6(results: Results) -> Shown:
     ways = {"raw": "raw", "centred": "centred inductive", "rotation": "procrustes", "rotation, normalised": ROTATION}
     labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in ways.items()}
     labelled["bilingual, rotation, normalised"] = {**SENTENCES, "model": BILINGUAL}
-    read, targets = _by_target(results, labelled), results.targets(task="retrieval")
+    read, targets = list(_by_target(results, labelled, share=True)), results.targets(task="retrieval")
     title = "Figure 6: sentences found after a rotation"
     caption = (
         "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
@@ -903,7 +899,7 @@ def _figure_6(results: Results) -> Shown:
     columns = [
         (f"{target}, {head}", curves[label])
         for label, head in (("rotation, normalised", "two models"), ("bilingual, rotation, normalised", "bilingual"))
-        for target, curves in read.items()
+        for target, curves, _ in read
     ]
     by_layer = evidence.curve_table(
         title, "layer", columns, [caption], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())
@@ -917,10 +913,7 @@ def _figure_6(results: Results) -> Shown:
     note = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
     by_way = Table("Figure 6, ways: P@1 at each way's best layer", ["", *targets], best, [note])
     chance = {**SENTENCES, **TWO_MODELS, "source": results.source, "layer": 0, "seed": 0}
-    panels = [
-        replace(_panel(results, target, curves, share=True), floor=results.value("floor", target=target, **chance))
-        for target, curves in read.items()
-    ]
+    panels = [replace(panel, floor=results.value("floor", target=target, **chance)) for target, _, panel in read]
     dots = []
     for target in targets:
         if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
@@ -935,10 +928,11 @@ def _figure_6(results: Results) -> Shown:
 
 
 def _figure_5(results: Results, task: str) -> Shown:
-    read = _by_target(results, {label: {**STITCH[task], **at} for label, (at, _) in SEAMS.items()})
+    labelled = {label: {**STITCH[task], **at} for label, (at, _) in SEAMS.items()}
+    read = list(_by_target(results, labelled, share=True, scale=100))
     columns = [
         (f"{target}, {head}", curve)
-        for target, curves in read.items()
+        for target, curves, _ in read
         for (_, head), curve in zip(SEAMS.values(), curves.values(), strict=True)
         if head and curve
     ]
@@ -948,20 +942,19 @@ def _figure_5(results: Results, task: str) -> Shown:
         "on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on those of one "
         f"model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh layers. {GRAPHIC}"
     )
-    panels = [_panel(results, target, curves, share=True, scale=100) for target, curves in read.items()]
-    figure = Figure(f"figure-5-{task}", title, caption, panels, "points", xlabel="layer")
+    figure = Figure(f"figure-5-{task}", title, caption, [panel for *_, panel in read], "points", xlabel="layer")
     return [evidence.curve_table(title, "layer", columns, [caption])], [figure]
 
 
 def _figure_4(results: Results) -> Shown:
-    at, source, targets, panels = {**WORDS, **IN_USE}, results.source, results.targets(task="lexicon"), []
-    read = _by_target(results, {"words in use": at})
+    at, source, targets = {**WORDS, **IN_USE}, results.source, results.targets(task="lexicon")
+    columns, panels = [], []
     flat = {
         label: {target: results.values(source=source, target=target, **WORDS, **own) for target in targets}
         for label, own in FLAT.items()
     }
-    for target, curves in read.items():
-        panel = _panel(results, target, curves)
+    for target, curves, panel in _by_target(results, {"words in use": at}):
+        columns.append((target, curves["words in use"]))
         ends = [_curves(results, target, column=column, **at) for column in ("low", "high")]
         low, high = ([] if curve is None else curve.mean.tolist() for curve in ends)
         lines = [replace(panel.lines[0], low=low, high=high)]
@@ -975,7 +968,6 @@ def _figure_4(results: Results) -> Shown:
         "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
         f"{GRAPHIC}"
     )
-    columns = [(target, curves["words in use"]) for target, curves in read.items()]
     table = evidence.curve_table(title, "layer", columns, [caption], show=show_decimals)
     at = {"measure": "coverage", "task": "lexicon", "model": MONOLINGUAL, "unit": "word", "condition": "test"}
     flat["coverage of the test"] = {target: results.values(target=target, **at) for target in targets}
