@@ -35,6 +35,8 @@ class Family:
     head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
     over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
     output layer, which know no vocabulary.
+    feedforward, dropout: fields of the configuration for the width inside the layers and for every dropout. fields:
+    those of new encoders that differ from the default of `transformers`.
     """
 
     blocks: str
@@ -50,6 +52,9 @@ class Family:
     kind: Kind = "encoder"
     head: tuple[str, ...] = ()
     transform: tuple[str, ...] = ()
+    feedforward: str = "intermediate_size"
+    dropout: tuple[str, ...] = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    fields: tuple[tuple[str, Any], ...] = ()
 
 
 _BERT = Family(
@@ -87,6 +92,8 @@ FAMILIES: dict[str, Family] = {
         activation="ffn.activation",
         head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
         transform=("vocab_transform", "vocab_layer_norm"),
+        feedforward="hidden_dim",
+        dropout=("dropout", "attention_dropout"),
     ),
     # Relative position biases are computed for one row of positions, so sentences cannot share a row.
     "mpnet": replace(_ROBERTA, packs=False, token_types=False, attention="attention.attn.o"),
@@ -98,6 +105,10 @@ FAMILIES: dict[str, Family] = {
         attention="attn.Wo",
         head=("head", "decoder"),
         transform=("head",),
+        dropout=("embedding_dropout", "attention_dropout", "mlp_dropout"),
+        # Global attention in every layer: streams are short, and layers of one kind can be compared with each other. A
+        # gate of silu is cheaper than one of gelu: its gradient's kernel took 0.27 ms a layer instead of 0.46 on an H200.
+        fields=(("global_attn_every_n_layers", 1), ("hidden_activation", "silu")),
     ),
     "gpt2": replace(_LLAMA, blocks="h", embeddings=("wte",), norm="ln_f"),
     "bloom": replace(_LLAMA, blocks="h", embeddings=("word_embeddings",), norm="ln_f"),
@@ -139,25 +150,6 @@ def trainable_family(config: Any) -> Family:
     return known[config.model_type]
 
 
-# How a family spells what BERT calls intermediate_size, hidden_dropout_prob, attention_probs_dropout_prob.
-_BERT_FIELDS = {
-    "feedforward": ("intermediate_size",),
-    "dropout": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
-}
-_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "distilbert": {"feedforward": ("hidden_dim",), "dropout": ("dropout", "attention_dropout")},
-    "modernbert": {
-        "feedforward": ("intermediate_size",),
-        "dropout": ("embedding_dropout", "attention_dropout", "mlp_dropout"),
-    },
-}
-# Global attention in every layer: streams are short, and layers of one kind can be compared with each other. A gate of
-# silu is cheaper than one of gelu: its gradient's kernel took 0.27 ms a layer instead of 0.46 on an H200.
-_EXTRA_FIELDS: dict[str, dict[str, Any]] = {
-    "modernbert": {"global_attn_every_n_layers": 1, "hidden_activation": "silu"}
-}
-
-
 def configure(
     architecture: str,
     *,
@@ -183,15 +175,15 @@ def configure(
         raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
     if width % heads:
         raise InputError(f"--width {width} is no multiple of --heads {heads}")
-    spelled = _FIELDS.get(architecture, _BERT_FIELDS)
-    gated = rotary = architecture == "modernbert"  # a gated layer has three matrices where others have two
+    family = FAMILIES[architecture]
+    gated = rotary = family.rotary is not None  # a gated layer has three matrices where others have two
     ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
     if tokenizer is not None:
         ids = {name: getattr(tokenizer, f"{name}_token_id", None) for name in ids}
     for border, mark in (("bos", "cls"), ("eos", "sep")):  # borders are the tokenizer's, or else its [CLS] and [SEP]
         ids[border] = ids[mark] if ids[border] is None else ids[border]
     marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
-    after_padding = FAMILIES[architecture].first_position == "padding"
+    after_padding = family.first_position == "padding"
     before = max(2, marks.get("pad_token_id", 1) + 1) if after_padding else 0  # positions no token ever has
     sizes = {
         "vocab_size": vocabulary,
@@ -199,9 +191,9 @@ def configure(
         "num_hidden_layers": depth,
         "num_attention_heads": heads,
         "max_position_embeddings": max(512, length) if rotary else length + before,
-        **dict.fromkeys(spelled["feedforward"], feedforward or (8 * width // 3 if gated else 4 * width)),
-        **dict.fromkeys(spelled["dropout"], dropout),
-        **_EXTRA_FIELDS.get(architecture, {}),
+        family.feedforward: feedforward or (8 * width // 3 if gated else 4 * width),
+        **dict.fromkeys(family.dropout, dropout),
+        **dict(family.fields),
     }
     if architecture == "electra":
         sizes["embedding_size"] = width
