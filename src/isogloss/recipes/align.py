@@ -42,7 +42,7 @@ from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
-from isogloss.training.alignment import NEGATIVES, POOLS, PROJECTIONS, Aligner, Alignment, align_pairs
+from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
@@ -62,67 +62,38 @@ def align(
         LanguageFiles | Bitext | str | Path,
         "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder",
     ],
-    evaluate: Annotated[
-        LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: what is held out"
-    ] = None,
-    held_out: Annotated[
-        float, Option("share of the pairs, at most 1,000 of two languages, to measure on", least=0, below=1)
-    ] = 0.02,
-    tlm: Annotated[
-        float, Option("weight of TLM; 0 for none (the paper gives no weights; default: equal ones)", least=0)
-    ] = 1.0,
-    contrastive: Annotated[
-        float, Option("weight of contrast; 0 for none (the paper gives no weights; default: equal ones)", least=0)
-    ] = 1.0,
-    negatives: Annotated[
-        str,
-        Option("queue: momentum contrast, as in the paper; batch: the other pairs of the batch", choices=NEGATIVES),
-    ] = "queue",
-    queue: Annotated[
-        int, Option("translations in the queue, a multiple of --batch (default: MoCo's)", least=1)
-    ] = 65_536,
-    momentum: Annotated[
-        float, Option("of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)", least=0, below=1)
-    ] = 0.999,
-    temperature: Annotated[
-        float, Option("of the contrastive loss (default: MoCo's; Wu & Dredze 0.1)", least=1e-4)
-    ] = 0.07,
-    projection: Annotated[
-        str, Option("between sentence and loss: none, linear or mlp (default: MoCo v2's)", choices=PROJECTIONS)
-    ] = "mlp",
-    projection_width: Annotated[int, Option("width of the projection (default: MoCo's)", least=1)] = 128,
-    pooling: Annotated[
-        str, Option("a sentence is its first token, as in the paper, or the mean of its content", choices=POOLS)
-    ] = "first",
+    evaluate: Annotated[LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: held out"] = None,
+    held_out: Annotated[recipe.Share, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
+    tlm: Annotated[recipe.NonNegativeFloat, "weight of TLM; 0 for none (the paper gives none; default: equal)"] = 1.0,
+    contrastive: Annotated[recipe.NonNegativeFloat, "weight of contrast; 0 for none (default: equal ones)"] = 1.0,
+    negatives: Annotated[Negatives, "queue: momentum contrast, as in the paper; batch: others of the batch"] = "queue",
+    queue: Annotated[recipe.PositiveInt, "translations in the queue, a multiple of --batch (default: MoCo's)"] = 65_536,
+    momentum: Annotated[recipe.Share, "of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
+    temperature: Annotated[float, Option("of contrast (default: MoCo's; Wu & Dredze 0.1)", least=1e-4)] = 0.07,
+    projection: Annotated[Projection, "between sentence and loss: none, linear or mlp (default: MoCo v2's)"] = "mlp",
+    projection_width: Annotated[recipe.PositiveInt, "width of the projection (default: MoCo's)"] = 128,
+    pooling: Annotated[Pool, "a sentence is its first token, as in the paper, or the mean of its content"] = "first",
     layer: Annotated[int | None, "layer sentences are compared at; default the last, as in the paper"] = None,
     shuffle: Annotated[bool, "a coin decides which side comes first and is the query, as in the paper"] = True,
     reset_positions: Annotated[bool, "positions of the second sentence begin anew, as in XLM"] = False,
-    mask_share: Annotated[
-        float, Option("share of the tokens that TLM predicts (default: the paper's)", above=0, below=1)
-    ] = 0.15,
-    pull: Annotated[float, Option("weight of the distance to the original weights (Wu & Dredze 1.0)", least=0)] = 0.0,
-    exponent: Annotated[
-        float, Option("pairs of languages by their size to this power (default: XLM's)", least=0)
-    ] = 0.7,
+    mask_share: Annotated[recipe.PositiveShare, "share of the tokens that TLM predicts (default: the paper's)"] = 0.15,
+    pull: Annotated[recipe.NonNegativeFloat, "weight of the distance to the original weights (Wu & Dredze 1.0)"] = 0.0,
+    exponent: Annotated[recipe.NonNegativeFloat, "languages by their size to this power (default: XLM's)"] = 0.7,
     length: Annotated[int | None, "most tokens of a pair; default what the model reads (Wu & Dredze 96)"] = None,
-    batch: Annotated[int, Option("pairs in a batch (default: our choice; InfoXLM 2048)", least=1)] = 128,
-    steps: Annotated[int, Option("updates (default: our choice; InfoXLM 200,000)", least=0)] = 2_000,
+    batch: Annotated[recipe.PositiveInt, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
+    steps: Annotated[recipe.NonNegativeInt, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
     rate: recipe.Rate = 5e-5,
     warm_up: recipe.WarmUp = 0.1,
     decay: recipe.DecayName = "linear",
     weight_decay: recipe.WeightDecay = 0.01,
     clip: recipe.Clip = 1.0,
-    dropout: Annotated[
-        bool, "the model's own dropout while it trains, in both encoders (the paper does not say)"
-    ] = True,
+    dropout: Annotated[bool, "the model's own dropout in training, in both encoders (the paper does not say)"] = True,
     micro_batch: recipe.MicroBatch = None,
     compiled: recipe.Compiled = "no",
-    report: Annotated[int, Option("updates between readings of the losses", least=1)] = 50,
-    probe: Annotated[int | None, Option("updates between readings of retrieval and perplexity", least=1)] = 500,
+    report: Annotated[recipe.PositiveInt, "updates between readings of the losses"] = 50,
+    probe: Annotated[recipe.PositiveInt | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
-    packed: Annotated[
-        str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
-    ] = None,
+    packed: Annotated[str | None, Option("folder where runs share packed pairs", RARE, recorded=False)] = None,
     checkpoint: recipe.CheckpointEvery = 500,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
@@ -151,28 +122,20 @@ def align(
         tlm=tlm,
         contrastive=contrastive,
         pull=pull,
-        negatives=cast(Any, negatives),
+        negatives=negatives,
         size=queue,
         momentum=momentum,
         temperature=temperature,
-        projection=cast(Any, projection),
+        projection=projection,
         width=projection_width,
-        pool=cast(Any, pooling),
+        pool=pooling,
         shuffle=shuffle,
         reset=reset_positions,
         share=mask_share,
     )
     longest = stack.max_length if length is None else length
     _refuse_unfit(how, stack, batch, micro_batch, longest)
-    schedule = recipe.optimisation(
-        steps=steps,
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        **recipe.PRETRAINING_ADAM,
-    )
+    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     if packed is not None and Path(packed).is_file():
         raise InputError(f"--packed {packed} is a file; give a folder")

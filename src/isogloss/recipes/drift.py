@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -57,15 +57,11 @@ def drift(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
     target: Annotated[LanguageFile, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
-    others: Annotated[
-        LanguageFiles | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"
-    ] = None,
+    others: Annotated[LanguageFiles | None, "text of others to watch, LANG=FILE[,FILE], once a language"] = None,
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
     seeds: recipe.Seeds = 1,
-    held_out: Annotated[
-        float, Option("share of the target's sentences for the test, and as many for validation", above=0, below=1)
-    ] = 0.1,
+    held_out: Annotated[recipe.PositiveShare, "share of the target's sentences for test, as many for validation"] = 0.1,
     epochs: recipe.Epochs = 3,
     batch: recipe.Batch = 8,
     rate: recipe.Rate = 5e-5,
@@ -74,32 +70,23 @@ def drift(
     weight_decay: recipe.WeightDecay = 0.0,
     clip: recipe.Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
-    probe: Annotated[int | None, Option("updates between readings of loss and perplexity", least=1)] = 50,
-    distance: Annotated[int | None, Option("updates between readings of distances and retrieval", least=1)] = 250,
-    words: Annotated[
-        int, Option("words that distances are measured on; the paper's 16 sentences are read besides", least=4)
-    ] = 2000,
+    probe: Annotated[recipe.PositiveInt | None, "updates between readings of loss and perplexity"] = 50,
+    distance: Annotated[recipe.PositiveInt | None, "updates between readings of distances and retrieval"] = 250,
+    words: Annotated[int, Option("words to measure distances on, besides the paper's 16 sentences", least=4)] = 2000,
     attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
     stop: Annotated[
-        str,
-        Option(
-            "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
-            choices=("never", "early", "balance"),
-        ),
+        Literal["never", "early", "balance"],
+        "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
     ] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
     legacy: Annotated[
         str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
     checkpoint: recipe.CheckpointEvery = 500,
-    save_every: Annotated[
-        int | None, Option("updates between models that are kept, in RUN/models; default none", least=1)
-    ] = None,
+    save_every: Annotated[recipe.PositiveInt | None, "updates between models kept in RUN/models; default none"] = None,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
-    sample_seed: Annotated[
-        int | None, Option("seed of the masks and words that are measured on; default --seed", least=0)
-    ] = None,
+    sample_seed: Annotated[recipe.Seed | None, "seed of masks and words that are measured on; default --seed"] = None,
     device: recipe.Device = "auto",
     dtype: recipe.TrainDtype = None,
     out: recipe.Out = None,
@@ -123,9 +110,7 @@ def drift(
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
-    schedule = recipe.optimisation(
-        steps=steps, rate=rate, warm_up=warm_up, decay=decay, weight_decay=weight_decay, clip=clip
-    )
+    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip)
     own = select_by("perplexity", target=languages[0], data="validation", unit="token")
     both = balance_of(own, select_by("perplexity", target="others", unit="token"))
     selection = both if stop == "balance" else own

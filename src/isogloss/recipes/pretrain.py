@@ -6,7 +6,7 @@ and memory does not grow with the text. What languages share is an option: vocab
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 
@@ -42,30 +42,18 @@ SPACES = {
 
 @recipe.recipe
 def pretrain(
-    text: Annotated[
-        LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"
-    ] = None,
+    text: Annotated[LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once each; or a folder of *.LANG.txt"] = None,
     *bitext: Bitext | Corpus,
-    repeat: Annotated[
-        list[str] | str | None, "PATTERN=N: text of files named so is taken N times, 0 for not at all"
-    ] = None,
+    repeat: Annotated[list[str] | str | None, "PATTERN=N: text of files named so is taken N times; 0: never"] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
     evaluate: Annotated[LanguageFiles | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
-    held_out: Annotated[
-        float, Option("share of the paragraphs, by their hash, kept for evaluation", least=0, below=1)
-    ] = 0.02,
+    held_out: Annotated[recipe.Share, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
     tokenizer: Annotated[str, "wordpiece, unigram, or the folder of a tokenizer"] = "wordpiece",
     vocabulary: Annotated[int, "pieces; of each language with --vocabularies separate"] = 32_000,
-    vocabularies: Annotated[
-        str, Option("joint, or separate: one tokenizer a language, equal pieces shared", choices=("joint", "separate"))
-    ] = "joint",
+    vocabularies: Annotated[Literal["joint", "separate"], "joint or separate: one each, equal pieces shared"] = "joint",
     lowercase: Annotated[bool, "fold upper and lower case"] = False,
     anchors: Annotated[
-        str,
-        Option(
-            "default; none: no piece is shared; extra: words replaced from --lexicon",
-            choices=("default", "none", "extra"),
-        ),
+        Literal["default", "none", "extra"], "default; none: no piece is shared; extra: words replaced from --lexicon"
     ] = "default",
     lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
@@ -79,10 +67,10 @@ def pretrain(
     dropout: Annotated[float, Option("dropout everywhere", least=0, below=1)] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
     length: Annotated[int, Option("tokens in a stream", least=8)] = 128,
-    batch: Annotated[int, Option("streams in a batch, over all processes", least=1)] = 512,
-    steps: Annotated[int, Option("updates; 0 leaves a random encoder", least=0)] = 10_000,
-    exponent: Annotated[float, Option("a language is drawn in proportion to its size to this power", least=0)] = 0.7,
-    mask_share: Annotated[float, Option("share of the tokens to predict", above=0, below=1)] = 0.15,
+    batch: Annotated[recipe.PositiveInt, "streams in a batch, over all processes"] = 512,
+    steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
+    exponent: Annotated[recipe.NonNegativeFloat, "languages are drawn by their size to this power"] = 0.7,
+    mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = 0.15,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
     rate: recipe.Rate = 1e-3,
     warm_up: recipe.WarmUp = 0.05,
@@ -90,14 +78,12 @@ def pretrain(
     weight_decay: recipe.WeightDecay = 0.01,
     clip: recipe.Clip = 1.0,
     micro_batch: recipe.MicroBatch = None,
-    report: Annotated[int, Option("updates between readings of the training loss", least=1)] = 50,
-    probe: Annotated[int | None, Option("updates between readings of perplexity and retrieval", least=1)] = 1000,
+    report: Annotated[recipe.PositiveInt, "updates between readings of the training loss"] = 50,
+    probe: Annotated[recipe.PositiveInt | None, "updates between readings of perplexity and retrieval"] = 1000,
     checkpoint: recipe.CheckpointEvery = 1000,
-    keep_checkpoints: Annotated[int, Option("checkpoints kept", SCHEDULE, least=1)] = 1,
+    keep_checkpoints: Annotated[recipe.PositiveInt, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: recipe.Compiled = "auto",
-    save_dtype: Annotated[
-        str, Option("numbers the finished model is stored in: float32 or float16", choices=("float32", "float16"))
-    ] = "float32",
+    save_dtype: Annotated[Literal["float32", "float16"], "float32 or float16, of the finished model"] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
@@ -140,15 +126,7 @@ def pretrain(
     }
     size = f"{planned.num_hidden_layers}x{planned.hidden_size}"  # which a --config file may have set
     name = " ".join([f"{architecture}-{size}", *(part for part, differs in differences.items() if differs)])
-    schedule = recipe.optimisation(
-        steps=steps,
-        rate=rate,
-        warm_up=warm_up,
-        decay=decay,
-        weight_decay=weight_decay,
-        clip=clip,
-        **recipe.PRETRAINING_ADAM,
-    )
+    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
     compiled_step = recipe.compiles(compiled, hardware, auto=True)

@@ -23,12 +23,13 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
+from functools import reduce, wraps
 from itertools import islice
+from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, ParamSpec, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, ParamSpec, Union, cast, get_args, get_origin
 
 import pandas as pd
 import torch
@@ -45,7 +46,7 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.loop import DECAYS, RECORD, Decay, Optimisation, launched
+from isogloss.training.loop import RECORD, Decay, Optimisation, launched
 from isogloss.training.plans import Plan, parse_plan
 
 P = ParamSpec("P")
@@ -93,7 +94,7 @@ class Option:
 
     """
 
-    help: str
+    help: str = ""
     panel: str | None = None
     recorded: bool = True
     least: float | None = None
@@ -212,31 +213,32 @@ Model = str | Path | Stack | Chain
 LanguageFile = str | Mapping[str, Any]  # one language: LANG=FILE[,FILE], or its files by its code
 LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE] once a language, or files by language
 
+# Numbers with limits: `Annotated[PositiveInt, "updates between scores"]` is a parameter with its help.
+PositiveInt = Annotated[int, Option(least=1)]
+NonNegativeInt = Annotated[int, Option(least=0)]
+PositiveFloat = Annotated[float, Option(above=0)]
+NonNegativeFloat = Annotated[float, Option(least=0)]
+Share = Annotated[float, Option(least=0, below=1)]
+PositiveShare = Annotated[float, Option(above=0, below=1)]
+
 Revision = Annotated[str | None, Option("revision of a model on the hub", RARE)]
 Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; default all"]
-Seed = Annotated[int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0)]
-Seeds = Annotated[int, Option("how many seeds every training is run with", SCHEDULE, least=1)]
-Epochs = Annotated[int, Option("times the training text is seen", SCHEDULE, least=1)]
-Batch = Annotated[int, Option("sentences or examples in a batch", SCHEDULE, least=1)]
-MicroBatch = Annotated[
-    int | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE, least=1)
-]
-CheckpointEvery = Annotated[int, Option("updates between checkpoints", SCHEDULE, least=1)]
-Rate = Annotated[float, Option("highest learning rate", OPTIMISER, above=0)]
-WarmUp = Annotated[float, Option("share of the updates until the rate is highest", OPTIMISER, least=0, below=1)]
-DecayName = Annotated[str, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER, choices=DECAYS)]
-WeightDecay = Annotated[float, Option("AdamW's weight decay of matrices", OPTIMISER, least=0)]
-Clip = Annotated[float, Option("largest norm of the gradient; 0 for any", OPTIMISER, least=0)]
+Seed = Annotated[NonNegativeInt, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE)]
+Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
+Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]
+Batch = Annotated[PositiveInt, Option("sentences or examples in a batch", SCHEDULE)]
+MicroBatch = Annotated[PositiveInt | None, Option("part of a batch in a forward pass, where memory is short", COMPUTE)]
+CheckpointEvery = Annotated[PositiveInt, Option("updates between checkpoints", SCHEDULE)]
+Rate = Annotated[PositiveFloat, Option("highest learning rate", OPTIMISER)]
+WarmUp = Annotated[Share, Option("share of the updates until the rate is highest", OPTIMISER)]
+DecayName = Annotated[Decay, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER)]
+WeightDecay = Annotated[NonNegativeFloat, Option("AdamW's weight decay of matrices", OPTIMISER)]
+Clip = Annotated[NonNegativeFloat, Option("largest norm of the gradient; 0 for any", OPTIMISER)]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
 Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
 TrainDtype = Annotated[str | None, Option("float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU", COMPUTE)]
 Compiled = Annotated[
-    str,
-    Option(
-        "auto, yes or no: compile the step on an NVIDIA GPU (slower to start)",
-        COMPUTE,
-        choices=("auto", "yes", "no"),
-    ),
+    Literal["auto", "yes", "no"], Option("auto, yes or no: compile the step on an NVIDIA GPU (starts slower)", COMPUTE)
 ]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
@@ -245,20 +247,35 @@ Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 def option_of(annotation: Any, default: Any = inspect.Parameter.empty) -> Option:
     """What an annotation declares of a parameter, with the type that the command line reads for it.
 
+    Limits come from the types of numbers above, choices from `Literal`, help from the annotation's own note.
+
     >>> option_of(Annotated[int | str, "how many"]).kind, option_of(list[str] | Bitext | None).kind
     (<class 'str'>, list[str] | None)
+    >>> option = option_of(Annotated[PositiveInt | None, "updates between scores"])
+    >>> option.kind, option.least, option.help
+    (int | None, 1, 'updates between scores')
     """
-    declared, *notes = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
-    note = next((note for note in notes if isinstance(note, Option | str)), Option(""))
-    members = get_args(declared) if isinstance(declared, UnionType) else (declared,)
-    kind = declared
+    declared, *notes = _without_notes(annotation)
+    members, declares = list[Any](), dict[str, Any]()
+    for member in get_args(declared) if get_origin(declared) in (Union, UnionType) else (declared,):
+        kind, *limits = _without_notes(member)
+        if get_origin(kind) is Literal:
+            kind, limits = str, [Option(choices=get_args(kind))]
+        members.append(kind)
+        notes = [*limits, *notes]
+    for note in notes:
+        given = {"help": note} if isinstance(note, str) else vars(note)
+        declares |= {name: value for name, value in given.items() if value != getattr(Option, name)}
     if any(get_origin(member) is list for member in members):
-        kind = list[str]
+        members = [list[str], *(member for member in members if member is NoneType)]
     elif str in members:
-        kind = str
-    if kind != declared and NoneType in members:
-        kind |= None
-    return replace(note if isinstance(note, Option) else Option(note), kind=kind, default=default)
+        members = [member for member in members if member in (str, NoneType)]
+    return Option(**{**declares, "kind": reduce(or_, members), "default": default})
+
+
+def _without_notes(annotation: Any) -> tuple[Any, ...]:
+    """The type that is annotated, then its notes."""
+    return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, Option]:
@@ -341,18 +358,17 @@ PRETRAINING_ADAM: dict[str, Any] = {"betas": (0.9, 0.98), "epsilon": 1e-6}  # as
 
 
 def optimisation(
-    *,
     steps: int,
     rate: float,
     warm_up: float,
-    decay: str = "linear",
+    decay: Decay = "linear",
     weight_decay: float = 0.0,
     clip: float = 1.0,
     betas: tuple[float, float] = (0.9, 0.999),
     epsilon: float = 1e-8,
 ) -> Optimisation:
     """The optimiser of a training of so many steps; warm_up is a share of them."""
-    return Optimisation(rate, round(warm_up * steps), cast(Decay, decay), weight_decay, betas, epsilon, clip)
+    return Optimisation(rate, round(warm_up * steps), decay, weight_decay, betas, epsilon, clip)
 
 
 def model_name(given: str | Path) -> str:

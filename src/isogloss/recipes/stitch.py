@@ -163,7 +163,7 @@ def stitch(
         for sentence in lost_notes(sets.all, [*own, *foreign]):
             run.note(sentence)
         epoch = steps_in_epoch(own[0], batch)
-        optimiser = options.optimisation(steps=epochs * epoch, rate=rate, warm_up=warm_up)
+        optimiser = options.optimisation(epochs * epoch, rate, warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
         autocast = torch.bfloat16 if half else None

@@ -26,8 +26,9 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
+from isogloss.recipes import recipe as recipes
 from isogloss.recipes.jobs import run_jobs
-from isogloss.recipes.recipe import TEXT_OPTIONS, Option, Recipe, check_arguments, find_recipe, model_name, read_options
+from isogloss.recipes.recipe import TEXT_OPTIONS, Option, Recipe, find_recipe, model_name
 from isogloss.runs.cluster import Share, on_cluster
 from isogloss.runs.jobs import Executor, Job, facts_of_jobs
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
@@ -75,18 +76,13 @@ def sweep(
         Option("NAME=A,B,C: values of an argument, once each; A;B where they hold commas; 0..4 for 0 to 4", PANEL),
     ],
     out: str | Path,
-    parallel: Annotated[int | None, Option("jobs at a time; default: one a GPU, or one", PANEL, least=1)] = None,
+    parallel: Annotated[recipes.PositiveInt | None, Option("jobs at a time; default: one a GPU, or one", PANEL)] = None,
     devices: Annotated[
-        str | Sequence[str] | None,
-        Option("GPUs that take turns, as in cuda:0,cuda:1; default: all there are", PANEL),
+        str | Sequence[str] | None, Option("GPUs that take turns, as in cuda:0,cuda:1; default: all there are", PANEL)
     ] = None,
-    cluster: Annotated[
-        str | None, Option("run the jobs on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)
-    ] = None,
-    gpus: Annotated[
-        float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any", PANEL)
-    ] = None,
-    cpus: Annotated[float | None, Option("CPUs a job asks of the cluster; default: 1", PANEL, above=0)] = None,
+    cluster: Annotated[str | None, Option("run on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)] = None,
+    gpus: Annotated[float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1, if any", PANEL)] = None,
+    cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs a job asks of the cluster; default: 1", PANEL)] = None,
     resume: bool = False,
     progress: Progress = silent,
     executor: Executor | None = None,
@@ -112,7 +108,7 @@ def sweep(
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
     ...               test={"en": "en.tsv", "nl": "nl.tsv"})  # doctest: +SKIP
     """
-    check_arguments(sweep, {"parallel": parallel, "cpus": cpus})
+    recipes.check_arguments(sweep, {"parallel": parallel, "cpus": cpus})
     chosen, values, jobs = plan_sweep(recipe, grid, out=out, options=options)
     device = str(options.get("device", "auto"))
     if cluster is not None or gpus is not None or cpus is not None:
@@ -277,7 +273,7 @@ def check_jobs(recipe: Recipe, jobs: Sequence[Job], *, progress: Progress = sile
     for number, job in enumerate(chosen):
         progress("checking the grid", number, len(chosen))
         try:
-            texts, options = read_options(recipe, job.options)
+            texts, options = recipes.read_options(recipe, job.options)
             recipe.check(job.first, *texts, **options)
         except InputError as error:
             where = ", ".join(f"{name} {value}" for name, value in job.coordinates.items())

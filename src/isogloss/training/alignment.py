@@ -250,7 +250,7 @@ def sentence_names(sentences: PlainSentences) -> np.ndarray:
 
 Negatives = Literal["queue", "batch"]
 Projection = Literal["none", "linear", "mlp"]
-NEGATIVES, PROJECTIONS, POOLS = ("queue", "batch"), ("none", "linear", "mlp"), ("first", "mean")
+Pool = Literal["first", "mean"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +273,7 @@ class Alignment:
     temperature: float = 0.07
     projection: Projection = "mlp"
     width: int = 128
-    pool: Literal["first", "mean"] = "first"
+    pool: Pool = "first"
     shuffle: bool = True
     reset: bool = False
     share: float = 0.15
