@@ -189,8 +189,8 @@ def sweep_command(name: str) -> Any:
     parameters = [*map(_optional, parameters), keyword("dry_run", DryRun, False)]
 
     def run(**given: Any) -> None:
+        from isogloss.recipes.jobs import job_lines
         from isogloss.report import verdict
-        from isogloss.runs.jobs import job_lines
         from isogloss.runs.run import read_rows
         from isogloss.runs.table import frame
 

@@ -144,7 +144,7 @@ def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):
     folder = reproduced[0]
     options = {"target": {"qaa": str(folder / "text" / "qaa.txt")}, "device": "cpu", "epochs": 1, "words": 12}
     given = {"name": "n", "recipe": "drift", "first": str(folder / "multilingual" / "model"), "options": options}
-    monkeypatch.setattr(jobs_module, "end_with_starter", lambda before: None)  # would end this process with its input
+    monkeypatch.setattr(jobs_module, "end_with_starter", lambda lease: None)  # would end this process with its input
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "folder": str(tmp_path / "run")})))
     jobs_module.main()
     assert read_facts(tmp_path / "run")["status"] == "finished"

@@ -6,8 +6,16 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from isogloss.recipes.drift import curve_rows, drift, overlap_notes, read_corpora, split, tokenise_corpora
-from isogloss.recipes.legacy import DEFECTS, effect_rows
+from isogloss.recipes.drift import (
+    DEFECTS,
+    curve_rows,
+    drift,
+    effect_rows,
+    overlap_notes,
+    read_corpora,
+    split,
+    tokenise_corpora,
+)
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.runs.table import COORDINATES

@@ -12,6 +12,7 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
+from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import (
     check_jobs,
@@ -24,7 +25,6 @@ from isogloss.recipes.sweep import (
     with_frozen_cache,
 )
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.jobs import Job
 from isogloss.runs.run import start
 from isogloss.runs.table import row, settings_of
 from isogloss.tasks import frozen_prefix

@@ -10,7 +10,7 @@ from browsing import NEEDED, visit
 from training_runs import panels_of
 
 from isogloss.measures.statistics import band
-from isogloss.recipes.legacy import effect_rows
+from isogloss.recipes.drift import effect_rows
 from isogloss.report import verdict, write_figures, write_page
 from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.draw_matplotlib import drawing, write_figure

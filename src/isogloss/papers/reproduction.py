@@ -24,9 +24,8 @@ from isogloss.files import write_text
 from isogloss.papers.paper import SCALES, SEEDS, Outline, Paper, Request
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
-from isogloss.recipes.jobs import Job, refuse_others, run_job, run_jobs
+from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments
-from isogloss.runs.jobs import facts_of_jobs, job_lines
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 

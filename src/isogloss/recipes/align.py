@@ -47,7 +47,7 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.stopping import Choice, select_by
+from isogloss.training.stopping import select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
 MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
@@ -201,7 +201,13 @@ def align(
             save_masked_lm(source, stack.tokenizer, folder)
 
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
-        selection = best_retrieval(how.layer) if best else None
+
+        def precision(readings: Sequence[Reading]) -> float | None:
+            """P@1 at the layer that is compared, averaged over all texts."""
+            of_layer = [each for each in readings if (each["measure"], each.get("layer")) == ("p@1_mean", how.layer)]
+            return sum(each["value"] for each in of_layer) / len(of_layer) if of_layer else None
+
+        selection = replace(select_by("p@1_mean", layer=how.layer), value=precision) if best else None
         for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
             entries = []
             for reading in readings:
@@ -214,10 +220,10 @@ def align(
             yield entries
         step = training.best_step if best and training.best_step is not None else training.step
         if step < training.step:
-            precision = f"mean P@1 at layer {how.layer}"
-            which = f"that of step {step:,} of {training.step:,}, where {precision} was highest"
+            highest = f"mean P@1 at layer {how.layer}"
+            which = f"that of step {step:,} of {training.step:,}, where {highest} was highest"
             if not step:
-                which = f"the one it began with, before any update: {precision} was never higher after it"
+                which = f"the one it began with, before any update: {highest} was never higher after it"
             run.note(f"--best: the model is {which}")
         with whole_folder(run.folder / "model") as folder:
             if best and (checkpoints.folder / "best").is_dir():
@@ -354,7 +360,8 @@ def pack_text(
     record = folder / "pairs.json"
     if not record.is_file():
         clear_leftovers(folder)
-        by_title = _by_title(sources)
+        titles = dict.fromkeys(source.title for source in sources)
+        by_title = {title: [source for source in sources if source.title == title] for title in titles}
         held_out = {}
         for title, own in by_title.items():
             # The pairs whose first sentence has the lowest hashes, below the share.
@@ -402,31 +409,11 @@ def pack_text(
 
 def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
-    files = {title: [path for source in own for path in source.files] for title, own in _by_title(sources).items()}
+    files: dict[str, list[Path]] = {}
+    for source in sources:
+        files.setdefault(source.title, []).extend(source.files)
     in_memory = [(source.title, source.mark) for source in sources if source.mark]
     return {**recipe.describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
-
-
-def _by_title(sources: Sequence[PairSource]) -> dict[str, list[PairSource]]:
-    by_title: dict[str, list[PairSource]] = {}
-    for source in sources:
-        by_title.setdefault(source.title, []).append(source)
-    return by_title
-
-
-# --- what is measured ------------------------------------------------------------------------------------------------
-
-
-def best_retrieval(layer: int) -> Choice:
-    """Choose the best step by P@1 at a layer, averaged over all texts."""
-
-    def value(readings: Sequence[Reading]) -> float | None:
-        values = [
-            reading["value"] for reading in readings if reading["measure"] == "p@1_mean" and reading["layer"] == layer
-        ]
-        return sum(values) / len(values) if values else None
-
-    return replace(select_by("p@1_mean", layer=layer), value=value)
 
 
 # --- the model's card ------------------------------------------------------------------------------------------------

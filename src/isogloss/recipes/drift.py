@@ -24,9 +24,9 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_interval, crossing_interval
+from isogloss.measures.statistics import mean_over_seeds
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe
-from isogloss.recipes.legacy import DEFECTS, Defects, effect_rows, legacy_condition, legacy_notes, parse_legacy
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
@@ -44,12 +44,29 @@ from isogloss.training.distances import Distance, Sample, distance_probe, sample
 from isogloss.training.loop import Settings, Training, join, saved_models
 from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import Stopping, balance_of, select_by
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
+
+LEGACY = "legacy:"
+DEFECTS = {
+    "no-mask": "no attention mask is given, so that padding is read as text",
+    "two-batches": "perplexity is read on the first 32 sentences of each text",
+    "redrawn": "the masks of the validation texts are drawn anew at each reading",
+    "worst": "the model with the worst reading is kept as the best",
+    "by-position": "distances compare position with position, special tokens and padding among them",
+    "no-dropout": "there is no dropout while the model trains",
+}
+"""What the released code of Hussain & Dudev (2020) does otherwise than their paper says.
+
+Each difference is a switch of `isogloss drift --legacy`, and none is ever on by itself: they are here so that the
+effect of each can be shown.
+"""
+Defects = frozenset[str]
+"""The names of the defects that a training is run with."""
 
 
 @recipe.recipe
@@ -216,12 +233,13 @@ def drift(
             progress=progress,
         )
         for readings in readings_of_steps:
-            yield [_tuning_row(reading, coordinates) for reading in readings]
+            losses = ({"data": "train"} if each["measure"] == "loss" else {} for each in readings)
+            yield [row(**{**each, **coordinates, **own}) for each, own in zip(readings, losses, strict=True)]
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
         best, stack = load_masked_lm(folder / "best", device=hardware)
         tested = perplexities(best, stack, [texts[2]], defects).take()
-        yield [_tuning_row(reading, {**coordinates, "step": training.best_step}) for reading in tested]
+        yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -254,7 +272,8 @@ def drift(
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    return recipe.Work(name, rows, hashes, legacy_notes(sets), depth)
+    notes = [f"as the original did: {words}" for name, words in DEFECTS.items() if any(name in each for each in sets)]
+    return recipe.Work(name, rows, hashes, notes, depth)
 
 
 def _names(model: str | Path, native: str | None) -> tuple[str, str]:
@@ -265,11 +284,6 @@ def _names(model: str | Path, native: str | None) -> tuple[str, str]:
         if names[0] != names[1]:
             break
     return names[0], names[1]
-
-
-def _tuning_row(reading: Reading, coordinates: Row) -> Row:
-    data = {"data": "train"} if reading["measure"] == "loss" else {}
-    return row(**{**reading, **coordinates, **data})
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -398,3 +412,79 @@ def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]
             if step is not None:
                 rows.append(row(measure, step, over="seeds", **coordinates))
         yield rows
+
+
+# --- the defects of the original code, and what each of them changes -------------------------------------------------
+
+
+def parse_legacy(text: str | None) -> list[Defects]:
+    """The sets of defects that every plan is run with: those named, or all; `each` is none, every one alone, and all.
+
+    >>> parse_legacy(None), parse_legacy("worst, worst")
+    ([frozenset()], [frozenset({'worst'})])
+    >>> [len(defects) for defects in parse_legacy("each")]
+    [0, 1, 1, 1, 1, 1, 1, 6]
+    """
+    names = [name.strip() for name in text.split(",")] if text else []
+    if names == ["each"]:
+        return [frozenset(), *(frozenset({name}) for name in DEFECTS), frozenset(DEFECTS)]
+    if unknown := [name for name in names if name not in (*DEFECTS, "all")]:
+        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)}, all, or each by itself")
+    return [frozenset(DEFECTS) if "all" in names else frozenset(names)]
+
+
+def legacy_condition(defects: Defects) -> str:
+    """What rows say of a training in `condition`: the defects that are on.
+
+    >>> legacy_condition(frozenset({"worst", "no-mask"})), legacy_condition(frozenset())
+    ('legacy:no-mask,worst', '')
+    """
+    names = [name for name in DEFECTS if name in defects]
+    text = "all" if len(names) == len(DEFECTS) else ",".join(names)
+    return f"{LEGACY}{text}" if names else ""
+
+
+SHIFT, STRAY = "legacy_shift", "legacy_stray"
+COMPARED = ("perplexity", "l2_drift")
+
+
+def effect_rows(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
+
+    Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
+    distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
+
+    With x(s) a reading at step s with a defect, and y(s) the same reading of the same seed without it, the defect
+    shifts a curve by the mean over the readings s of
+
+        e(s) = log x(s) / y(s)
+
+    and makes it stray by the standard deviation of e(s) around that mean. Both are means over seeds with a t interval;
+    a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
+    """
+    table = frame(rows)
+    counts = table["measure"].isin(COMPARED) & ((table["measure"] != "perplexity") | (table["unit"] == "token"))
+    table = table[counts & table["step"].notna()]
+    # A test is one reading, of whichever step was kept.
+    table = table.assign(step=table["step"].where(table["data"] != "test", 0))
+    honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
+    text = ["target", "data", "other_model"]
+    pairs = spoilt.merge(honest, on=["plan", "measure", *text, "layer", "seed", "step"], suffixes=("", "_honest"))
+    pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
+    pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
+    for (plan, condition), own in pairs.groupby(["plan", "condition"], sort=False):
+        base = {"model": own["model"].iloc[0], "plan": plan, "condition": condition}
+        effects = []
+        for measure in COMPARED:
+            for coordinates, readings in own[own["measure"] == measure].groupby(text, sort=False):
+                about = {name: value for name, value in zip(text, coordinates, strict=True) if value}
+                curves = []
+                for _, group in readings.groupby("seed", sort=False):
+                    layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
+                    # A layer that begins to move late has no readings before, and would count for other steps.
+                    most = max(map(len, layers))
+                    curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
+                for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
+                    mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
+                    effects.append(row(kind, mean, over="seeds", task=measure, **about, **base))
+        yield effects

@@ -1,36 +1,130 @@
-"""Jobs of any recipe: run one, or many on this machine, in this process or several.
+"""Calls of recipes as jobs: each has a run folder of its own, which is not run again once it is finished.
 
     job = Job("freeze-8", "transfer", "mini", {"task": "nli", ...}, Path("runs/freeze-8"), {"plans": "freeze:8"})
     run_jobs([job, ...], parallel=2)
 
-Options are those of the recipe's function, or as its command has them; `bitext`, `languages`, `links` and `data` are
-read from paths.
+A job is data, so that it can be run in this process, in another, or on another machine. Its options are those of the
+recipe's function, or as its command has them; `bitext`, `languages`, `links` and `data` are read from paths. Where it
+runs is an `Executor`, a function that is given jobs and returns those that failed:
+
+    one_by_one                        in this process, one after the other
+    side_by_side(parallel, devices)   here, several at a time, each a process of its own
+    on_cluster(address)               on the machines of a Ray cluster: `isogloss.recipes.cluster`
 
 `python -m isogloss.recipes.jobs` is a worker: it runs one job in a process of its own, and reads that job as a line of
 JSON from standard input. The process that started it holds the other end of the pipe. When that closes, the worker
-ends: a job that outlived a killed sweep would be run by two processes as soon as the sweep is resumed. A worker on a
-cluster also holds the lease of its job while it runs (`isogloss.runs.jobs`).
+ends: a job that outlived a killed sweep would be run by two processes as soon as the sweep is resumed.
+
+A cluster may take a machine for dead that only cannot be reached. Its jobs are begun again elsewhere while it still
+writes into their folders. A worker on a cluster therefore holds the lease of its job, a file beside the job's folder:
+filelock's `SoftFileLease`, which the holder renews and others may take when it was not renewed for `LEASE` seconds of
+their own clock. A worker that lost its lease, or saw no renewal of it for two thirds of that time, ends itself with the
+exit code `LOST`: it has ended before another may take its place.
 """
 
 import inspect
 import json
 import os
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
-from isogloss.runs.jobs import Executor, Job, finish_jobs, holding, job_lease, one_by_one, side_by_side
 from isogloss.runs.run import read_facts
 
-__all__ = ["Job", "refuse_others", "run_job", "run_jobs"]
-
+WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
+PAUSE = 0.2  # seconds between looks at processes
+LEASE = 60.0  # seconds: longer than storage is commonly away when it moves to another server
+RENEWALS = 10  # of a lease in that time
+LOST = 75  # the exit code of a worker that lost its lease: its job may be tried again
 MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call of a recipe: `first` is what stands before the options (a model, or text), `folder` its run.
+
+    coordinates: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
+    before it, such as that of the model it reads.
+    """
+
+    name: str
+    recipe: str
+    first: Any
+    options: Mapping[str, Any]
+    folder: Path
+    coordinates: Mapping[str, Any]
+    needs: Sequence[Path] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether its run is finished."""
+        return _finished(self.folder)
+
+    @property
+    def missing(self) -> list[Path]:
+        """What it needs and is not finished."""
+        return [folder for folder in self.needs if not _finished(folder)]
+
+    @property
+    def log(self) -> Path:
+        """What it said, where it ran as a process of its own or failed."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def lease(self) -> Path:
+        """What a worker on another machine holds while it works in the folder."""
+        return self.folder.with_name(f"{self.folder.name}.lease")
+
+    @property
+    def words(self) -> list[str]:
+        """The same as a command, an option with its value in one string."""
+        words = ["isogloss", self.recipe]
+        text = {"text": self.first} if self.recipe == "pretrain" else {}
+        words += [] if text else [str(self.first)]
+        for name, value in {**text, **self.options, "out": self.folder}.items():
+            spelt = name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{spelt}" if value else f"--no-{spelt}")
+            elif isinstance(value, Mapping):  # files by language
+                files = {key: each if isinstance(each, str | Path) else ",".join(each) for key, each in value.items()}
+                words += [f"--{spelt} {key}={each}" for key, each in files.items()]
+            else:
+                parts = value if isinstance(value, list | tuple) else [value]
+                words += [f"--{spelt} {part}" for part in parts if part is not None]
+        return words
+
+    def as_json(self, **more: Any) -> str:
+        """What a worker reads, and what it is told besides; `coordinates` stay here."""
+        given = {"name": self.name, "recipe": self.recipe, "first": self.first, "options": self.options}
+        return json.dumps({**given, "folder": self.folder, **more}, default=str)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that did not finish, and the last thing it said."""
+
+    job: Job
+    said: str
+
+
+Executor = Callable[[Sequence[Job], Progress], Sequence[Failure]]
+"""Runs every job it is given, whatever becomes of the others, and returns those that failed.
+
+progress is told of the stage `jobs`. A job's folder is filled by `run_job`, wherever that runs.
+"""
 
 
 def run_job(job: Job, progress: Progress = silent) -> None:
@@ -51,16 +145,80 @@ def run_jobs(
     progress: Progress = silent,
     executor: Executor | None = None,
 ) -> None:
-    """Run every job that is not finished, `parallel` at a time; a job that fails stops none of the others.
+    """Run every job that is not finished, `parallel` at a time, those that need others after them.
 
-    devices: GPUs that take turns, as in `cuda:0`. executor: where jobs run instead of this machine.
+    A job that fails stops none of the others; those that fail are named at the end. devices: GPUs that take turns, as
+    in `cuda:0`. executor: where jobs run instead of this machine.
     """
+    left = [job for job in jobs if not job.done]
     if executor is None:
         alone = parallel == 1 and len(devices) < 2
-        few = sum(not job.done for job in jobs) < 2 and not devices
-        executor = one_by_one(run_job) if alone or few else side_by_side(parallel, devices)
+        few = len(left) < 2 and not devices
+        executor = one_by_one if alone or few else side_by_side(parallel, devices)
     refuse_others(jobs)
-    finish_jobs(jobs, executor, progress=progress)
+    if held := still_held([job.lease for job in left]):
+        path, holder = next(iter(held.items()))
+        raise InputError(
+            f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end that first, or wait for it"
+        )
+    failed, waiting = list[Failure](), left
+    while ready := [job for job in waiting if not job.missing]:
+        failed += executor(ready, progress)
+        waiting = [job for job in waiting if job not in ready]
+    for job in waiting:  # for something that failed
+        failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
+    if failed:
+        first, others = failed[0], failed[1:]
+        also = f"; also {', '.join(f'{other.job.name} ({other.job.log})' for other in others)}" if others else ""
+        raise InputError(
+            f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
+            f"{first.job.log}, and --resume goes on with what is left{also}"
+        )
+
+
+def one_by_one(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+    """Run jobs in this process, one after the other."""
+    failed = []
+    for number, job in enumerate(jobs):
+        progress("jobs", number, len(jobs))
+        try:
+            run_job(job, progress)
+        except Exception as error:
+            failed.append(_failure(job, str(error) if isinstance(error, InputError) else traceback.format_exc()))
+    progress("jobs", len(jobs), len(jobs))
+    return failed
+
+
+def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
+    """Run up to `parallel` jobs at a time on this machine, each a process of its own.
+
+    devices: GPUs that take turns, as in `cuda:0`, `cuda:1`. A process sees only its own, as `cuda`: so a job does not
+    record which one it was, and can go on with another.
+    """
+
+    def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+        waiting, failed = list(jobs), list[Failure]()
+        running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
+        with ended_in_order(signal.SIGTERM):
+            try:
+                while waiting or running:
+                    while waiting and len(running) < parallel:
+                        job, taken = waiting.pop(0), [device for _, device, _ in running]
+                        device = min(devices, key=taken.count) if devices else None
+                        running.append((job, device, _start(job, parallel, device)))
+                    time.sleep(PAUSE)
+                    ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
+                    failed += [_failure(job) for job, code in ended if code]
+                    running = [started for started in running if started[2].returncode is None]
+                    progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
+            finally:
+                for _, _, process in running:
+                    process.terminate()
+                for _, _, process in running:
+                    process.wait()
+        return failed
+
+    return execute
 
 
 def refuse_others(jobs: Sequence[Job]) -> None:
@@ -91,18 +249,206 @@ def _comparable(value: Any) -> bool:
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
+def job_lines(jobs: Sequence[Job], among: Sequence[Job] = ()) -> list[str]:
+    """Jobs of one recipe as text: what their commands share, then a line for what each has of its own.
+
+    among: all the jobs that words are shared with, where these are only some of them.
+    """
+    shared = set.intersection(*(set(job.words) for job in among or jobs))
+    own = {" ".join(word for word in job.words if word not in shared): job.done for job in jobs}
+    first = " ".join(word for word in jobs[0].words if word in shared)
+    if list(own) == [""]:
+        return [first + " (finished)" * jobs[0].done]
+    return [first, "with", *(f"  {words}{' (finished)' * done}" for words, done in own.items())]
+
+
+def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
+    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
+    facts = [read_facts(job.folder) for job in jobs]
+    times = [[datetime.fromisoformat(each[end]) for end in ("started", "finished")] for each in facts]
+    return {
+        "finished": [job.name for job in jobs],
+        "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
+        "hardware": sorted({", ".join(map(str, each["hardware"].values())) for each in facts}),
+        "versions": sorted({f"{name} {number}" for each in facts for name, number in each["versions"].items()}),
+    }
+
+
+def _finished(folder: Path) -> bool:
+    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
+
+
+@contextmanager
+def ended_in_order(number: int) -> Iterator[None]:
+    """Inside the block a signal ends this process in order, and the processes that it started with it."""
+    if current_thread() is not main_thread():  # only that one may say what signals do
+        yield
+        return
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[bytes]:
+    threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
+    environment = {"OMP_NUM_THREADS": threads, **os.environ}
+    if device is not None:  # one of the GPUs that can be seen here, which the process sees as `cuda`
+        number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
+        environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("wb") as log:
+        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it died at once, and its log says why
+        process.stdin.write(f"{job.as_json()}\n".encode())
+        process.stdin.flush()  # and stays open: when this process dies, whatever the cause, the worker sees it closed
+    return process
+
+
+def _failure(job: Job, text: str | None = None) -> Failure:
+    """A job that failed, with the last line of its log; text: what its log says, where it did not write it itself."""
+    if text is not None:
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+        job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
+    lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return Failure(job, lines[-1] if lines else "no word")
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------
+
+
+def job_lease(path: Path, *, seconds: float = LEASE) -> Any:
+    """The lease of a job, not held yet; a process that loses it after it was held ends with the code `LOST`.
+
+    seconds: how long nobody may have renewed it before another takes it; the same for everyone who wants it.
+    """
+    # Only clusters have leases, and a machine without one may have an older filelock.
+    from filelock import SoftFileLease
+
+    return SoftFileLease(
+        path,
+        lease_duration=seconds,
+        heartbeat_interval=seconds / RENEWALS,
+        thread_local=False,  # the thread that sees the starter die gives it back
+        on_compromise=lambda loss: _end(f"{path} was lost ({loss.reason})"),
+    )
+
+
+@contextmanager
+def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
+    """Hold what `job_lease` returned inside the block; `tell` is given a sentence where there is something to wait for.
+
+    >>> with holding(job_lease(Path("runs/seed-1.lease"))):  # doctest: +SKIP
+    ...     run_job(job)
+    """
+    path, seconds = Path(lease.lock_file), lease.lease_duration
+    if path.exists():
+        tell(f"waiting for {_holder(lease)}, which holds {path}")
+    _acquire(lease)
+    stop, renewed, claimed = Event(), [time.monotonic()], _renewal(path)
+
+    def look() -> None:  # apart from the guard, since it hangs for as long as storage does
+        seen = claimed
+        while not stop.wait(seconds / RENEWALS):
+            begun, now = time.monotonic(), _renewal(path)
+            if now is not None and now != seen and (seen is None or now[0] == seen[0]):
+                seen, renewed[0] = now, begun
+
+    def guard() -> None:
+        while not stop.wait(seconds / RENEWALS):
+            if time.monotonic() - renewed[0] > seconds * 2 / 3:
+                _end(f"{path} could not be renewed for {seconds * 2 / 3:.0f} seconds")
+
+    for target in (look, guard):
+        Thread(target=target, daemon=True).start()
+    try:
+        yield
+    finally:
+        stop.set()
+        lease.release()
+
+
+def still_held(paths: Sequence[Path]) -> dict[Path, str]:
+    """Which of these leases have a holder that lives, and where; those that nobody renews are removed.
+
+    Takes no time where there are none, and otherwise up to the duration of a lease.
+    """
+
+    def holder_of(path: Path) -> str:
+        owner = job_lease(path).owner
+        lease = job_lease(path, seconds=owner.lease_duration if owner else LEASE)
+        if not _acquire(lease, wait=False):
+            return _holder(lease)
+        lease.release()
+        return ""
+
+    existing = [path for path in paths if path.exists()]
+    with ThreadPoolExecutor(len(existing) or 1) as threads:
+        holders = dict(zip(existing, threads.map(holder_of, existing), strict=True))
+    return {path: holder for path, holder in holders.items() if holder}
+
+
+def _acquire(lease: Any, *, wait: bool = True) -> bool:
+    """Acquire a lease that nobody holds, or that nobody has renewed for as long as it lasts.
+
+    wait: whether to wait for a holder that renews it; otherwise False is returned as soon as it is renewed.
+    """
+    from filelock import Timeout
+
+    path, seconds = Path(lease.lock_file), lease.lease_duration
+    seen, since = _renewal(path), time.monotonic()
+    while True:
+        with suppress(Timeout):
+            lease.acquire(blocking=False)  # also where its holder is a process of this machine that is dead
+            return True
+        time.sleep(seconds / RENEWALS)
+        if (now := _renewal(path)) != seen:
+            if now is not None and not wait:
+                return False
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since > 1.25 * seconds:
+            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
+            lease.force_break()
+
+
+def _renewal(path: Path) -> tuple[int, int] | None:
+    """The file of a lease and when it was renewed, by the clock of the storage; None where there is none."""
+    try:
+        with path.open("rb") as file:  # network storage is asked anew for a file that is opened
+            status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _holder(lease: Any) -> str:
+    """Who holds a lease, as `process 123 on node-4`."""
+    owner = lease.owner
+    return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "another worker"
+
+
+def _end(why: str) -> None:
+    with suppress(OSError):
+        os.write(2, f"{why}: this worker ends\n".encode())
+    os._exit(LOST)
+
+
+# --- the worker -----------------------------------------------------------------------------------------------------
+
+
 def main() -> None:
     """Run the job that standard input names, and end when that is closed; a mistake is a sentence on standard error."""
     given = json.loads(sys.stdin.readline())
     seconds = given.pop("lease", None)
     job = Job(**{**given, "folder": Path(given["folder"]), "coordinates": {}})
     lease = None if seconds is None else job_lease(job.lease, seconds=seconds)
-
-    def give_back() -> None:
-        if lease is not None and lease.is_locked:
-            lease.release(force=True)
-
-    end_with_starter(give_back)
+    end_with_starter(lease)
     try:
         with nullcontext() if lease is None else holding(lease, tell=lambda text: sys.stderr.write(f"{text}\n")):
             run_job(job)
@@ -110,14 +456,15 @@ def main() -> None:
         sys.exit(str(error))
 
 
-def end_with_starter(before: Callable[[], None] = lambda: None) -> None:
-    """End this process at once when standard input is closed at its other end; `before` is called then."""
+def end_with_starter(lease: Any = None) -> None:
+    """End this process at once when standard input is closed at its other end; a lease that it holds is given back."""
 
     def watch() -> None:
         # Not sys.stdin: a thread that waits in its buffer would crash the interpreter at exit.
         while os.read(0, 1):
             pass
-        before()
+        if lease is not None and lease.is_locked:
+            lease.release(force=True)
         os._exit(1)
 
     Thread(target=watch, daemon=True).start()

@@ -29,7 +29,7 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, join, together, train
 from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.sharing import Languages, Sharing, build, check_depth, parse, save, stack_of
+from isogloss.training.sharing import Languages, build, check_depth, parse, save, stack_of
 
 LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
 SPACES = {
@@ -100,18 +100,24 @@ def pretrain(
     """
     hardware = choose_device(device)
     sharing = parse(separate)
-    spaces = piece_spaces(vocabularies, anchors, sharing)
+    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
+    spaces = "joint" if vocabularies == "joint" else "union"  # how pieces are shared, in the words of SPACES
+    if not sharing.embeddings or anchors == "none":
+        spaces = "prefix" if sharing.embeddings else "own"
     if lexicon and anchors != "extra":
         raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     source = TextSource(
-        texts=repeat_files(recipe.language_files(text) if text else {}, _entries(repeat)),
+        texts=repeat_files(
+            recipe.language_files(text) if text else {}, [repeat] if isinstance(repeat, str) else repeat or []
+        ),
         evaluate=recipe.language_files(evaluate, option="evaluate") if evaluate else {},
         streams=Path(streams) if streams else None,
         share=held_out,
         tokenizer=tokenizer_options(
             tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length
         ),
-        dictionaries=read_dictionaries(_entries(lexicon)),
+        dictionaries=read_dictionaries([lexicon] if isinstance(lexicon, str) else lexicon or []),
         seed=seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
@@ -189,21 +195,6 @@ def pretrain(
         return {"data": source.facts(progress), **compared}
 
     return recipe.Work(name, rows, hashes, depth=planned.num_hidden_layers)
-
-
-def piece_spaces(vocabularies: str, anchors: str, sharing: Sharing) -> str:
-    """How pieces are shared between languages, in the words of `train_tokenizers`."""
-    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
-        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
-    if not sharing.embeddings:
-        return "own"
-    if anchors == "none":
-        return "prefix"
-    return "joint" if vocabularies == "joint" else "union"
-
-
-def _entries(given: list[str] | str | None) -> list[str]:
-    return [given] if isinstance(given, str) else list(given or [])
 
 
 # --- the cards of the models -----------------------------------------------------------------------------------------

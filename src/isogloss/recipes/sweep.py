@@ -27,22 +27,12 @@ import torch
 from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe as recipes
-from isogloss.recipes.jobs import run_jobs
+from isogloss.recipes.cluster import Share, on_cluster
+from isogloss.recipes.jobs import Executor, Job, facts_of_jobs, run_jobs
 from isogloss.recipes.recipe import TEXT_OPTIONS, Option, Recipe, find_recipe, model_name
-from isogloss.runs.cluster import Share, on_cluster
-from isogloss.runs.jobs import Executor, Job, facts_of_jobs
+from isogloss.runs import table
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
-from isogloss.runs.table import (
-    Row,
-    frame,
-    is_given,
-    key,
-    mean_rows,
-    number_or_text,
-    records,
-    settings_of,
-    settings_text,
-)
+from isogloss.runs.table import Row
 from isogloss.training.loop import RECORD
 
 Grid = Mapping[str, Sequence[Any]]
@@ -112,7 +102,14 @@ def sweep(
     chosen, values, jobs = plan_sweep(recipe, grid, out=out, options=options)
     device = str(options.get("device", "auto"))
     if cluster is not None or gpus is not None or cpus is not None:
-        executor = choose_cluster(cluster, parallel=parallel, devices=devices, device=device, gpus=gpus, cpus=cpus)
+        if cluster is None:
+            raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
+        if devices is not None:
+            raise InputError("--devices are GPUs of this machine; with --cluster, --gpus says what each job asks for")
+        if gpus is not None and not 0 <= gpus <= 1:
+            raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
+        asked = 0.0 if gpus is None and device == "cpu" else gpus  # one that computes on a CPU asks for no GPU
+        executor = on_cluster(cluster, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
     turns = [] if cluster is not None else choose_devices(devices, device)
     width = parallel or max(1, len(turns))
     check_folder(Path(out), resume=resume)
@@ -133,7 +130,7 @@ def sweep(
             shutil.rmtree(run.folder / "scratch", ignore_errors=True)
             if finished := [job for job in jobs if job.done]:
                 collect(run, jobs, values)
-        return run.finish() if len(finished) == len(jobs) else frame(run.rows)
+        return run.finish() if len(finished) == len(jobs) else table.frame(run.rows)
 
 
 def plan_sweep(
@@ -217,18 +214,16 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
             if last < first:
                 raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
             texts = [f"{before}{number}" for number in range(first, last + 1)]
-        values += [_converted(name, text, types) for text in texts]
+        if str in types or list in types:
+            values += texts if str in types else [text.split() for text in texts]
+            continue
+        expected, read = next((READERS[kind] for kind in READERS if kind in types), ("", str))
+        for text in texts:
+            try:
+                values.append(read(text))
+            except (ValueError, KeyError) as error:
+                raise InputError(f"--grid {name}: {text!r} is not {expected}") from error
     return values
-
-
-def _converted(name: str, text: str, types: Sequence[Any]) -> Any:
-    if str in types or list in types:
-        return text if str in types else text.split()
-    expected, read = next((READERS[kind] for kind in READERS if kind in types), ("", str))
-    try:
-        return read(text)
-    except (ValueError, KeyError) as error:
-        raise InputError(f"--grid {name}: {text!r} is not {expected}") from error
 
 
 # --- the jobs --------------------------------------------------------------------------------------------------------
@@ -347,26 +342,6 @@ def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
     return names
 
 
-def choose_cluster(
-    address: str | None,
-    *,
-    parallel: int | None,
-    devices: str | Sequence[str] | None,
-    device: str,
-    gpus: float | None,
-    cpus: float | None,
-) -> Executor:
-    """Jobs run on a cluster, each with a share of a machine there; one that computes on a CPU asks for no GPU."""
-    if address is None:
-        raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
-    if devices is not None:
-        raise InputError("--devices are GPUs of this machine; with --cluster, --gpus says what each job asks for")
-    if gpus is not None and not 0 <= gpus <= 1:
-        raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
-    asked = 0.0 if gpus is None and device == "cpu" else gpus
-    return on_cluster(address, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
-
-
 # --- the one table ---------------------------------------------------------------------------------------------------
 
 
@@ -386,9 +361,9 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     rows = joined_rows(finished, grid)
     if "seed" in grid:
         # A row without a seed, where the same is there with one, is the mean over the seeds of one job.
-        seeded = {key({**entry, "seed": None}) for entry in rows if is_given(entry.get("seed"))}
-        rows = [entry for entry in rows if is_given(entry.get("seed")) or key(entry) not in seeded]
-        rows += mean_rows(rows)
+        seeded = {table.key({**entry, "seed": None}) for entry in rows if table.is_given(entry.get("seed"))}
+        rows = [entry for entry in rows if table.is_given(entry.get("seed")) or table.key(entry) not in seeded]
+        rows += table.mean_rows(rows)
     run.append(over_steps(rows, grid.get("model", ())))
     run.facts["jobs"] = facts_of_jobs(finished) | {"hashes": {name: own["hashes"] for name, own in facts.items()}}
     if left := [job.name for job in jobs if job not in finished]:
@@ -408,9 +383,9 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
     in_settings = [name for name in grid if name not in in_columns]
     groups: dict[tuple[str, ...], list[tuple[Job, dict[str, Any]]]] = {}
     for job in jobs:
-        for entry in records(read_rows(job.folder)):
+        for entry in table.records(read_rows(job.folder)):
             own = _with_settings(entry, job, in_settings, grid)
-            groups.setdefault(key(own), []).append((job, own))
+            groups.setdefault(table.key(own), []).append((job, own))
     rows = []
     for group in groups.values():
         differ = len({str(entry.get("value")) for _, entry in group}) > 1
@@ -423,10 +398,10 @@ def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> di
     own = {
         name: value
         if isinstance(value := job.coordinates[name], int | float)
-        else number_or_text(_label(value, grid[name]))
+        else table.number_or_text(_label(value, grid[name]))
         for name in names
     }
-    return {**entry, "settings": settings_text({**settings_of(entry), **own})}
+    return {**entry, "settings": table.settings_text({**table.settings_of(entry), **own})}
 
 
 # --- models that were saved while one was tuned ----------------------------------------------------------------------
@@ -503,10 +478,10 @@ def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any
         before, known = {**after, "step": 0}, tunings.setdefault(after["model"], [])
         known += [before] if before not in known else []
     measured = [entry for entry in rows if "step" not in entry and entry["measure"] not in DESCRIBE_JOBS]
-    means = {key(entry) for entry in measured if "seed" not in entry}  # over the seeds of a job, where it has several
+    means = {table.key(entry) for entry in measured if "seed" not in entry}  # over the seeds of a job, if several
     curves: list[dict[str, Any]] = []
     for entry in measured:
-        if "seed" in entry and key({**entry, "seed": None}) in means:
+        if "seed" in entry and table.key({**entry, "seed": None}) in means:
             continue
         for tuning in tunings.get(entry.get("model", ""), []):
             own = {**entry, **tuning}

@@ -14,13 +14,12 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import DARK, Figure, Line, Panel, file_name, printable
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.recipes.legacy import DEFECTS, LEGACY, legacy_condition, parse_legacy
+from isogloss.recipes.drift import DEFECTS, LEGACY, SHIFT, STRAY, legacy_condition, parse_legacy
 from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import HELD, OTHERS, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
 from isogloss.runs.table import START, training_name
 from isogloss.training.plans import parse_plan
 
-SHIFT, STRAY = "legacy_shift", "legacy_stray"
 LEAST_SHIFT = 0.005  # a change that is worth a word
 SPOILT = "#D55E00"
 DOTS = "test of the model that is kept"

@@ -217,15 +217,15 @@ class Stack:
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         inputs |= {"input_ids": spread(batch.ids)} if hidden is None else {"inputs_embeds": spread(hidden)}
-        if hidden is None and batch.types is not None and self.tells_types:
+        if pack:
+            inputs |= packed_inputs(self, lengths)
+        if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
             inputs["use_cache"] = False
         body = self._body if hidden is None else self._body_from_hidden
         attention = self.family.attention if part == "attention" else None
         hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
-        if pack:
-            inputs |= packed_inputs(self, lengths)
         with packed(body) if pack else nullcontext(), hooks:
             out = body(**inputs)
         if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone

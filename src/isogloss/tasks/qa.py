@@ -13,7 +13,7 @@ of at most `LONGEST` tokens, over all windows; "not here" is no answer to a ques
 Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.scores`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -69,38 +69,25 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
             return_attention_mask=False,
             return_token_type_ids=True,
         )
-        items.extend(_items(encoded, chunk, start))
+        owners, held = encoded["overflow_to_sample_mapping"], [False] * len(chunk)
+        for number, owner in enumerate(owners):
+            tokens = np.flatnonzero([side == 1 for side in encoded.sequence_ids(number)])
+            units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
+            begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
+            first = chunk[owner].starts[0]
+            stop = first + len(chunk[owner].answers[0])
+            inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > first) & (units[:, 1] > units[:, 0])) + 1
+            # An answer that goes on in a neighbouring window is not in this one.
+            whole = len(inside) > 0 and (begins or units[0, 0] <= first) and (ends or units[-1, 1] >= stop)
+            held[owner] = held[owner] or bool(whole)
+            gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
+            gold[inside[0] if whole else 0, 0] = 1
+            gold[inside[-1] if whole else 0, 1] = 1
+            ids, types = encoded["input_ids"][number], encoded["token_type_ids"][number]
+            places, lost = np.concatenate([[0], tokens]), int(ends and not held[owner])
+            all_units = np.concatenate([[[0, 0]], units])
+            items.append(Item(ids, places, gold, all_units, 1, start + owner, types, lost=lost))
     return items
-
-
-def _items(encoded: Any, examples: Sequence[Question], first: int) -> Iterator[Item]:
-    owners = encoded["overflow_to_sample_mapping"]
-    held = [False] * len(examples)
-    for number, owner in enumerate(owners):
-        tokens = np.array(
-            [position for position, side in enumerate(encoded.sequence_ids(number)) if side == 1], dtype=int
-        )
-        units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
-        begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
-        start = examples[owner].starts[0]
-        stop = start + len(examples[owner].answers[0])
-        inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > start) & (units[:, 1] > units[:, 0])) + 1
-        # An answer that goes on in a neighbouring window is not in this one.
-        whole = len(inside) > 0 and (begins or units[0, 0] <= start) and (ends or units[-1, 1] >= stop)
-        held[owner] = held[owner] or bool(whole)
-        gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
-        gold[inside[0] if whole else 0, 0] = 1
-        gold[inside[-1] if whole else 0, 1] = 1
-        yield Item(
-            encoded["input_ids"][number],
-            np.concatenate([[0], tokens]),
-            gold,
-            np.concatenate([[[0, 0]], units]),
-            1,
-            first + owner,
-            encoded["token_type_ids"][number],
-            lost=int(ends and not held[owner]),
-        )
 
 
 def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:

@@ -15,17 +15,8 @@ from typing import Any
 import numpy as np
 
 from isogloss.measures.scores import OUTSIDE, Score, f1, repair_bio, share, span_counts
-from isogloss.tasks.task import (
-    Item,
-    LabelHead,
-    Labels,
-    Prediction,
-    Task,
-    encode_words,
-    label_guess,
-    label_loss,
-    shuffle_words,
-)
+from isogloss.tasks import task
+from isogloss.tasks.task import Item, Labels, Prediction
 from isogloss.text.readers.conll import UPOS, TaggedSentence, read_tagged
 from isogloss.text.readers.lines import fail
 
@@ -36,7 +27,7 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
     """One item a sentence; its units are the numbers of the words its places begin."""
     numbers = {label: number for number, label in enumerate(labels)}
     items = []
-    encoded = encode_words([example.words for example in examples], tokenizer, length=length)
+    encoded = task.encode_words([example.words for example in examples], tokenizer, length=length)
     for owner, (example, (ids, places)) in enumerate(zip(examples, encoded, strict=True)):
         words = [word for word, position in enumerate(places) if position >= 0]
         gold = [[numbers[example.tags[word]]] for word in words]
@@ -85,19 +76,19 @@ def score_ner(
     return {"span_f1": Score(rows, f1), "span_precision": precision, "span_recall": recall}
 
 
-POS = Task(
+POS = task.Task(
     name="pos",
     main="accuracy",
     read=lambda source, language, *, labels=None, problem=fail: read_tagged(source, problem, tags=UPOS, bio=False),
     labels=lambda _: UPOS,
     encode=encode,
-    head=lambda width, labels: LabelHead(width, len(labels)),
-    loss=label_loss,
-    guess=label_guess,
+    head=lambda width, labels: task.LabelHead(width, len(labels)),
+    loss=task.label_loss,
+    guess=task.label_guess,
     decode=decode(OTHER),
     gold=lambda example: list(example.tags),
     score=score_pos,
-    shuffle=shuffle_words,
+    shuffle=task.shuffle_words,
 )
 NER = replace(
     POS,

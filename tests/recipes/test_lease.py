@@ -9,15 +9,14 @@ import time
 import pytest
 
 import isogloss as ig
-from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs import jobs as jobs_module
-from isogloss.runs.jobs import LOST, holding, job_lease, still_held
+from isogloss.recipes import jobs as jobs_module
+from isogloss.recipes.jobs import LOST, Job, holding, job_lease, run_jobs, still_held
 
 SECONDS = 2.0
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from isogloss.runs.jobs import holding, job_lease
+from isogloss.recipes.jobs import holding, job_lease
 with holding(job_lease(Path(sys.argv[1]), seconds=float(sys.argv[3])), tell=lambda text: print(text, flush=True)):
     with open(sys.argv[1] + ".work", "a") as work:
         while True:

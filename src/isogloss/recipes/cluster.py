@@ -10,7 +10,7 @@ those it has here, and one whose machine was lost goes on elsewhere from its las
     its machine, or a process there, was lost       begun again on any machine, up to `RETRIES` times
 
 A machine may be taken for lost that only cannot be reached. Its job and the one begun anew would write into one folder,
-but for the lease that a worker holds (`isogloss.runs.jobs.holding`).
+but for the lease that a worker holds (`isogloss.recipes.jobs.holding`).
 """
 
 import importlib
@@ -31,7 +31,7 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
-from isogloss.runs.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order
+from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order
 
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
 RETRIES = 3  # of a job whose machine or process was lost
@@ -71,7 +71,7 @@ def on_cluster(
             ends with the jobs, or `host:port` of the cluster's head.
         parallel: Jobs at a time; by default as many as the cluster has room for.
         share: What each job asks of a machine.
-        lease: Seconds after which the lease of a lost worker is free; see `isogloss.runs.jobs`.
+        lease: Seconds after which the lease of a lost worker is free; see `isogloss.recipes.jobs`.
 
     >>> run_jobs(jobs, executor=on_cluster("10.0.0.1:6379", share=Share(gpus=0.5)))  # doctest: +SKIP
     """

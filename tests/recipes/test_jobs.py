@@ -9,9 +9,9 @@ import time
 import pytest
 
 import isogloss as ig
-from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs import jobs as jobs_module, read_facts
-from isogloss.runs.jobs import one_by_one, side_by_side
+from isogloss.recipes import jobs as jobs_module
+from isogloss.recipes.jobs import Job, one_by_one, run_jobs, side_by_side
+from isogloss.runs import read_facts
 
 STUB = """
 import json, pathlib, sys, time
@@ -26,7 +26,7 @@ folder.mkdir(parents=True)
 
 
 def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", STUB))
+    monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", STUB))
     firsts = {"one": "here", "gone": "gone", "two": "here", "three": "here"}
     jobs = [Job(name, "drift", first, {"seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
     told = []
@@ -42,7 +42,7 @@ def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
 
 
 def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
     jobs = [Job(name, "drift", "m", {}, tmp_path / name, {}) for name in ("one", "two")]
     started = []
 
@@ -53,7 +53,7 @@ def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
         return started[-1]
 
     begin, before = jobs_module._start, signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("isogloss.runs.jobs._start", start)
+    monkeypatch.setattr("isogloss.recipes.jobs._start", start)
     with pytest.raises(SystemExit, match="143"):
         run_jobs(jobs, parallel=2)
     assert started[0].poll() is not None
@@ -61,7 +61,7 @@ def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path):
+def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path, monkeypatch):
     def call(job, progress):
         if job.first == "gone":
             raise ig.InputError("there is no gone")
@@ -72,8 +72,9 @@ def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path):
 
     firsts = {"one": "gone", "two": "here", "three": "broken", "four": "here"}
     jobs = [Job(name, "drift", first, {}, tmp_path / name, {}) for name, first in firsts.items()]
+    monkeypatch.setattr(jobs_module, "run_job", call)
     with pytest.raises(ig.InputError) as error:
-        run_jobs(jobs, executor=one_by_one(call))
+        run_jobs(jobs, executor=one_by_one)
     said = str(error.value)
     assert said.startswith("2 of 4 jobs failed, one first: there is no gone; all it said is in") and "\n" not in said
     assert f"also three ({tmp_path / 'three.log'})" in said
@@ -91,7 +92,7 @@ facts = {"status": "finished", "seen": os.environ.get("CUDA_VISIBLE_DEVICES")}
 """
 
 
-def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path):
+def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path, monkeypatch):
     order = []
 
     def call(job, progress):
@@ -105,8 +106,9 @@ def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path):
         return Job(name, "drift", first, {}, tmp_path / name, {}, [tmp_path / one for one in needs])
 
     jobs = [job("score", "tuned"), job("tuned", "model"), job("model"), job("other", "bad"), job("bad", first="gone")]
+    monkeypatch.setattr(jobs_module, "run_job", call)
     with pytest.raises(ig.InputError, match="2 of 5 jobs failed, bad first: there is no gone") as error:
-        run_jobs(jobs, executor=one_by_one(call))
+        run_jobs(jobs, executor=one_by_one)
     assert order == ["model", "bad", "tuned", "score"]
     assert f"also other ({tmp_path / 'other.log'})" in str(error.value)
     assert (tmp_path / "other.log").read_text() == f"it needs {tmp_path / 'bad'}, which is not finished\n"
@@ -114,7 +116,7 @@ def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path):
 
 
 def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", SEEING))
+    monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", SEEING))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
     jobs = [Job(str(number), "map", "m", {}, tmp_path / str(number), {}) for number in range(6)]
     assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs[:4], lambda *_: None) == []
@@ -141,7 +143,7 @@ def test_a_worker_ends_when_the_process_that_started_it_dies():
 
 
 def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
-    monkeypatch.setattr("isogloss.runs.jobs.WORKER", (sys.executable, "-c", "import sys; sys.exit('no torch here')"))
+    monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", "import sys; sys.exit('no torch here')"))
     options = {"big": "x" * 1_000_000}  # more than a pipe holds
     jobs = [Job(name, "map", "m", options, tmp_path / name, {}) for name in ("one", "two")]
     with pytest.raises(ig.InputError, match="2 of 2 jobs failed, one first: no torch here"):

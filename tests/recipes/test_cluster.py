@@ -19,9 +19,10 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
+from isogloss.recipes import cluster as cluster_module
+from isogloss.recipes.cluster import Share, find_ray, machine_fault, on_cluster, run_worker
 from isogloss.recipes.jobs import Job, run_jobs
-from isogloss.runs import cluster as cluster_module, read_facts
-from isogloss.runs.cluster import Share, find_ray, machine_fault, on_cluster, run_worker
+from isogloss.runs import read_facts
 from tiny_tasks import SMALL, write_sets
 
 LEASE = 3.0
@@ -48,7 +49,7 @@ jobs.main()
 STUB = """
 import json, os, sys, time
 from pathlib import Path
-from isogloss.runs.jobs import holding, job_lease
+from isogloss.recipes.jobs import holding, job_lease
 job = json.loads(sys.stdin.readline())
 folder, what, seconds = Path(job["folder"]), job["first"], job["lease"]
 
@@ -313,7 +314,7 @@ def test_work_can_be_interrupted_where_a_shell_in_the_background_started_it(tmp_
 KILLED = """
 import os, sys
 from pathlib import Path
-from isogloss.runs.jobs import holding, job_lease
+from isogloss.recipes.jobs import holding, job_lease
 with holding(job_lease(Path(sys.stdin.readline().strip()))):
     os.kill(os.getpid(), 9)
 """
