@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ import isogloss as ig
 from isogloss.recipes.task_sets import (
     add_translations,
     dictionary_note,
-    join_training_items,
     read_sets,
     switched_examples,
     switched_items,
@@ -19,7 +19,7 @@ from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, TASKS, frozen_prefix
 from isogloss.tasks.model import TaskModel, task_objective
-from isogloss.tasks.task import join_items
+from isogloss.tasks.task import chain_items, join_items
 from isogloss.text.switching import Switching
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
@@ -166,7 +166,8 @@ def test_items_of_an_epoch_are_those_of_its_examples_tokenised_as_a_whole(name, 
         return join_items(task.encode(examples, sets.labels, tokenizer=tokenizer, length=length))
 
     plain = [whole(one.examples) for one in sets.trained]
-    items = join_training_items(sets, plain)
+    count = len(sets.train.examples)
+    items = chain_items([replace(one, owners=one.owners + number * count) for number, one in enumerate(plain)])
     changing = switched_items(sets, items, how, tokenizer=tokenizer, length=length)
     examples = [one for some in sets.trained for one in some.examples]
     same(items, whole(examples))

@@ -150,7 +150,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_rows(after, tiny, sets, tmp_p
 
 
 def test_code_of_options_that_are_not_given_is_not_visited(tiny, sets, monkeypatch):
-    unvisited = ("add_translations", "join_training_items", "read_switching", "dictionary_note", "switched_items")
+    unvisited = ("add_translations", "read_switching", "dictionary_note", "switched_items")
     own = [(transfer_module, name) for name in ("_read_target_models", "compare_languages", "stream")]
     for module, name in [*((task_sets, name) for name in unvisited), *own]:
         assert callable(getattr(module, name))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.tasks.parsing import PARSING, Biaffine, Parse, decode, encode, gold, guess, loss, relation_scores
+from isogloss.tasks.parsing import PARSING, Biaffine, Parse, decode, encode, guess, loss, relation_scores
 from isogloss.tasks.task import IGNORE, Prediction
 from isogloss.text import read_parses
 from tiny_models import tiny_tokenizer
@@ -137,7 +137,7 @@ def test_places_are_the_first_token_and_the_words_and_gold_counts_places():
 def test_relations_are_cut_and_the_roots_comes_first():
     trees = [tree(("a", "b"), (0, 1), ("root", "aux:pass")), tree(("a", "b"), (2, 0), ("acl", "root"))]
     assert PARSING.labels(trees) == ("root", "acl", "aux")
-    assert gold(trees[0]) == Parse((0, 1), ("root", "aux"))
+    assert PARSING.gold(trees[0]) == Parse((0, 1), ("root", "aux"))
 
 
 def test_scores_with_and_without_punctuation_count_words(tmp_path):

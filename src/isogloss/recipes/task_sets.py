@@ -226,12 +226,6 @@ def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str
     ]
 
 
-def join_training_items(sets: TaskSets, items: Sequence[Items]) -> Items:
-    """The items of each set that is trained on, end to end: owners are numbered through, the source's first."""
-    count = len(sets.train.examples)
-    return chain_items([replace(part, owners=part.owners + number * count) for number, part in enumerate(items)])
-
-
 # --- translations of the training examples ---------------------------------------------------------------------------
 
 RowKey = tuple[str, int]
@@ -252,7 +246,13 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
     problems: list[str] = []
     problem: Problem = problems.append if skip_bad else fail
     files = [sets.train.files, *others.values()]
-    rows = [_file_rows(segments, paths, problem) for paths in files]
+    rows: list[dict[RowKey, FileRow]] = []
+    for paths in files:
+        seen, side = Counter[str](), dict[RowKey, FileRow]()
+        for entry in (entry for path in paths for entry in segments.rows(path, problem)):
+            side[entry.name, seen[entry.name]] = entry
+            seen[entry.name] += 1
+        rows.append(side)
     _refuse_unequal(rows, files)
     keys, bad = list[RowKey](), 0  # rows that can be used in every language, in the order of the source, and the others
     for key in dict.fromkeys(key for side in rows for key in side):
@@ -282,16 +282,6 @@ def need_segments(task: Task, option: str) -> Segments:
             "labels of their own, which no translation keeps"
         )
     return task.segments
-
-
-def _file_rows(segments: Segments, files: Sequence[Path], problem: Problem) -> dict[RowKey, FileRow]:
-    seen: Counter[str] = Counter()
-    rows: dict[RowKey, FileRow] = {}
-    for path in files:
-        for entry in segments.rows(path, problem):
-            rows[entry.name, seen[entry.name]] = entry
-            seen[entry.name] += 1
-    return rows
 
 
 def _refuse_unequal(rows: Sequence[Mapping[RowKey, FileRow]], files: Sequence[Sequence[Path]]) -> None:

@@ -9,6 +9,7 @@ examples may join them, and code-switching mixes languages within an example (Pa
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -34,9 +35,9 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.frozen_prefix import Prefix, has_room, read_prefix, shared_prefix
+from isogloss.tasks.frozen_prefix import Prefix, home_of, read_prefix, shared_prefix
 from isogloss.tasks.model import TaskModel, task_objective
-from isogloss.tasks.task import Items
+from isogloss.tasks.task import Items, chain_items
 from isogloss.text.batches import Batch as TokenBatch, encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
@@ -115,7 +116,11 @@ def transfer(
     Example: isogloss transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv --test nl=nl.tsv
     """
     recipe.one_process("transfer")
-    processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), _rate_list(rate)
+    processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), list[float]()
+    with suppress(ValueError):
+        rates = [float(part) for part in str(rate).split(",")]
+    if not rates or not all(0 < each < inf for each in rates) or len(set(rates)) < len(rates):
+        raise InputError(f"--rate takes numbers above 0 with commas, none of them twice, as in 2e-5,5e-5, not {rate!r}")
     half = recipe.half_precision(dtype, processor)
     autocast = torch.bfloat16 if half else None
     if frozen_cache is not None and not cache:
@@ -157,8 +162,12 @@ def transfer(
         ]
         for sentence in [*sets.notes, *task_sets.lost_notes(sets.all, items)]:
             run.note(sentence)
-        count = len(sets.trained)
-        trained, scored = items[0] if count == 1 else task_sets.join_training_items(sets, items[:count]), items[count:]
+        trained, scored = items[0], items[len(sets.trained) :]
+        if sets.translated:  # end to end, owners numbered through, the source's first
+            count, parts = len(sets.train.examples), items[: len(sets.trained)]
+            trained = chain_items(
+                [replace(part, owners=part.owners + number * count) for number, part in enumerate(parts)]
+            )
         changing = None  # the items of an epoch, by seed and epoch, where they are others each time
         if switching:
             changing = task_sets.switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
@@ -189,7 +198,7 @@ def transfer(
                     return shared_prefix(still, items, cut, folder=Path(frozen_cache), weights=weights, **how)
                 if language is None:
                     return read_prefix(still, items, cut, file=run.scratch / f"{name}.states", **how)
-                return read_prefix(still, items, cut, **how) if has_room(still, items, dtype=autocast) else None
+                return read_prefix(still, items, cut, **how) if home_of(still, items, autocast) else None
 
             if name not in states:
                 states.clear()  # before the next ones need their room
@@ -242,7 +251,20 @@ def transfer(
 
             source = sets.dev[sets.source]
             choice = select_by(sets.task.main, target=source.language, data=source.name)
-            export = partial(_export, learner) if save_models else lambda folder: None
+
+            def export(folder: Path) -> None:
+                """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
+                if save_models:
+                    with quietly():
+                        begun.model.save_pretrained(folder)
+                    begun.tokenizer.save_pretrained(folder)
+                    head = {
+                        name: weight.detach().cpu().contiguous() for name, weight in learner.head.state_dict().items()
+                    }
+                    save_file(head, folder / "head.safetensors")
+                    answers = {"task": sets.task.name, "labels": sets.labels}
+                    write_text(folder / "task.json", json.dumps(answers, indent=2) + "\n")
+
             readings_of_steps = loop.train(
                 training,
                 checkpoints=Checkpoints(folder, export, checkpoint),
@@ -293,26 +315,6 @@ def transfer(
     if comparison is not None:
         hashes["parallel text"] = comparison.bitext.fingerprint
     return recipe.Work(str(base["model"]), rows, hashes, comparison.notes if comparison else (), stack.last)
-
-
-def _rate_list(text: str | float) -> list[float]:
-    try:
-        rates = [float(part) for part in str(text).split(",")]
-    except ValueError:
-        rates = []
-    if not rates or not all(0 < rate < inf for rate in rates) or len(set(rates)) < len(rates):
-        raise InputError(f"--rate takes numbers above 0 with commas, none of them twice, as in 2e-5,5e-5, not {text!r}")
-    return rates
-
-
-def _export(model: TaskModel, folder: Path) -> None:
-    """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
-    with quietly():
-        model.encoder.save_pretrained(folder)
-    model.stack.tokenizer.save_pretrained(folder)
-    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
-    save_file(head, folder / "head.safetensors")
-    write_text(folder / "task.json", json.dumps({"task": model.task.name, "labels": model.labels}, indent=2) + "\n")
 
 
 # --- target languages with a model of their own ----------------------------------------------------------------------

@@ -50,11 +50,6 @@ class Prefix:
         return states if self.turn is None else self.turn(states)
 
 
-def has_room(stack: Stack, items: Items, *, dtype: torch.dtype | None = None) -> bool:
-    """Whether the states of these items can be kept in memory, the GPU's or the machine's."""
-    return _home(stack.device, _size(stack, items, dtype)) is not None
-
-
 def read_prefix(
     stack: Stack,
     items: Items,
@@ -62,19 +57,28 @@ def read_prefix(
     *,
     dtype: torch.dtype | None = None,
     file: Path | None = None,
+    mapped: bool = False,
     progress: Progress = silent,
 ) -> Prefix:
     """Run every item through the frozen layers once, in evaluation mode.
 
     dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
-    (`has_room`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
+    (`home_of`), or always where they are to be `mapped`; one that is there already is taken as it is, so its name must
+    tell the model, the cut and the text.
     """
-    home = _home(stack.device, _size(stack, items, dtype))
-    if home is None and file is not None:
-        return _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
-    room = torch.empty((len(items.ids), stack.width), dtype=dtype or torch.float32, device=home or "cpu")
-    _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
-    return Prefix(cut, room, items)
+    home, kind, shape = home_of(stack, items, dtype), dtype or torch.float32, (len(items.ids), stack.width)
+    if file is None or (home is not None and not mapped):
+        room = torch.empty(shape, dtype=kind, device=home or "cpu")
+        _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
+        return Prefix(cut, room, items)
+
+    def states_in(path: Path, *, shared: bool) -> Tensor:
+        return torch.from_file(str(path), shared=shared, size=shape[0] * shape[1], dtype=kind).view(shape)
+
+    if not file.is_file():
+        with whole(file) as beside:
+            _fill(stack, items, cut, room=states_in(beside, shared=True), dtype=dtype, progress=progress)
+    return Prefix(cut, states_in(file, shared=False), items)
 
 
 def shared_prefix(
@@ -93,34 +97,18 @@ def shared_prefix(
     that need the same states at once, one computes while the others wait. On a GPU with room they are copied there.
     Where the disk has no room they are computed as ever.
     """
-    size = _size(stack, items, dtype)
     # What the states of a cut hang on: weights, text, and the kind of arithmetic.
     digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
     for array in (items.ids, items.types, items.lengths):
         digest.update(np.ascontiguousarray(array).data)
     file = folder / f"cut-{cut}-{digest.hexdigest()[:32]}.states"
     folder.mkdir(parents=True, exist_ok=True)
-    if not file.is_file() and size > SHARE * shutil.disk_usage(folder).free:
+    if not file.is_file() and _size(stack, items, dtype) > SHARE * shutil.disk_usage(folder).free:
         return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
     with one_at_a_time(file):
-        prefix = _in_a_file(stack, items, cut, dtype=dtype, file=file, progress=progress)
-    home = _home(stack.device, size)
+        prefix = read_prefix(stack, items, cut, dtype=dtype, file=file, mapped=True, progress=progress)
+    home = home_of(stack, items, dtype)
     return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
-
-
-def _in_a_file(
-    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None, file: Path, progress: Progress
-) -> Prefix:
-    """States mapped from a file, which is made where it is not there yet."""
-
-    def mapped(path: Path, *, shared: bool) -> Tensor:
-        size = len(items.ids) * stack.width
-        return torch.from_file(str(path), shared=shared, size=size, dtype=dtype or torch.float32).view(-1, stack.width)
-
-    if not file.is_file():
-        with whole(file) as beside:
-            _fill(stack, items, cut, room=mapped(beside, shared=True), dtype=dtype, progress=progress)
-    return Prefix(cut, mapped(file, shared=False), items)
 
 
 def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
@@ -140,9 +128,9 @@ def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
     return len(items.ids) * stack.width * (dtype or torch.float32).itemsize
 
 
-def _home(device: torch.device, size: int) -> torch.device | None:
-    """Where so many bytes have room: on the GPU, in memory, or nowhere."""
-    homes = (device, torch.device("cpu"))
+def home_of(stack: Stack, items: Items, dtype: torch.dtype | None) -> torch.device | None:
+    """Where the states of one cut have room: on the stack's GPU, in the machine's memory, or nowhere."""
+    size, homes = _size(stack, items, dtype), (stack.device, torch.device("cpu"))
     return next((home for home in homes if size < SHARE * free_bytes(home)), None)
 
 

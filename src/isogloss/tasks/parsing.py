@@ -166,11 +166,6 @@ def decode(example: Tree, predictions: Sequence[Prediction], labels: Labels) -> 
     )
 
 
-def gold(example: Tree) -> Parse:
-    """The gold tree without subtypes."""
-    return Parse(example.heads, tuple(map(universal, example.relations)))
-
-
 def score(examples: Sequence[Tree], answers: Sequence[Parse], language: str) -> Mapping[str, Score]:
     """Labelled and unlabelled attachment, with and without punctuation; n counts words."""
     scores = {}
@@ -212,7 +207,7 @@ PARSING = Task(
     loss=loss,
     guess=guess,
     decode=decode,
-    gold=gold,
+    gold=lambda tree: Parse(tree.heads, tuple(map(universal, tree.relations))),  # without subtypes
     score=score,
     shuffle=shuffle,
 )
