@@ -3,6 +3,7 @@
 import importlib
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -168,7 +169,7 @@ def test_items_of_an_epoch_are_those_of_its_examples_tokenised_as_a_whole(name, 
     plain = [whole(one.examples) for one in sets.trained]
     count = len(sets.train.examples)
     items = chain_items([replace(one, owners=one.owners + number * count) for number, one in enumerate(plain)])
-    changing = switched_items(sets, items, how, tokenizer=tokenizer, length=length)
+    changing = partial(switched_items, sets, items, how, tokenizer=tokenizer, length=length)
     examples = [one for some in sets.trained for one in some.examples]
     same(items, whole(examples))
     sizes = set()
@@ -178,8 +179,7 @@ def test_items_of_an_epoch_are_those_of_its_examples_tokenised_as_a_whole(name, 
         same(now, whole([new.get(number, one) for number, one in enumerate(examples)]))
         sizes.add(len(now))
     assert (len(sizes) > 1) is (name == "qa"), "a longer context has more windows"
-    still = switched_items(sets, items, Switching(), tokenizer=tokenizer, length=length)
-    assert still(0, 0) is items
+    assert switched_items(sets, items, Switching(), 0, 0, tokenizer=tokenizer, length=length) is items
 
 
 def same(one, other):

@@ -134,7 +134,31 @@ def align(
         share=mask_share,
     )
     longest = stack.max_length if length is None else length
-    _refuse_unfit(how, stack, batch, micro_batch, longest)
+    in_batch, whole = how.contrastive and how.negatives == "batch", how.size // batch * batch
+    mistakes = {
+        f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}": how.layer not in stack.cuts,
+        f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {longest}": not (
+            min(SHORTEST, stack.max_length) <= longest <= stack.max_length
+        ),
+        "--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight": not (
+            how.tlm or how.contrastive
+        ),
+        f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch": (
+            how.queued and how.size < batch
+        ),
+        f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
+        f"--queue {whole} or {whole + batch}": how.queued and how.size > whole,
+        "--negatives batch takes them from the batch, so --batch must be at least 2": in_batch and batch < 2,
+        "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue": (
+            in_batch and micro_batch is not None
+        ),
+        f"--reset-positions: {stack.name} works positions out by itself; leave it out": (
+            how.reset and not stack.family.packs
+        ),
+    }
+    for sentence, is_made in mistakes.items():
+        if is_made:
+            raise InputError(sentence)
     schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     if packed is not None and Path(packed).is_file():
@@ -238,35 +262,6 @@ def align(
         return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
 
     return recipe.Work(name, rows, hashes, depth=stack.cuts[-1])
-
-
-def _refuse_unfit(how: Alignment, stack: Stack, batch: int, micro_batch: int | None, length: int) -> None:
-    """Refuse options that do not go together or with the model, before any text is read."""
-    in_batch, whole = how.contrastive and how.negatives == "batch", how.size // batch * batch
-    mistakes = {
-        f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}": how.layer not in stack.cuts,
-        f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {length}": not (
-            min(SHORTEST, stack.max_length) <= length <= stack.max_length
-        ),
-        "--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight": not (
-            how.tlm or how.contrastive
-        ),
-        f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch": (
-            how.queued and how.size < batch
-        ),
-        f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
-        f"--queue {whole} or {whole + batch}": how.queued and how.size > whole,
-        "--negatives batch takes them from the batch, so --batch must be at least 2": in_batch and batch < 2,
-        "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue": (
-            in_batch and micro_batch is not None
-        ),
-        f"--reset-positions: {stack.name} works positions out by itself; leave it out": (
-            how.reset and not stack.family.packs
-        ),
-    }
-    for sentence, is_made in mistakes.items():
-        if is_made:
-            raise InputError(sentence)
 
 
 def objective_name(how: Alignment) -> str:

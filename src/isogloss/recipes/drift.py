@@ -132,7 +132,11 @@ def drift(
     both = balance_of(own, select_by("perplexity", target="others", unit="token"))
     selection = both if stop == "balance" else own
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
-    name, native_name = _names(model, native)
+    paths = [Path(str(path)) for path in (model, native or "")]
+    for parts in (1, 2, 3):  # the folder's name, with those above it where the two models are called alike
+        name, native_name = ("/".join(path.absolute().parts[-parts:]) if path.is_dir() else str(path) for path in paths)
+        if name != native_name:
+            break
     parallel = recipe.parallel_texts(bitext, languages)
     drawn_from = seed if sample_seed is None else sample_seed
     native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
@@ -274,16 +278,6 @@ def drift(
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     notes = [f"as the original did: {words}" for name, words in DEFECTS.items() if any(name in each for each in sets)]
     return recipe.Work(name, rows, hashes, notes, depth)
-
-
-def _names(model: str | Path, native: str | None) -> tuple[str, str]:
-    """What the two models are called: their folders' names, with the folder above where those are the same."""
-    paths = [Path(str(path)) for path in (model, native or "")]
-    for parts in (1, 2, 3):
-        names = ["/".join(path.absolute().parts[-parts:]) if path.is_dir() else str(path) for path in paths]
-        if names[0] != names[1]:
-            break
-    return names[0], names[1]
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

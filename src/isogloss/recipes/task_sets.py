@@ -8,7 +8,7 @@ never switched.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -253,7 +253,16 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
             side[entry.name, seen[entry.name]] = entry
             seen[entry.name] += 1
         rows.append(side)
-    _refuse_unequal(rows, files)
+    # Rows without names correspond by position: where a file has more of them, it is unclear which is too many.
+    source, *unnamed = [[entry for (name, _), entry in side.items() if not name] for side in rows]
+    for other, paths in zip(unnamed, files[1:], strict=True):
+        if len(other) != len(source):
+            longer, shorter = (source, paths) if len(source) > len(other) else (other, files[0])
+            fewer = min(len(source), len(other))
+            raise InputError(
+                f"{longer[fewer].where}: this row has no counterpart in {_listed(shorter)}, which has {fewer:,} rows; "
+                "--translated takes row by row translations of --train"
+            )
     keys, bad = list[RowKey](), 0  # rows that can be used in every language, in the order of the source, and the others
     for key in dict.fromkeys(key for side in rows for key in side):
         versions = [side.get(key) for side in rows]
@@ -282,20 +291,6 @@ def need_segments(task: Task, option: str) -> Segments:
             "labels of their own, which no translation keeps"
         )
     return task.segments
-
-
-def _refuse_unequal(rows: Sequence[Mapping[RowKey, FileRow]], files: Sequence[Sequence[Path]]) -> None:
-    """Rows without names correspond by position: where a file has more of them, it is unclear which is too many."""
-    unnamed = [[entry for (name, _), entry in side.items() if not name] for side in rows]
-    source = unnamed[0]
-    for other, paths in zip(unnamed[1:], files[1:], strict=True):
-        if len(other) != len(source):
-            longer, shorter = (source, paths) if len(source) > len(other) else (other, files[0])
-            fewer = min(len(source), len(other))
-            raise InputError(
-                f"{longer[fewer].where}: this row has no counterpart in {_listed(shorter)}, which has {fewer:,} rows; "
-                "--translated takes row by row translations of --train"
-            )
 
 
 def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Sequence[Sequence[Path]]) -> str:
@@ -352,22 +347,18 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
 
 
 def switched_items(
-    sets: TaskSets, items: Items, switching: Switching, *, tokenizer: Any, length: int
-) -> Callable[[int, int], Items]:
-    """A function of seed and epoch that gives the training items: the unswitched `items`, and the others tokenised."""
-
-    def items_of_epoch(seed: int, epoch: int) -> Items:
-        changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
-        if not changed:
-            return items
-        numbers = np.array(list(changed))
-        switched = replace(sets.train, examples=list(changed.values()))
-        new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
-        unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
-        both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
-        return both.take(np.argsort(both.owners, kind="stable"))
-
-    return items_of_epoch
+    sets: TaskSets, items: Items, switching: Switching, seed: int, epoch: int, *, tokenizer: Any, length: int
+) -> Items:
+    """The training items of an epoch: those of `items` that are not switched, and the others tokenised."""
+    changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
+    if not changed:
+        return items
+    numbers = np.array(list(changed))
+    switched = replace(sets.train, examples=list(changed.values()))
+    new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
+    unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
+    both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
+    return both.take(np.argsort(both.owners, kind="stable"))
 
 
 def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch: int) -> Iterator[tuple[int, Example]]:

@@ -170,7 +170,8 @@ def transfer(
             )
         changing = None  # the items of an epoch, by seed and epoch, where they are others each time
         if switching:
-            changing = task_sets.switched_items(sets, trained, switching, tokenizer=stack.tokenizer, length=tokens)
+            how: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
+            changing = partial(task_sets.switched_items, sets, trained, switching, **how)
         epoch = steps_in_epoch(trained, batch)
         states: dict[str, list[Prefix | None]] = {}  # of the frozen layers that were last read, by their name
 
