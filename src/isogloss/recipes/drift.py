@@ -133,8 +133,10 @@ def drift(
     selection = both if stop == "balance" else own
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
     paths = [Path(str(path)) for path in (model, native or "")]
-    for parts in (1, 2, 3):  # the folder's name, with those above it where the two models are called alike
-        name, native_name = ("/".join(path.absolute().parts[-parts:]) if path.is_dir() else str(path) for path in paths)
+    for levels in (1, 2, 3):  # the folder's name, with those above it where the two models are called alike
+        name, native_name = (
+            "/".join(path.absolute().parts[-levels:]) if path.is_dir() else str(path) for path in paths
+        )
         if name != native_name:
             break
     parallel = recipe.parallel_texts(bitext, languages)
