@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from safetensors.torch import save_file
@@ -426,13 +426,9 @@ def export(
         str, Option("sentence-transformers, transformers or onnx", choices=tuple(FORMATS))
     ] = "sentence-transformers",
     layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
-    pooling: Annotated[
-        str, Option("a sentence is the mean of its content tokens, or its first token", choices=get_args(Pooling))
-    ] = "mean",
+    pooling: Annotated[Pooling, "a sentence is the mean of its content tokens, or its first token"] = "mean",
     mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
-    side: Annotated[
-        str, Option("the mapping's space these sentences are of: source or target", choices=get_args(Side))
-    ] = "source",
+    side: Annotated[Side, "the mapping's space these sentences are of: source or target"] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
     progress: Progress = silent,
@@ -465,7 +461,7 @@ def export(
     stack = load(source, revision, dtype="float32", device="cpu")
     cut = _layer(stack, layer, run)
     fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
-    encoder = Encoder(stack, cut, cast(Pooling, pooling), fitted, cast(Side, side))
+    encoder = Encoder(stack, cut, pooling, fitted, side)
     if fitted is not None:
         width = fitted.source.width if side == "source" else fitted.target.width
         if width != stack.width:

@@ -18,6 +18,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -221,9 +222,7 @@ def align(
             masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
             probes.append(sentence_perplexity_probe(source, tokenised, **masked))
 
-        def export(folder: Path) -> None:
-            save_masked_lm(source, stack.tokenizer, folder)
-
+        export = partial(save_masked_lm, source, stack.tokenizer)
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
 
         def precision(readings: Sequence[Reading]) -> float | None:

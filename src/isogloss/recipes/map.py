@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -53,10 +53,7 @@ def map(
     model: options.Model = "mini",
     *bitext: Bitext | Corpus,
     sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
-    pairs: Annotated[
-        str,
-        Option("'all' pairs of languages, or 'first': the first language with each other", choices=("all", "first")),
-    ] = "all",
+    pairs: Annotated[Literal["all", "first"], "'all' pairs of languages, or those with the 'first' language"] = "all",
     layers: options.Layers = None,
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by", least=1)] = 1000,
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,

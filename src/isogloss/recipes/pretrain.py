@@ -5,6 +5,7 @@ and memory does not grow with the text. What languages share is an option: vocab
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -177,10 +178,7 @@ def pretrain(
         if parallel:
             stacks = {code: stack_of(models, code, pieces, name) for code, pieces in packed.tokenizers.items()}
             probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
-
-        def export(folder: Path) -> None:
-            save(models, packed.tokenizers, folder, half=save_dtype == "float16")
-
+        export = partial(save, models, packed.tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
         for readings in train(training, checkpoints=checkpoints, probes=probes, progress=progress):
             yield [row(**reading, model=name, seed=seed) for reading in readings]

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -87,9 +87,7 @@ def stitch(
     ] = "recentred",
     word_pairs: Annotated[int, Option("most pairs of words to fit the map on, drawn by seed", least=2)] = 50_000,
     max_uses: Annotated[int, Option("most pairs that one word type is in", least=1)] = 20,
-    pooling: Annotated[
-        str, Option("a word's vector: its first subword, or the mean of all", choices=("first", "mean"))
-    ] = "first",
+    pooling: Annotated[Literal["first", "mean"], "a word's vector: its first subword, or the mean of all"] = "first",
     sample: Annotated[
         int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
     ] = 50_000,
