@@ -87,7 +87,7 @@ class Option:
         least: The smallest value allowed, which must be finite then.
         above: A value must be greater than this.
         below: A value must be smaller than this; goes with `least` or `above`.
-        choices: The values allowed, where they are words.
+        choices: The values allowed, where they are words; those of a `Literal`.
         kind: The type that the command line reads: one value, a text, or a text given several times. `option_of` sets
             it from the annotation.
         default: The parameter's default, `inspect.Parameter.empty` where it has none.

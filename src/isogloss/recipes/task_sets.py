@@ -24,15 +24,7 @@ from isogloss.seeds import seed_of
 from isogloss.tasks.task import Example, FileRow, Items, Labels, Segments, Task, chain_items, join_items
 from isogloss.text import read_lexicon
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
-from isogloss.text.switching import (
-    AS_IT_IS,
-    Switched,
-    Switching,
-    joined_dictionary,
-    known_words,
-    segment_draws,
-    switch_words,
-)
+from isogloss.text.switching import Switched, Switching, joined_dictionary, known_words, segment_draws, switch_words
 from isogloss.text.words import spans
 
 TOKENISED_TOGETHER = 1000  # examples that are tokenised between two reports of progress
@@ -377,7 +369,7 @@ def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch:
         old = example = trained[own][position]
         spoken = [own] * len(segments.texts(example))  # the language of each segment, by its number
         other = 0 if switching.to == "source" else drawn + (drawn >= own)  # the others, numbered without this one
-        if segment != AS_IT_IS and other != own:
+        if segment >= 0 and other != own:  # below 0 is an example that stays as it is
             which = segments.switched[segment]
             example = segments.swap(example, trained[other][position], which)
             spoken[which] = other
