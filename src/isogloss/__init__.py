@@ -16,25 +16,44 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from isogloss.errors import InputError
-    from isogloss.integrations.export import export
-    from isogloss.mappings import Mapping, load_mapping, procrustes, save
-    from isogloss.measures import cka, retrieval
-    from isogloss.papers.reproduction import reproduce
-    from isogloss.progress import bar
-    from isogloss.recipes.align import align
-    from isogloss.recipes.drift import drift
-    from isogloss.recipes.lexicon import lexicon
-    from isogloss.recipes.map import map
-    from isogloss.recipes.pretrain import pretrain
-    from isogloss.recipes.rotate import rotate
-    from isogloss.recipes.stitch import stitch
-    from isogloss.recipes.sweep import sweep
-    from isogloss.recipes.transfer import transfer
-    from isogloss.runs import read_rows
-    from isogloss.stack import Stack, chain, freeze, load, reinitialise
-    from isogloss.text import Bitext, Corpus, Lexicon, embedded, read_bitext, read_corpus, read_lexicon
-    from isogloss.vectors import stream, vectors
+    from isogloss.errors import InputError as InputError
+    from isogloss.integrations.export import export as export
+    from isogloss.mappings import (
+        Mapping as Mapping,
+        load_mapping as load_mapping,
+        procrustes as procrustes,
+        save as save,
+    )
+    from isogloss.measures import cka as cka, retrieval as retrieval
+    from isogloss.papers.reproduction import reproduce as reproduce
+    from isogloss.progress import bar as bar
+    from isogloss.recipes.align import align as align
+    from isogloss.recipes.drift import drift as drift
+    from isogloss.recipes.lexicon import lexicon as lexicon
+    from isogloss.recipes.map import map as map
+    from isogloss.recipes.pretrain import pretrain as pretrain
+    from isogloss.recipes.rotate import rotate as rotate
+    from isogloss.recipes.stitch import stitch as stitch
+    from isogloss.recipes.sweep import sweep as sweep
+    from isogloss.recipes.transfer import transfer as transfer
+    from isogloss.runs import read_rows as read_rows
+    from isogloss.stack import (
+        Stack as Stack,
+        chain as chain,
+        freeze as freeze,
+        load as load,
+        reinitialise as reinitialise,
+    )
+    from isogloss.text import (
+        Bitext as Bitext,
+        Corpus as Corpus,
+        Lexicon as Lexicon,
+        embedded as embedded,
+        read_bitext as read_bitext,
+        read_corpus as read_corpus,
+        read_lexicon as read_lexicon,
+    )
+    from isogloss.vectors import stream as stream, vectors as vectors
 
 _HOMES = {
     "errors": ("InputError",),
@@ -59,42 +78,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "Bitext",
-    "Corpus",
-    "InputError",
-    "Lexicon",
-    "Mapping",
-    "Stack",
-    "align",
-    "bar",
-    "chain",
-    "cka",
-    "drift",
-    "embedded",
-    "export",
-    "freeze",
-    "lexicon",
-    "load",
-    "load_mapping",
-    "map",
-    "pretrain",
-    "procrustes",
-    "read_bitext",
-    "read_corpus",
-    "read_lexicon",
-    "read_rows",
-    "reinitialise",
-    "reproduce",
-    "retrieval",
-    "rotate",
-    "save",
-    "stitch",
-    "stream",
-    "sweep",
-    "transfer",
-    "vectors",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

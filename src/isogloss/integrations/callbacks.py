@@ -197,7 +197,16 @@ class PerplexityCallback(ReadingsCallback):
         log: Log | None = None,
     ) -> None:
         super().__init__(every=every, log=log)
-        self.corpora = [_corpus(language, given) for language, given in corpora.items()]
+        if OTHERS in corpora:
+            raise InputError("a corpus is called 'others', the name of all but the target together; give its language")
+        self.corpora: list[Corpus] = []
+        for language, given in corpora.items():
+            corpus = given if isinstance(given, Corpus) else Corpus(language, given)
+            if corpus.language != language:
+                raise InputError(
+                    f"the corpus of {language} says that its language is {corpus.language}; name it by its language"
+                )
+            self.corpora.append(corpus)
         if target not in corpora:
             raise InputError(f"the target {target} is not among the corpora ({', '.join(corpora)}); add its sentences")
         if isinstance(limit, int) and limit < 1:
@@ -295,20 +304,6 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop = True
 
     on_evaluate = on_step_end  # readings are taken every so many updates, or with Trainer's own evaluation
-
-
-def _corpus(language: str, given: Corpus | Sequence[str]) -> Corpus:
-    if isinstance(given, str):
-        raise InputError(f"the corpus of {language} is one text; give a list of sentences")
-    if language == OTHERS:
-        raise InputError("a corpus is called 'others', the name of all but the target together; give its language")
-    if not isinstance(given, Corpus):
-        return Corpus(language, list(given))
-    if given.language != language:
-        raise InputError(
-            f"the corpus of {language} says that its language is {given.language}; name it by its language"
-        )
-    return given
 
 
 def _drawn(corpus: Corpus, limit: int | None, seed: int) -> Corpus:

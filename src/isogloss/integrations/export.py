@@ -104,13 +104,6 @@ class Encoder:
     mean: Tensor | None = None
 
     @property
-    def width(self) -> int:
-        """Width of the vectors that come out."""
-        if self.mapping is None or self.side == "target":
-            return self.stack.width
-        return int(self.mapping.weight.shape[0])
-
-    @property
     def steps(self) -> list[nn.Module]:
         """What follows the pooling, as few steps as there can be: `nn.Linear` in float64, and `UnitLength`."""
         steps: list[nn.Module] = []
@@ -506,12 +499,12 @@ def _facts(
     model: str | Path, encoder: Encoder, mapping: str | Path | Fitted | None, texts: Sequence[Corpus], *, tokens: bool
 ) -> dict[str, str]:
     """What the card says, name -> value; tokens: it is of tokens, not of sentences."""
-    stack = encoder.stack
+    stack, mapped = encoder.stack, encoder.mapping if encoder.side == "source" else None
     facts = {
         "model": str(model),
         "layer": f"{encoder.layer} of {stack.cuts[-1]}",
         "vector": "tokens" if tokens else f"{POOLED[encoder.pooling]} of a sentence",
-        "width": str(encoder.width),
+        "width": str(stack.width if mapped is None else mapped.weight.shape[0]),
         "most tokens": str(stack.max_length),
         "hash of the model": stack.fingerprint,
     }

@@ -1,31 +1,23 @@
 """Mappings between two spaces: fitted on pairs, kept as frozen records, saved as safetensors."""
 
-from isogloss.mappings.mapping import RESTORES, Mapping, load_mapping, save
-from isogloss.mappings.methods import (
-    MAPPINGS,
-    MappingSpec,
-    Method,
-    fit_mapping,
-    parse_mappings,
-    procrustes,
-    unmapped,
+from isogloss.mappings.mapping import (
+    RESTORES as RESTORES,
+    Mapping as Mapping,
+    load_mapping as load_mapping,
+    save as save,
 )
-from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation, streamed_normalisations
-
-__all__ = [
-    "MAPPINGS",
-    "NORMALISATIONS",
-    "RESTORES",
-    "Mapping",
-    "MappingSpec",
-    "Method",
-    "Normalisation",
-    "fit_mapping",
-    "load_mapping",
-    "normalisation",
-    "parse_mappings",
-    "procrustes",
-    "save",
-    "streamed_normalisations",
-    "unmapped",
-]
+from isogloss.mappings.methods import (
+    MAPPINGS as MAPPINGS,
+    MappingSpec as MappingSpec,
+    Method as Method,
+    fit_mapping as fit_mapping,
+    parse_mappings as parse_mappings,
+    procrustes as procrustes,
+    unmapped as unmapped,
+)
+from isogloss.mappings.normalise import (
+    NORMALISATIONS as NORMALISATIONS,
+    Normalisation as Normalisation,
+    normalisation as normalisation,
+    streamed_normalisations as streamed_normalisations,
+)

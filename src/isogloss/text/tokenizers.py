@@ -213,7 +213,16 @@ def train_pieces(
         progress: is told how much of the text is read.
     """
     stage = f"tokenizer of {', '.join(languages)}"
-    characters, continuing, total = _characters(cleaned())
+    # How often each character occurs, and how often inside a word after its first one: (0x110000,), by code point.
+    characters, continuing = np.zeros(_CODES, dtype=np.int64), np.zeros(_CODES, dtype=np.int64)
+    total = 0
+    for chunk in chunked(cleaned()):
+        total += sum(map(len, chunk))
+        codes = np.frombuffer("\n".join(chunk).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        characters += np.bincount(codes, minlength=_CODES)
+        joins = ~_borders()[codes]
+        continuing += np.bincount(codes[1:][joins[1:] & joins[:-1]], minlength=_CODES)
+    characters[[ord(" "), ord("\n")]] = 0
     # Codes of the most frequent characters, ascending; among equally frequent ones those of low code are kept.
     order = np.lexsort((np.arange(len(characters)), -characters))[: min(_ALPHABET, size // 3)]
     alphabet = np.sort(order[characters[order] > 0])
@@ -246,23 +255,6 @@ def train_pieces(
             "lower --vocabulary or give more text"
         )
     return pieces
-
-
-def _characters(texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray, int]:
-    """How often each character occurs, how often inside a word after its first character, and characters in all.
-
-    Both counts are (0x110000,), numbered by code point.
-    """
-    everywhere, inside = np.zeros(_CODES, dtype=np.int64), np.zeros(_CODES, dtype=np.int64)
-    total = 0
-    for chunk in chunked(texts):
-        total += sum(map(len, chunk))
-        codes = np.frombuffer("\n".join(chunk).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        everywhere += np.bincount(codes, minlength=_CODES)
-        joins = ~_borders()[codes]
-        inside += np.bincount(codes[1:][joins[1:] & joins[:-1]], minlength=_CODES)
-    everywhere[[ord(" "), ord("\n")]] = 0
-    return everywhere, inside, total
 
 
 @cache

@@ -289,36 +289,33 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
             raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
         return ParallelTable((path,), tuple(columns), has_header=True)
     known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
+    if known is None and bars:
+        raise InputError(
+            f"{path}: give the languages of its sides in order, such as en,nl, or name the file like x.en-nl.txt"
+        )
+    if known is None and any(map(is_code, cells)):  # a misspelt header, not sentences
+        strange = [cell for cell in cells if not _is_ignored(cell) and not is_code(cell)]
+        raise InputError(
+            f"{path}:1: the header has {', '.join(map(repr, strange[:3]))}, which is no language code; other "
+            f"columns must begin with # or be called one of {', '.join(sorted(IGNORED))}"
+        )
+    if known is None and len(cells) == 1:
+        raise InputError(
+            f"{path}:1: there is no tab on the first line; a bitext is one file a language, or one table with a "
+            "header of languages such as en<TAB>nl"
+        )
     if known is None:
-        raise InputError(_no_header(path, cells, languages, bars=bars))
+        given = "no languages were given" if languages is None else f"{len(languages)} languages were given"
+        named = languages or ("en", "nl")
+        rest = [f"#{number}" for number in range(len(named) + 1, len(cells) + 1)]
+        raise InputError(
+            f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {given}; "
+            f"put a header such as {'<TAB>'.join([*named, *rest])} on line 1 (columns that begin with # are not "
+            "read), name the file like x.en-nl.tsv, or give one language a column"
+        )
     if {cell.strip().lower() for cell in cells} <= HEADINGS | {language_name(each).lower() for each in known}:
         raise InputError(
             f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
             f"write {'<TAB>'.join(known)} there, or take the line out"
         )
     return ParallelTable((path,), tuple(known), bars=bars)
-
-
-def _no_header(path: Path, cells: Sequence[str], languages: Sequence[str] | None, *, bars: bool) -> str:
-    """Tell a misspelt header from sentences: a header has at least one language code in it."""
-    if bars:
-        return f"{path}: give the languages of its sides in order, such as en,nl, or name the file like x.en-nl.txt"
-    if any(is_code(cell) for cell in cells):
-        strange = [cell for cell in cells if not _is_ignored(cell) and not is_code(cell)]
-        return (
-            f"{path}:1: the header has {', '.join(map(repr, strange[:3]))}, which is no language code; other "
-            f"columns must begin with # or be called one of {', '.join(sorted(IGNORED))}"
-        )
-    if len(cells) == 1:
-        return (
-            f"{path}:1: there is no tab on the first line; a bitext is one file a language, or one table with a "
-            "header of languages such as en<TAB>nl"
-        )
-    given = "no languages were given" if languages is None else f"{len(languages)} languages were given"
-    known = languages or ("en", "nl")
-    rest = [f"#{number}" for number in range(len(known) + 1, len(cells) + 1)]
-    return (
-        f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {given}; "
-        f"put a header such as {'<TAB>'.join([*known, *rest])} on line 1 (columns that begin with # are not "
-        "read), name the file like x.en-nl.tsv, or give one language a column"
-    )
