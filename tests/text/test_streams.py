@@ -148,9 +148,7 @@ def packed(pairs, path, longest=64, tokenizer=None):
 
 def test_borders_are_what_the_tokenizer_puts_there():
     borders = borders_of(tiny_tokenizer())
-    assert (borders.before, borders.after) == ((2,), (3,))
-    assert (borders.pair_before, borders.between, borders.pair_after) == ((2,), (3,), (3,))
-    assert (len(borders.before) + len(borders.after), borders.pair) == (2, 3)
+    assert borders == {1: [(2,), (3,)], 2: [(2,), (3,), (3,)]}
 
 
 def test_packed_pairs_are_what_the_tokenizer_makes_of_them(tmp_path):
@@ -206,7 +204,7 @@ def test_two_marks_between_are_borders_too():
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     borders = borders_of(tokenizer)
-    assert (borders.pair_before, borders.between, borders.pair_after) == ((2,), (3, 3), (3,))
+    assert borders[2] == [(2,), (3, 3), (3,)]
     whole = tokenizer("the cat", "de kat")["input_ids"]
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("the cat", "de kat"))
-    assert whole == [*borders.pair_before, *a, *borders.between, *b, *borders.pair_after]
+    assert whole == [*borders[2][0], *a, *borders[2][1], *b, *borders[2][2]]

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.invented import invented
 from isogloss.text.masking import IGNORE
-from isogloss.text.streams import Borders, borders_of, pack_pairs
+from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (
     Aligner,
     Alignment,
@@ -493,8 +493,8 @@ def test_the_gradient_of_the_loss_is_that_of_differences():
     assert np.isfinite(queue_loss(queries, keys, queue, temperature=0.01).item())
 
 
-BORDERS = Borders((2,), (3,), (2,), (3,), (3,))
-DOUBLE = Borders((2,), (3,), (2,), (3, 3), (3,))
+BORDERS = {1: [(2,), (3,)], 2: [(2,), (3,), (3,)]}
+DOUBLE = {1: [(2,), (3,)], 2: [(2,), (3, 3), (3,)]}
 
 
 def texts(*sentences):

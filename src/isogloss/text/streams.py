@@ -12,7 +12,7 @@ them.
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,41 +131,26 @@ def open_stream(path: Path) -> Stream:
         return Stream(ids=ids, **counts)
 
 
-@dataclass(frozen=True)
-class Borders:
-    """The special tokens around one sentence, and around, between and after the two of a pair.
-
-    BERT: `[CLS]` a `[SEP]`, and `[CLS]` a `[SEP]` b `[SEP]`; RoBERTa has two special tokens between.
-    """
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    pair_before: tuple[int, ...]
-    between: tuple[int, ...]
-    pair_after: tuple[int, ...]
-
-    @property
-    def pair(self) -> int:
-        """Special tokens of a pair."""
-        return len(self.pair_before) + len(self.between) + len(self.pair_after)
+Borders = Mapping[int, Sequence[tuple[int, ...]]]
+"""Special tokens by the number of sentences: 1: those before and after one, 2: those before, between and after two."""
 
 
 def borders_of(tokenizer: Any) -> Borders:
-    """What a tokenizer puts around sentences; known by which tokens stand for no text, never by their position."""
+    """What a tokenizer puts around sentences; known by which tokens stand for no text, never by their position.
+
+    BERT: `[CLS]` a `[SEP]`, and `[CLS]` a `[SEP]` b `[SEP]`; RoBERTa has two special tokens between.
+    """
     refuse_slow(tokenizer)
-    return Borders(*_special_tokens(tokenizer("a"), sides=1), *_special_tokens(tokenizer("a", "a"), sides=2))
-
-
-def _special_tokens(encoded: Any, *, sides: int) -> list[tuple[int, ...]]:
-    """Special tokens before, between and after the sides."""
-    groups: list[list[int]] = [[] for _ in range(sides + 1)]
-    reached = 0
-    for token, side in zip(encoded["input_ids"], encoded.sequence_ids(0), strict=True):
-        if side is None:
-            groups[reached].append(token)
-        else:
-            reached = side + 1
-    return [tuple(group) for group in groups]
+    borders: dict[int, list[tuple[int, ...]]] = {}
+    for sides in (1, 2):
+        encoded, reached = tokenizer(*["a"] * sides), 0
+        borders[sides] = [()] * (sides + 1)
+        for token, side in zip(encoded["input_ids"], encoded.sequence_ids(0), strict=True):
+            if side is None:
+                borders[sides][reached] += (token,)
+            else:
+                reached = side + 1
+    return borders
 
 
 @dataclass(frozen=True)
@@ -212,7 +197,7 @@ def pack_pairs(
     """
     borders = borders_of(tokenizer)
     encoder, dtype = _plain_encoder(tokenizer)
-    room = longest - len(borders.before) - len(borders.after)
+    room, pair_room = (longest - sum(map(len, borders[sides])) for sides in (1, 2))
     tokens = 0
     counts = {"pairs": 0, "left_out": 0, "cut": 0}
     remaining = iter(pairs)
@@ -224,7 +209,7 @@ def pack_pairs(
             encoded = [(source.ids, target.ids) for source, target in zip(*sides, strict=True)]
             filled = [pair for pair in encoded if all(pair)]
             lengths = np.array([len(side) for pair in filled for side in pair], dtype=np.int64).reshape(-1, 2)
-            too_long = (lengths.sum(1) + borders.pair > longest) | (lengths.max(1, initial=0) > room)
+            too_long = (lengths.sum(1) > pair_room) | (lengths.max(1, initial=0) > room)
             shortened = np.minimum(lengths, room).reshape(-1)
             write_begins(tokens + np.cumsum(shortened) - shortened)
             tokens += write_ids(itertools.chain.from_iterable(side[:room] for pair in filled for side in pair))

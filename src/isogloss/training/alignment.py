@@ -195,10 +195,9 @@ def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, lon
 
     longest: tokens of a pair at most; sentences are cut where they do not fit together, as `fitting` says.
     """
-    pair = borders.pair_before, borders.between, borders.pair_after
-    marks = pair if len(texts) == 2 else (borders.before, borders.after)
+    marks = borders[len(texts)]
     if longest is not None:
-        sizes = fitting(texts[0].sizes, texts[1].sizes, longest - borders.pair)
+        sizes = fitting(texts[0].sizes, texts[1].sizes, longest - sum(map(len, marks)))
         begins = [np.cumsum(text.sizes) - text.sizes for text in texts]
         texts = [
             PlainSentences(text.ids[ranges(begin, size)], size)
@@ -417,7 +416,8 @@ def align_pairs(
         if how.pool == "first":
             return normalize(projection(states[begins].float()).float())
         # The mean over each row without its borders.
-        before, sizes = len(borders.before), (lengths - len(borders.before) - len(borders.after)).numpy()
+        before, after = map(len, borders[1])
+        sizes = (lengths - before - after).numpy()
         owners, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.full_like(sizes, before), sizes)
         numbers = to_device(owners, device)  # (content tokens,)
         chosen = states[begins[numbers] + to_device(places, device)].float()
