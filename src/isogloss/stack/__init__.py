@@ -1,8 +1,6 @@
 """Stacks of layers: load one, read its cuts, slice, chain, freeze and re-initialise."""
 
-from isogloss.stack.edit import freeze, reinitialise
-from isogloss.stack.families import FAMILIES, Family
-from isogloss.stack.load import load
-from isogloss.stack.stack import Chain, Stack, chain, measuring
-
-__all__ = ["FAMILIES", "Chain", "Family", "Stack", "chain", "freeze", "load", "measuring", "reinitialise"]
+from isogloss.stack.edit import freeze as freeze, reinitialise as reinitialise
+from isogloss.stack.families import FAMILIES as FAMILIES, Family as Family
+from isogloss.stack.load import load as load
+from isogloss.stack.stack import Chain as Chain, Stack as Stack, chain as chain, measuring as measuring
