@@ -63,7 +63,7 @@ def verdict(run: RunFolder) -> list[str]:
     for first in [courses for courses in found.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].value[0], -layer))
         sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
-    return sentences + defect_sentences(run.rows)
+    return [*sentences, *defect_sentences(run.rows)]
 
 
 def facts(run: RunFolder) -> list[Fact]:
@@ -204,14 +204,13 @@ def unfinished(run: RunFolder) -> list[str]:
     return [*sentences, "Crossing, balance and models that were not tuned are worked out when all are done."]
 
 
-def defect_sentences(rows: pd.DataFrame) -> list[str]:
+def defect_sentences(rows: pd.DataFrame) -> Iterator[str]:
     """A sentence for every training with defects that was compared with its plan without them.
 
     A shift counts where its interval over seeds leaves 0 out; of one seed, from half a per cent on.
     """
     effects = rows[rows["measure"].isin([SHIFT, STRAY])]
     several = effects["plan"].nunique() > 1
-    sentences = []
     for (plan, condition), own in effects.groupby(["plan", "condition"], sort=False):
         defects = str(condition).removeprefix(LEGACY)
         words = "; ".join(DEFECTS[name] for name in defects.split(",") if name in DEFECTS)
@@ -231,8 +230,7 @@ def defect_sentences(rows: pd.DataFrame) -> list[str]:
             to = "the start" if other == START else str(other)
             parts += [f"the L2 distance to {to} is {said}" for said in _shifts(group)]
         by = f" by {plan}" if several else ""
-        sentences.append(f"With {about}{by}, {listed(parts) if parts else 'nothing clearly changes'}.")
-    return sentences
+        yield f"With {about}{by}, {listed(parts) if parts else 'nothing clearly changes'}."
 
 
 def _shifts(rows: pd.DataFrame) -> list[str]:
@@ -252,7 +250,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:,.0f}"
 
 
-def defect_figures(run: RunFolder) -> list[Figure]:
+def defect_figures(run: RunFolder) -> Iterator[Figure]:
     """`legacy`, a row of panels for each defect, from `isogloss drift --legacy each`; `legacy-PLAN` of several plans.
 
     Perplexity of what is tuned on, with a dot where the model that is kept was tested; of the other languages; and the
@@ -263,7 +261,6 @@ def defect_figures(run: RunFolder) -> list[Figure]:
     plans = [plan for plan in dict.fromkeys(curve.plan for curve in spoilt) if plan in honest]
     compared = dict.fromkeys(curve.other_model for curve in select(run.by_step, measure="l2_drift"))
     to = next((name for name in compared if name not in ("", START)), START)
-    drawings = []
     for plan in plans:
         rightly = _defect_lines(run, plan, honest[plan], to, "as it should be", {"colour": DARK})
         panels = []
@@ -279,18 +276,15 @@ def defect_figures(run: RunFolder) -> list[Figure]:
                     panels.append(Panel(head, both, log=not by_layer, xlabel="layer" if by_layer else "step"))
         seeds = max(curve.seeds for curve in select(run.by_step, plan=plan))
         bands = f"Means and intervals over {seeds} seeds." if seeds > 1 else "Bands: intervals over the text."
-        drawings.append(
-            Figure(
-                "legacy" if len(plans) == 1 else f"legacy-{file_name(plan)}",
-                "What each defect of the original code does",
-                f"{printable(run.model)}. Plan {plan}. {bands} Dots: tests of the model that is kept.",
-                panels,
-                section="training",
-                columns=len(rightly),
-                shared=True,
-            )
+        yield Figure(
+            "legacy" if len(plans) == 1 else f"legacy-{file_name(plan)}",
+            "What each defect of the original code does",
+            f"{printable(run.model)}. Plan {plan}. {bands} Dots: tests of the model that is kept.",
+            panels,
+            section="training",
+            columns=len(rightly),
+            shared=True,
         )
-    return drawings
 
 
 def _defect_lines(

@@ -41,16 +41,13 @@ MOST_MEMBERS = 24  # curves of single pairs that have room behind their average
 
 def figures(run: RunFolder) -> list[Figure]:
     """Every measure by layer, language by layer, and pair by pair: where it was taken at two layers or more."""
-    layers: dict[tuple[str, str], set[int]] = {}
-    for part in run.by_layer:
-        if part.measure not in NOT_DRAWN:
-            layers.setdefault((part.measure, part.method), set()).update(part.at)
     order = {name: index for index, name in enumerate((*MEASURES, *METHODS))}
-    pairs = [pair for pair, own in layers.items() if len(own) > 1]
-    pairs.sort(key=lambda pair: [order.get(name, len(order)) for name in pair])
+    known = dict.fromkeys((part.measure, part.method) for part in run.by_layer if part.measure not in NOT_DRAWN)
+    pairs = sorted(known, key=lambda pair: [order.get(name, len(order)) for name in pair])
     groups = {(name, method): select(run.by_layer, measure=name, method=method) for name, method in pairs}
-    means = {pair: overall(run.by_layer, *pair) for pair in pairs}
-    measures = [measure for measure, _ in pairs]
+    groups = {pair: own for pair, own in groups.items() if len({layer for part in own for layer in part.at}) > 1}
+    means = {pair: overall(run.by_layer, *pair) for pair in groups}
+    measures = [measure for measure, _ in groups]
     drawings = [_layer_figure(run, measure, groups, means) for measure in dict.fromkeys(measures)]
     lead = (run.lead.measure, run.lead.method) if run.lead else None
     matrices = []
@@ -168,10 +165,9 @@ def _pair_name(part: Curve) -> str:
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
     """Languages (or directions, where there are two languages) by layer, as shades."""
     few = len(run.languages) < 3
-    groups: dict[str, list[Curve]] = {}
-    for part in parts if few else ():
-        groups.setdefault(_pair_name(part), []).append(part)
-    rows = {code: average(group) for code, group in groups.items()} if few else by_partner(parts, run.centre)
+    pairs = dict.fromkeys(map(_pair_name, parts if few else ()))
+    rows = {name: average([part for part in parts if _pair_name(part) == name]) for name in pairs}
+    rows = rows or by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(value for value in rows[code].value if not isnan(value)))
     alone = few or not any(part.target for part in parts)
     told = "" if alone else f"Each row: that language with {run.names[run.centre]}, both directions averaged."

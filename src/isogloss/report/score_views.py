@@ -112,10 +112,9 @@ class LayerScores:
     @property
     def beside(self) -> list[Record]:
         """What has no layer, each with its own best mapping: static vectors need one where a model may need none."""
-        rows: dict[str, list[Record]] = {}
-        for row in self.flat:
-            rows.setdefault(flat_name(row), []).append(row)
-        return [row for row in map(_highest, rows.values()) if row is not self.best]
+        names = dict.fromkeys(map(flat_name, self.flat))
+        bests = [_highest(row for row in self.flat if flat_name(row) == name) for name in names]
+        return [row for row in bests if row is not self.best]
 
     @property
     def names(self) -> tuple[str, str]:
@@ -585,7 +584,7 @@ def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experi
     )
 
 
-def similarity_figures(run: RunFolder) -> list[Figure]:
+def similarity_figures(run: RunFolder) -> Iterator[Figure]:
     """`languages-TASK`: CKA by layer before a task is learned and after, where `transfer` had parallel text.
 
     To the left CKA of the source with the others, to the right of each model with its start; a line a plan.
@@ -594,7 +593,6 @@ def similarity_figures(run: RunFolder) -> list[Figure]:
     rows = rows[(rows["measure"] == "cka") & rows["layer"].notna() & rows["task"].ne("") & rows["step"].isna()]
     rows = curves.with_trainings(rows[rows["target"] != OTHERS])
     groups = list(rows.groupby(["model", "task", "source"], sort=False))
-    drawings = []
     for key, group in groups:
         model, task, source = map(str, key)
         hues = {name: hue for hue, name in enumerate(dict.fromkeys(group["training"]))}
@@ -617,5 +615,4 @@ def similarity_figures(run: RunFolder) -> list[Figure]:
         )
         end = "" if len(groups) == 1 else "-" + "-".join(map(file_name, (source, model)))
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
-        drawings.append(Figure(name, title, caption, panels, "CKA", xlabel="layer"))
-    return drawings
+        yield Figure(name, title, caption, panels, "CKA", xlabel="layer")

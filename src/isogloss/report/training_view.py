@@ -6,7 +6,7 @@ run (plans, conditions or settings), each is a line; their seeds are a band. Pre
 `verdict` does here; drift and transfer use the charts and have verdicts of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
@@ -193,7 +193,7 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
     return max(ends, key=lambda end: (end[0], -(end[1].layer or 0)))[1]
 
 
-def step_figures(run: RunFolder) -> list[Figure]:
+def step_figures(run: RunFolder) -> Iterator[Figure]:
     """`steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for those taken by layer.
 
     A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
@@ -202,7 +202,6 @@ def step_figures(run: RunFolder) -> list[Figure]:
     groups: dict[tuple[str, str, bool], list[StepPanel]] = {}
     for panel in panels(run):
         groups.setdefault((panel.measure, panel.kind, panel.layer is not None), []).append(panel)
-    drawings: list[Figure] = []
     for (measure, kind, layered), group in groups.items():
         several = len({name for other, name, _ in groups if other == measure}) > 1
         name = "-".join(filter(None, (file_name(measure), file_name(kind) if several else "")))
@@ -216,20 +215,18 @@ def step_figures(run: RunFolder) -> list[Figure]:
             lines = [_line(run, panel, line) for line in panel.lines]
             drawn.append(Panel("", lines, choice=choice, note=_note(panel)))
         shared: dict[str, Any] = {"better": about.better, "axis": about.axis}
-        drawings.append(
-            Figure(
-                f"steps-{name}" if flat else f"steps-at-layers-{name}",
-                title,
-                f"{printable(run.model)}. {_note(best)}",
-                drawn,
-                ylabel=AXIS_NAMES.get(measure, "").format(best.unit) if best.unit else "",
-                log=about.logarithmic,
-                section="training",
-                explanation=about.explanation,
-                chosen=drawn[group.index(best)].choice,
-                page_only=not flat,
-                **shared,
-            )
+        yield Figure(
+            f"steps-{name}" if flat else f"steps-at-layers-{name}",
+            title,
+            f"{printable(run.model)}. {_note(best)}",
+            drawn,
+            ylabel=AXIS_NAMES.get(measure, "").format(best.unit) if best.unit else "",
+            log=about.logarithmic,
+            section="training",
+            explanation=about.explanation,
+            chosen=drawn[group.index(best)].choice,
+            page_only=not flat,
+            **shared,
         )
         rows = [(panel, own.lines) for panel, own in zip(group, drawn, strict=True) if panel.unit == first.unit]
         rows.sort(key=lambda pair: -(pair[0].layer or 0))
@@ -243,19 +240,16 @@ def step_figures(run: RunFolder) -> list[Figure]:
                 if (line.code == code if code else line.thick)
             ]
             over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
-            drawings.append(
-                Figure(
-                    f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
-                    f"{title}{f', {code}' if code else ''}",
-                    " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
-                    [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
-                    kind="shades",
-                    section="step-grid",
-                    page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
-                    **shared,
-                )
+            yield Figure(
+                f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
+                f"{title}{f', {code}' if code else ''}",
+                " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
+                [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
+                kind="shades",
+                section="step-grid",
+                page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
+                **shared,
             )
-    return drawings
 
 
 def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
@@ -325,7 +319,7 @@ def view(run: RunFolder) -> View:
         verdict += [head + sentence for sentence in said]
     layers = _layers_at(run, "max")
     caution = layers is not None and layers[1].above_chance is False
-    figures = step_figures(run) + map_view.figures(run)
+    figures = [*step_figures(run), *map_view.figures(run)]
     return View("training", verdict, facts(run), figures, caution=caution, parallel=True)
 
 
@@ -438,10 +432,9 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     return [sentence, *rises]
 
 
-def _others(charts: Sequence[StepPanel]) -> list[str]:
+def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
     """A sentence for every other measure: over the steps, and at its best layer where it is taken by layer."""
     told = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}
-    sentences = []
     for measure in dict.fromkeys(panel.measure for panel in charts if panel.measure not in told):
         own = [panel for panel in charts if panel.measure == measure]
         whole = [panel for panel in own if panel.layer is None]
@@ -452,8 +445,7 @@ def _others(charts: Sequence[StepPanel]) -> list[str]:
         at = "" if best.layer is None else f" at layer {best.layer}"
         over = f", average over {best.lead.members} curves" if best.lead.members > 1 else ""
         title = describe(measure).title
-        sentences.append(_moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, told=over))
-    return sentences
+        yield _moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, told=over)
 
 
 def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", told: str = "") -> str:
