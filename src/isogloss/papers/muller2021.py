@@ -118,10 +118,9 @@ def plan(
         experiment: [file for file in some if is_planned(file, folders)] for experiment, some in wanted.items()
     }
     files = {file.stem: file for experiment in experiments.values() for file in experiment}
-    sources = dict.fromkeys((*scale.treebanks, *scale.entities))
     notes = [
         f"the parallel treebanks have no {language}: its similarity to others is not measured"
-        for language in sources
+        for language in dict.fromkeys((*scale.treebanks, *scale.entities))
         if language not in scale.pud
     ]
     stems = dict.fromkeys(file.stem for some in wanted.values() for file in some)
@@ -155,8 +154,9 @@ def plan(
         f"from {', '.join(scale.entities)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
     measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
-    seconds = {"transfer": scale.seconds}
-    return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, DEPTH, notes)
+    return paper.Outline(
+        conditions, arguments, texts, jobs, {"transfer": scale.seconds}, measured, before, DEPTH, notes
+    )
 
 
 def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]:
@@ -201,10 +201,8 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Fo
 
 def _invented(scale: SimpleNamespace, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
-    sizes = {"train": scale.examples, "dev": scale.tested, "home": scale.tested, "pud": scale.tested}
-    sets = treebanks.invented_sets(
-        scale.pud, {"known": KNOWN_SENTENCES} | {name: size or 0 for name, size in sizes.items()}
-    )
+    tested = dict.fromkeys(("dev", "home", "pud"), scale.tested)
+    sets = treebanks.invented_sets(scale.pud, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
     contents = {}
     for file in files.values():
         part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
