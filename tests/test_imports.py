@@ -26,7 +26,6 @@ PURE = [
     "measures",
     "mappings/normalise.py",
     "mappings/methods.py",
-    "vectors/pool.py",
     "text/words.py",
     "text/masking.py",
 ]

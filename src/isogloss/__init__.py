@@ -15,6 +15,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from isogloss.recipes import RECIPES
+
 if TYPE_CHECKING:
     from isogloss.errors import InputError as InputError
     from isogloss.integrations.export import export as export
@@ -62,21 +64,13 @@ _HOMES = {
     "measures": ("cka", "retrieval"),
     "papers.reproduction": ("reproduce",),
     "progress": ("bar",),
-    "recipes.align": ("align",),
-    "recipes.drift": ("drift",),
-    "recipes.lexicon": ("lexicon",),
-    "recipes.map": ("map",),
-    "recipes.pretrain": ("pretrain",),
-    "recipes.rotate": ("rotate",),
-    "recipes.stitch": ("stitch",),
-    "recipes.sweep": ("sweep",),
-    "recipes.transfer": ("transfer",),
     "runs": ("read_rows",),
     "stack": ("Stack", "chain", "freeze", "load", "reinitialise"),
     "text": ("Bitext", "Corpus", "Lexicon", "embedded", "read_bitext", "read_corpus", "read_lexicon"),
     "vectors": ("stream", "vectors"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME |= {name: f"recipes.{name}" for name in (*RECIPES, "sweep")}
 
 __all__ = sorted(_HOME)
 

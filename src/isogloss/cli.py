@@ -12,8 +12,8 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,7 +28,7 @@ from isogloss.recipes import RECIPES
 
 INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
 STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
-ONLY = inspect.Parameter.KEYWORD_ONLY
+PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
 
@@ -74,21 +74,15 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def application(**settings: Any) -> typer.Typer:
-    """A Typer application with plain help and without completion."""
-    plain = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
-    return typer.Typer(**plain | settings)
-
-
 def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, **settings: Any) -> typer.Typer:
     """A Typer application whose commands are `entries`."""
     group = type("Group", (LazyGroup,), {"entries": entries})
-    return application(cls=group, no_args_is_help=True, help=text, **settings)
+    return typer.Typer(cls=group, no_args_is_help=True, help=text, **PLAIN | settings)
 
 
 def command_of(function: Callable[..., None], name: str) -> Any:
     """A function with typer's annotations as a command."""
-    single = application()
+    single = typer.Typer(**PLAIN)
     single.command(name, cls=PlainCommand)(function)
     return typer.main.get_command(single)
 
@@ -120,7 +114,7 @@ def with_parameters(
 
 def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     """A parameter that is given by its name."""
-    return inspect.Parameter(name, ONLY, default=default, annotation=annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def option_parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
@@ -185,8 +179,13 @@ def sweep_command(name: str) -> Any:
 
     recipe = find_recipe(name)
     shared = {each: option for each, option in options_of(sweep).items() if option.help}
-    parameters = [*recipe_parameters(recipe, TEXT_OPTIONS), *option_parameters(shared)]
-    parameters = [*map(_optional, parameters), keyword("dry_run", DryRun, False)]
+    parameters = []
+    for each in (*recipe_parameters(recipe, TEXT_OPTIONS), *option_parameters(shared)):
+        if each.default is each.empty:  # it may be left out: the grid may have it
+            kind: Any = each.annotation.__origin__ | None
+            each = keyword(each.name, Annotated[(kind, *each.annotation.__metadata__)], None)
+        parameters.append(each)
+    parameters.append(keyword("dry_run", DryRun, False))
 
     def run(**given: Any) -> None:
         from isogloss.recipes.jobs import job_lines
@@ -220,14 +219,6 @@ def sweep_command(name: str) -> Any:
     text = f"Run {name} with every combination of the values in --grid."
     text += f"\n\nExample: isogloss sweep {usual} --grid seed=0..4"
     return with_parameters(run, parameters, name, text)
-
-
-def _optional(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The same parameter, which may be left out: the grid may have it."""
-    if parameter.default is not parameter.empty:
-        return parameter
-    kind: Any = parameter.annotation.__origin__ | None
-    return parameter.replace(default=None, annotation=Annotated[(kind, *parameter.annotation.__metadata__)])
 
 
 def reproduce_command(name: str) -> Any:
@@ -435,16 +426,29 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(TERMINATED)
+
     try:
-        with _termination_is_an_exit():
+        # SIGTERM, with which schedulers end a command, closes what is open, as an interrupt does.
+        main_thread = threading.current_thread() is threading.main_thread()  # no other may say what signals do
+        before = signal.signal(signal.SIGTERM, leave) if main_thread else None
+        try:
             code = app(standalone_mode=False)
+        finally:
+            if main_thread:
+                signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
+        reason = error.strerror or str(error)
+        if error.strerror is None and re.fullmatch(r"\d+ requested and \d+ written", reason):  # numpy, on a full disk
+            reason = f"{os.strerror(errno.ENOSPC)} ({error})"
         what = _afterwards("what was measured is kept, --resume goes on")
-        _fail(f"could not read or write{where}: {_reason(error)}{what}", 1)
+        _fail(f"could not read or write{where}: {reason}{what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
         ended = stop.code if isinstance(stop, SystemExit) else INTERRUPTED  # the parser may end so by itself, too
         if not isinstance(ended, int) or ended not in STOPPED:
@@ -453,47 +457,18 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        if not error.format_message():  # help was shown, as for no arguments at all
+        sentence, context = str(error.format_message()), getattr(error, "ctx", None)
+        if not sentence:  # help was shown, as for no arguments at all
             sys.exit(2)
-        _fail(_complaint(error), 2)
-
-
-@contextmanager
-def _termination_is_an_exit() -> Iterator[None]:
-    """Inside the block SIGTERM, with which schedulers end a command, closes what is open, as an interrupt does."""
-    if threading.current_thread() is not threading.main_thread():  # no other may say what signals do
-        yield
-        return
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(TERMINATED)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
-
-
-def _complaint(error: Any) -> str:
-    """What the parser says, as about an unknown option; of an unknown command, with those there are."""
-    sentence, context = str(error.format_message()), getattr(error, "ctx", None)
-    if sentence.startswith("No such command") and context is not None:
-        return f"{sentence.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
-    return sentence
+        if sentence.startswith("No such command") and context is not None:
+            sentence = f"{sentence.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
+        _fail(sentence, 2)
 
 
 def _afterwards(resumed: str) -> str:
     """What a stop leaves: a folder of an export appears whole or not at all, and some commands have no --resume."""
     endings = {"export": "; nothing was left behind", "report": "; the rows are as they were", "data": ""}
     return endings.get("".join(sys.argv[1:2]), f"; {resumed}")
-
-
-def _reason(error: OSError) -> str:
-    """A full disk by its name: numpy says only how much of an array was written."""
-    if error.strerror is None and re.fullmatch(r"\d+ requested and \d+ written", str(error)):
-        return f"{os.strerror(errno.ENOSPC)} ({error})"
-    return error.strerror or str(error)
 
 
 def _fail(sentence: str, code: int) -> None:
@@ -514,12 +489,8 @@ def _page(folder: Path, bars: progress.Progress) -> Path | None:
     """Draw the figures of a run and write its page, where the packages for that are installed."""
     from isogloss.report import write_page
 
-    return write_page([folder], folder / "report.html", bars) if _can_draw() else None
-
-
-def _can_draw() -> bool:
-    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
-    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
+    can_draw = all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
+    return write_page([folder], folder / "report.html", bars) if can_draw else None
 
 
 def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None) -> None:
@@ -534,10 +505,5 @@ def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None)
     typer.echo(f"report: {page or missing}")
 
 
-@contextmanager
-def _bars(quiet: bool) -> Iterator[progress.Progress]:
-    if quiet:
-        yield progress.silent
-    else:
-        with progress.bar() as show:
-            yield show
+def _bars(quiet: bool) -> AbstractContextManager[progress.Progress]:
+    return nullcontext(progress.silent) if quiet else progress.bar()

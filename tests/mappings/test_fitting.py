@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings import fit_mapping, normalisation, streamed_normalisations, unmapped
+from isogloss.mappings import fit_mapping, normalisation, streamed_normalisations
+from isogloss.mappings.methods import parse_mappings
 from isogloss.measures import retrieval
 
 
@@ -158,10 +159,11 @@ def test_refinement_is_the_loop_it_says():
 
 def test_no_map_only_normalises():
     x, y = draw(30, 5, seed=1) + 1, draw(30, 5, seed=2)
-    none = unmapped(x, y, normalise="centred")
+    (centred,) = parse_mappings("centred")
+    none = centred.fit(x, y, spaces=(x, y))
     assert torch.allclose(none(x), x - x.mean(0)) and not none.underdetermined
     with pytest.raises(InputError, match="without a map they must be equal"):
-        unmapped(x, y[:, :4])
+        centred.fit(x, y, spaces=(x, y[:, :4]))
 
 
 def test_a_mapping_stands_in_a_chain(tiny):

@@ -12,14 +12,7 @@ import isogloss as ig
 from isogloss.mappings import normalisation
 from isogloss.mappings.methods import MappingSpec
 from isogloss.recipes import task_scores
-from isogloss.recipes.stitch import (
-    WordReading,
-    choose_word_pairs,
-    random_rotation,
-    read_words,
-    space_rows,
-    target_conditions,
-)
+from isogloss.recipes.stitch import choose_word_pairs, random_rotation, read_words, space_rows, target_conditions
 from isogloss.runs import read_facts
 from isogloss.stack.edit import with_fresh_blocks
 from isogloss.vectors.store import VectorStore
@@ -151,15 +144,15 @@ def test_the_map_is_that_of_an_explicit_fit(planted, tmp_path, monkeypatch):
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_path, monkeypatch, pooling):
     stack, corpus, store = ig.load(planted[0]), parallel_text(12)["qaa"], VectorStore(tmp_path)
-    reading = WordReading([0, 2], range(12), pooling, "iterative")
-    found = read_words(stack, corpus, [(0, 0)], reading, store=store)
+    reading = {"layers": [0, 2], "rows": range(12), "pooling": pooling, "normalise": "iterative"}
+    found = read_words(stack, corpus, [(0, 0)], store=store, **reading)
     vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word", pool=pooling)
     for one, space in zip(found, vectors, strict=True):
         whole = normalisation(space.double())
         torch.testing.assert_close(one.means, whole.means, atol=1e-6, rtol=0)
         torch.testing.assert_close(one.mean, whole.mean, atol=1e-6, rtol=0)
     monkeypatch.setattr(stitch_module, "stream", None)
-    again = read_words(stack, corpus, [(0, 0)], reading, store=store)
+    again = read_words(stack, corpus, [(0, 0)], store=store, **reading)
     assert all(torch.equal(one.means, other.means) for one, other in zip(found, again, strict=True))
 
 
@@ -186,22 +179,22 @@ def test_pairs_and_spaces_are_of_one_reading_of_the_text(planted, tmp_path, monk
     """Pairs may stand in sentences that are not drawn for the space: those are read, and are no part of it."""
     stack, corpus, store = ig.load(planted[0]), parallel_text(12)["qaa"], VectorStore(tmp_path / "here")
     words = [(row, 1) for row in (0, 3, 11)]
-    reading = WordReading([0, 2], range(2, 9), "mean", kind)
+    reading = {"layers": [0, 2], "rows": range(2, 9), "pooling": "mean", "normalise": kind}
     readings = counted(monkeypatch, stitch_module, "stream")
-    found = read_words(stack, corpus, words, reading, store=store)
+    found = read_words(stack, corpus, words, store=store, **reading)
     assert len(readings) == 1 and list(readings[0][1]["rows"]) == [0, *range(2, 9), 11]
     starts = np.cumsum([0, *(len(sentence.split()) for sentence in corpus)])
     vectors = ig.vectors(stack, corpus, layers=[0, 2], unit="word")
     expected = vectors[:, [starts[row] + word for row, word in words]]
-    np.testing.assert_allclose(store.open("words.qaa"), expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(store.read("words.qaa").numpy(), expected.numpy(), atol=1e-5)
     for one, space in zip(found, vectors[:, starts[2] : starts[9]].double(), strict=True):
         torch.testing.assert_close(one.means, normalisation(space, kind).means, atol=1e-6, rtol=0)
-    same = read_words(stack, corpus, words, reading, store=store)
+    same = read_words(stack, corpus, words, store=store, **reading)
     assert len(readings) == 1 and all(map(torch.equal, *([each.means for each in spaces] for spaces in (found, same))))
     assert sorted(path.name for path in store.folder.iterdir()) == ["mean.qaa.npy", "means.qaa.npy", "words.qaa.npy"]
     store.remove("words.qaa")  # a kill before the words had their name
-    read_words(stack, corpus, words, reading, store=store)
-    np.testing.assert_allclose(store.open("words.qaa"), expected.numpy(), atol=1e-5)
+    read_words(stack, corpus, words, store=store, **reading)
+    np.testing.assert_allclose(store.read("words.qaa").numpy(), expected.numpy(), atol=1e-5)
 
 
 def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
@@ -240,8 +233,9 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
 def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):
     corpus = ig.Corpus("qaa", ["cat " * 70])
     words, store = [(0, 0), (0, 69), (0, 0)], VectorStore(tmp_path)
-    read_words(ig.load(tiny("bert")), corpus, words, WordReading([0, 2], [0], "mean", "centred"), store=store)
-    values = store.open("words.qaa")
+    how = {"layers": [0, 2], "rows": [0], "pooling": "mean", "normalise": "centred"}
+    read_words(ig.load(tiny("bert")), corpus, words, store=store, **how)
+    values = store.read("words.qaa").numpy()
     assert values.shape == (2, 3, 32) and np.isfinite(values[:, [0, 2]]).all() and np.isnan(values[:, 1]).all()
     np.testing.assert_array_equal(values[:, 0], values[:, 2])
 

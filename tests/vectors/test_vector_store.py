@@ -74,7 +74,7 @@ def test_a_store_is_complete_once_it_is_finished_and_not_before(tmp_path):
     states = store.create("en", (2, 3, 4))
     states[:] = np.arange(24.0).reshape(2, 3, 4)
     assert "en" in store and not VectorStore(tmp_path / "vectors", mark="facts.json").complete
-    store.open("en", writable=True)[1, 2] = 7.0
+    states[1, 2] = 7.0
     store.finish({"words": ["été"]})
     again = VectorStore(tmp_path / "vectors", mark="facts.json")
     assert again.complete and again.facts() == {"words": ["été"]}

@@ -8,8 +8,8 @@ from isogloss.errors import InputError
 from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.corpora import Corpus
-from isogloss.vectors import extract, stream, vectors
-from isogloss.vectors.pool import first_of_group, mean_by_group
+from isogloss.vectors import stream, vectors
+from isogloss.vectors.extract import first_of_group, mean_by_group
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 CORPUS = Corpus("en", TEXT)
@@ -158,21 +158,6 @@ def test_sentences_without_a_language_are_refused(tiny, given):
         vectors(load(tiny("bert")), given)
     with pytest.raises(InputError, match="the corpus of en is one text; give a list of sentences"):
         Corpus("en", "the cat")
-
-
-def test_cache_is_keyed_by_content_and_survives_a_broken_file(tiny, tmp_path, monkeypatch):
-    stack = load(tiny("bert"))
-    first = vectors(stack, CORPUS, cache=tmp_path)
-    (file,) = tmp_path.iterdir()
-    monkeypatch.setattr(extract, "stream", lambda *_, **__: pytest.fail("computed again"))
-    assert torch.equal(vectors(stack, CORPUS, cache=tmp_path), first)
-    monkeypatch.undo()
-    vectors(stack, Corpus("en", TEXT[:-1]), cache=tmp_path)
-    vectors(stack, CORPUS, layers=[1], cache=tmp_path)
-    vectors(load(tiny("electra")), CORPUS, cache=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 4
-    file.write_bytes(file.read_bytes()[:100])
-    assert torch.equal(vectors(stack, CORPUS, cache=tmp_path), first)
 
 
 def test_progress_reaches_the_total(tiny):

@@ -8,12 +8,9 @@ from isogloss.mappings.mapping import (
 )
 from isogloss.mappings.methods import (
     MAPPINGS as MAPPINGS,
-    MappingSpec as MappingSpec,
     Method as Method,
     fit_mapping as fit_mapping,
-    parse_mappings as parse_mappings,
     procrustes as procrustes,
-    unmapped as unmapped,
 )
 from isogloss.mappings.normalise import (
     NORMALISATIONS as NORMALISATIONS,

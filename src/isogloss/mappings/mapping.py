@@ -107,18 +107,12 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         raise InputError(f"{file} holds tensors, but no mapping that ig.save wrote")
     try:
         source, target = (
-            Normalisation(
-                kind=facts[f"{side}.kind"],
-                means=tensors[f"{side}.means"],
-                lengths=facts[f"{side}.lengths"] == "True",
-                mean=tensors[f"{side}.mean"],
-            )
-            for side in _SIDES
+            Normalisation(facts[f"{side}.kind"], tensors[f"{side}.means"], tensors[f"{side}.mean"]) for side in _SIDES
         )
         weight = tensors["weight"]
         mapping = Mapping(facts["method"], weight, source, target, int(facts["pairs"]), facts["restore"])
     except (KeyError, ValueError) as error:
         raise InputError(f"{file} lacks a part of a mapping ({error}); save it again") from error
-    if weight.dtype != torch.float64 or tuple(weight.shape) != (target.width, source.width):
+    if weight.dtype != torch.float64 or tuple(weight.shape) != (len(target.mean), len(source.mean)):
         raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
     return mapping

@@ -121,14 +121,6 @@ def procrustes(
     return fit_mapping(x, y, method="procrustes", normalise=normalise, spaces=spaces, restore=restore, refine=refine)
 
 
-def unmapped(x: Tensor, y: Tensor, *, normalise: str = "none") -> Mapping:
-    """No map at all, only each space's normalisation: what a map must beat. x (n, d), y (m, d) are the spaces."""
-    if x.shape[1] != y.shape[1]:
-        raise InputError(f"x has width {x.shape[1]} and y has width {y.shape[1]}; without a map they must be equal")
-    same = torch.eye(x.shape[1], dtype=torch.float64)
-    return Mapping("none", same, normalisation(x, normalise), normalisation(y, normalise), 0)
-
-
 def _procrustes(x: Tensor, y: Tensor, strength: float) -> Tensor:
     u, _, vh = torch.linalg.svd(y.T @ x)
     return u @ vh
@@ -176,10 +168,17 @@ class MappingSpec:
         return self.method != ""
 
     def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **options: Any) -> Mapping:
-        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and the other options are those of `fit_mapping`."""
-        if not self.learns:
-            return unmapped(*spaces, normalise=self.normalise)
-        return fit_mapping(x, y, method=self.method, normalise=self.normalise, spaces=spaces, **options)
+        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and the other options are those of `fit_mapping`.
+
+        Without a method it only normalises each space: what a map must beat.
+        """
+        if self.learns:
+            return fit_mapping(x, y, method=self.method, normalise=self.normalise, spaces=spaces, **options)
+        wide, other = (space.shape[1] for space in spaces)
+        if wide != other:
+            raise InputError(f"x has width {wide} and y has width {other}; without a map they must be equal")
+        source, target = (normalisation(space, self.normalise) for space in spaces)
+        return Mapping("none", torch.eye(wide, dtype=torch.float64), source, target, 0)
 
 
 def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:

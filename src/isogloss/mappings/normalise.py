@@ -31,24 +31,22 @@ ROUNDS = 5
 class Normalisation:
     """What is done to the vectors of one space.
 
-    means: (rounds, d), float64, the mean subtracted in each round; lengths: whether rows are divided by their lengths,
-    before each subtraction and once after the last. mean: (d,), float64, of the space as it came.
+    means: (rounds, d), float64, the mean subtracted in each round. mean: (d,), float64, of the space as it came.
     """
 
     kind: str
     means: Tensor = field(repr=False)
-    lengths: bool
     mean: Tensor = field(repr=False)
 
     @property
-    def width(self) -> int:
-        """Width of the vectors it takes."""
-        return self.mean.shape[0]
+    def lengths(self) -> bool:
+        """Whether rows are divided by their lengths, before each subtraction and once after the last."""
+        return self.kind in ("length", "iterative")
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise x (n, d) as the space was, in the precision of x."""
-        if x.shape[-1] != self.width:
-            raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {self.width}")
+        if x.shape[-1] != len(self.mean):
+            raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {len(self.mean)}")
         for mean in self.means:
             x = (unit_rows(x) if self.lengths else x) - mean.to(x.dtype).to(x.device)
         return unit_rows(x) if self.lengths else x
@@ -62,16 +60,8 @@ def normalisation(space: Tensor, kind: str = "iterative") -> Normalisation:
     >>> [round(length, 4) for length in shaped.norm(dim=1).tolist()], bool((shaped.mean(dim=0).abs() < 0.2).all())
     ([1.0, 1.0, 1.0], True)
     """
-    count, lengths = _rounds(kind)
-    space = matrix(space, name="the space")
-    n, d = space.shape
-    raw = _double_sum(space) / n
-    means = torch.zeros((count, d), dtype=torch.float64)
-    for mean in means:
-        space = unit_rows(space) if lengths else space
-        mean[:] = _double_sum(space) / n
-        space = space - mean.to(space.dtype).to(space.device)
-    return Normalisation(kind, means, lengths, raw)
+    whole = matrix(space, name="the space")
+    return streamed_normalisations(lambda: [whole[None]], kind)[0]
 
 
 def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "iterative") -> list[Normalisation]:
@@ -85,38 +75,28 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
     >>> bool(torch.allclose(streamed.means, normalisation(space).means))
     True
     """
-    count, lengths = _rounds(kind)
+    if kind not in NORMALISATIONS:
+        raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
+    rounds = {"centred": 1, "iterative": ROUNDS}.get(kind, 0)
     shapes: list[Normalisation] = []
-    for _ in range(max(1, count)):
-        raw, shaped, n = list[Tensor](), list[Tensor](), 0
+    for _ in range(max(1, rounds)):
+        totals, n = None, 0  # sums of the rows, as they came and as they are normalised so far, (2, spaces, d)
         for chunk in read():
             n += chunk.shape[1]
             parts = [matrix(space, name="a space") for space in chunk]
             none = torch.zeros((0, chunk.shape[2]), dtype=torch.float64)
-            shapes = shapes or [Normalisation(kind, none, lengths, none.sum(dim=0)) for _ in parts]
+            shapes = shapes or [Normalisation(kind, none, none.sum(dim=0)) for _ in parts]
             # The last division of what is known so far is the first of this round.
-            turned = [shape(part) for shape, part in zip(shapes, parts, strict=True)]
-            raw, shaped = _added(raw, parts), _added(shaped, turned)
-        if not n:
+            shaped = [shape(part) for shape, part in zip(shapes, parts, strict=True)]
+            sums = torch.stack([torch.stack([_double_sum(part) for part in side]) for side in (parts, shaped)])
+            totals = sums if totals is None else totals + sums
+        if totals is None or not n:
             raise InputError("there are no vectors to take the means of")
         shapes = [
-            replace(shape, means=torch.cat([shape.means, total[None] / n])[:count], mean=own / n)
-            for shape, total, own in zip(shapes, shaped, raw, strict=True)
+            replace(shape, means=torch.cat([shape.means, total[None] / n])[:rounds], mean=own / n)
+            for shape, own, total in zip(shapes, *totals, strict=True)
         ]
     return shapes
-
-
-def _added(totals: list[Tensor], parts: list[Tensor]) -> list[Tensor]:
-    """Sums of rows, each (d,), with those of these parts (n, d) added."""
-    sums = [_double_sum(part) for part in parts]
-    return [total + added for total, added in zip(totals, sums, strict=True)] if totals else sums
-
-
-def _rounds(kind: str) -> tuple[int, bool]:
-    """How often a mean is subtracted, and whether rows are divided by their lengths."""
-    if kind not in NORMALISATIONS:
-        raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
-    return {"centred": 1, "iterative": ROUNDS}.get(kind, 0), kind in ("length", "iterative")
 
 
 def _double_sum(x: Tensor) -> Tensor:

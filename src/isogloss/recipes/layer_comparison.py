@@ -14,8 +14,9 @@ from isogloss.errors import InputError
 from isogloss.mappings.methods import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.measures.retrieval import Retrieval
+from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.stack import Stack, layer_list
+from isogloss.stack.stack import Chain, Stack, layer_list
 from isogloss.text.corpora import Bitext
 
 
@@ -94,6 +95,13 @@ def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:
         )
     chosen = layer_list(first.cuts if layers is None else layers, first)
     return list(layer_list(chosen, other) or ())
+
+
+def note_shortened(run: Run, shortened: int, total: int, text: str, stack: Stack | Chain) -> None:
+    """Note how many sentences of a text, named by its language, were cut to the model's length, if any were."""
+    if shortened:
+        longest = f"longer than {stack.max_length} tokens"
+        run.note(f"{shortened:,} of {total:,} sentences of {text} were {longest} and were cut")
 
 
 def bitext_with(texts: Sequence[Bitext], languages: tuple[str, str], option: str) -> Bitext:

@@ -24,12 +24,7 @@ from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import (
-    Judged,
-    behind_rows,
-    check_widths,
-    shared_layers,
-)
+from isogloss.recipes.layer_comparison import Judged, behind_rows, check_widths, note_shortened, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
@@ -143,11 +138,7 @@ def lexicon(
             if "word" in wanted:
                 how: dict[str, Any] = {"types": words[language], "folder": run.scratch / "types", "layers": cuts}
                 read = type_vectors(stack, drawn, language, total=len(drawn), progress=progress, **how)
-                if read.shortened:
-                    run.note(
-                        f"{read.shortened:,} of {read.sentences:,} sentences of {language} were longer than "
-                        f"{stack.max_length} tokens and were cut"
-                    )
+                note_shortened(run, read.shortened, read.sentences, language, stack)
                 counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
                 spaces["word", language] = read
             if "piece" in wanted:

@@ -25,7 +25,7 @@ from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import Progress, shifted, silent
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows, note_shortened
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
@@ -207,11 +207,7 @@ def _rows_of_pass(reading: MapReading, run: Run, progress: Progress) -> Generato
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
     for language, cut in shortened.items():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
-        if cut:
-            run.note(
-                f"{len(cut)} of {total} sentences of {language} in {base['data']} were longer than "
-                f"{reading.stack.max_length} tokens and were cut"
-            )
+        note_shortened(run, len(cut), total, f"{language} in {base['data']}", reading.stack)
     for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
         judged = alignment_error_rate(align_words(sides[0], sides[1]), given_links)
@@ -238,27 +234,35 @@ def _one_pass(
 
     Fills `sentences` and `types` with the sample's vectors at these layers, and adds to `shortened` and `means`.
     """
-    bitext, pairs, base = reading.bitext, reading.pairs, reading.base
-    block, shuffles = block_size(len(reading.order))
+    stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
+    block, shuffles = block_size(total)
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     errors: dict[tuple[Pair, int], AER] = {}
-    done = 0
-    for chunks in _chunks(reading, layers, progress):
-        for number, layer in enumerate(layers):
-            states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
-            sums[layer].update(states)
-        for language, chunk in chunks.items():
-            shortened[language].update(chunk.shortened)
-            if "word" in chunk.values:  # the sample
-                sentences[language][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
-                types[language].add(chunk, bitext[language])
-        for pair, links in gold.items() if "word" in chunk.values else ():
-            for layer, judged in _link_errors(
-                [chunks[name] for name in pair], links[done : done + len(chunk.rows)], layers
-            ):
-                errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
-        done += len(chunk.rows)
-        del chunks, chunk  # else they are held while the next are computed
+    # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
+    # more room, so their chunks are smaller.
+    bytes_a_row = len(layers) * stack.width * 4 * len(bitext.languages)
+    for before, rows, worded in ((0, reading.sample, True), (len(reading.sample), reading.order, False)):
+        most, vectors = (64, 16) if worded else (2048, 1)
+        size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
+        how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
+        how |= {"rows": rows[before:], "chunk": size, "progress": shifted(progress, before, total)}
+        # Weights laid out for a CPU's kernels took a quarter more memory here.
+        streams = {corpus.language: stream(stack, corpus, prepared=nullcontext, **how) for corpus in bitext.corpora}
+        for done in range(0, len(rows) - before, size):
+            chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
+            for number, layer in enumerate(layers):
+                states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
+                sums[layer].update(states)
+            for language, chunk in chunks.items():
+                shortened[language].update(chunk.shortened)
+                if worded:
+                    sentences[language][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+                    types[language].add(chunk, bitext[language])
+            for pair, links in gold.items() if worded else ():
+                of_chunk = links[done : done + size]
+                for layer, judged in _link_errors([chunks[name] for name in pair], of_chunk, layers):
+                    errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
+            del chunks, chunk, states  # else they are held while the next are computed
     for ((source, target), layer), judged in errors.items():
         coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
@@ -270,24 +274,6 @@ def _one_pass(
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
-
-
-def _chunks(reading: MapReading, layers: list[int], progress: Progress) -> Iterator[dict[str, Vectors]]:
-    """The same sentences of every language, chunk by chunk: the sample with its words, then the rest without."""
-    stack, bitext, count = reading.stack, reading.bitext, len(reading.sample)
-    bytes_a_row = len(layers) * stack.width * 4 * len(bitext.languages)
-    for before, rows, units in (
-        (0, reading.sample, ("sentence", "word")),
-        (count, reading.order[count:], ("sentence",)),
-    ):
-        most, vectors = (64, 16) if "word" in units else (2048, 1)  # words take more room, so their chunks are smaller
-        size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
-        how: dict[str, Any] = {"layers": layers, "units": units, "rows": rows, "chunk": size}
-        how["progress"] = shifted(progress, before, len(reading.order))
-        # Weights laid out for a CPU's kernels took a quarter more memory here.
-        streams = [stream(stack, corpus, prepared=nullcontext, **how) for corpus in bitext.corpora]
-        for _ in range(0, len(rows), size):
-            yield {language: next(chunks) for language, chunks in zip(bitext.languages, streams, strict=True)}
 
 
 def _link_errors(
@@ -312,7 +298,7 @@ def _link_errors(
 def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
     """The rows of what the pass left in the store, layer by layer, and those that compare layers."""
     bitext, store, base, layers = reading.bitext, reading.store, reading.base, reading.layers
-    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext}
+    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext.corpora}
     for number, layer in enumerate(layers):
         last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
         if not run.has(last):

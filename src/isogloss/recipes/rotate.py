@@ -30,6 +30,7 @@ from isogloss.recipes.layer_comparison import (
     behind_rows,
     bitext_with,
     check_widths,
+    note_shortened,
     shared_layers,
 )
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -115,7 +116,16 @@ def rotate(
     cuts = shared_layers(first, second, layers)
     if save_mappings is not None and out is None:
         raise InputError("save_mappings leaves maps in the run's folder; give it as out")
-    saved = [] if save_mappings is None else _saved_layers(save_mappings, first, cuts, specs, trials)
+    saved = layer_list(save_mappings, first) or ()
+    if missing := [layer for layer in saved if layer not in cuts]:
+        raise InputError(
+            f"--save-mappings {save_mappings}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
+        )
+    if saved and not learned:
+        raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
+    pairs = [trial.test.languages for trial in trials]
+    if saved and len(set(pairs)) < len(pairs):
+        raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
     other_name = None if second is first else options.model_name(second.name) + (" random" if random_weights else "")
     names = {"model": options.model_name(first.name), "other_model": other_name}
     reading = RotateReading(
@@ -198,7 +208,16 @@ def _rows_of_trial(
     store = VectorStore(folder)
     for part, text in texts.items():
         for corpus, stack in zip(text, reading.stacks, strict=True):
-            _read_sentences(store, f"{part}.{corpus.language}", stack, corpus, reading, run, progress)
+            name, done, shortened = f"{part}.{corpus.language}", 0, 0
+            if name in store:
+                continue
+            with store.filling(name, (len(reading.layers), len(corpus), stack.width)) as states:
+                for chunk in stream(stack, corpus, layers=reading.layers, progress=progress):
+                    states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+                    done += len(chunk.rows)
+                    shortened += len(chunk.shortened)
+            where = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
+            note_shortened(run, shortened, done, where, stack)
     by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
     alike: list[Row] = []
     for number, layer in enumerate(reading.layers):
@@ -294,29 +313,6 @@ def _correlation_rows(
             yield row("cka_retrieval", related, condition=mapping, method=method, **coordinates)
 
 
-# --- vectors on disk -------------------------------------------------------------------------------------------------
-
-
-def _read_sentences(
-    store: VectorStore, name: str, stack: Stack, corpus: Corpus, reading: RotateReading, run: Run, progress: Progress
-) -> None:
-    """Keep the sentence vectors (layers, sentences, width) of a corpus under this name, unless they are there."""
-    if name in store:
-        return
-    done = shortened = 0
-    with store.filling(name, (len(reading.layers), len(corpus), stack.width)) as states:
-        for chunk in stream(stack, corpus, layers=reading.layers, progress=progress):
-            states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
-            done += len(chunk.rows)
-            shortened += len(chunk.shortened)
-    if shortened:
-        where = f" in {corpus.name}" if corpus.name else ""
-        run.note(
-            f"{shortened:,} of {done:,} sentences of {corpus.language}{where} were longer than {stack.max_length} "
-            "tokens and were cut"
-        )
-
-
 # --- what is given ---------------------------------------------------------------------------------------------------
 
 
@@ -326,14 +322,15 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
     name = text.name or "-".join(text.languages)
     first, *others = text.languages
     for other in others:
-        test = _drawn(_two(text, first, other), sample, seed, "asked")
+        test = _drawn(Bitext((text[first], text[other]), name=text.name), sample, seed, "asked")
         if train is None:
             yield Trial(name, None, test, 0)
             continue
         texts = given
         if not all(isinstance(each, Bitext) for each in given):
             texts = read_bitexts(*(resolve(path, data) for path in given), languages=(first, other))
-        parallel = _two(bitext_with(texts, (first, other), "train-bitext"), first, other)
+        found = bitext_with(texts, (first, other), "train-bitext")
+        parallel = Bitext((found[first], found[other]), name=found.name)
         known = [set(corpus.sentences) for corpus in test]
         sides = zip(*(corpus.sentences for corpus in parallel), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
@@ -345,30 +342,9 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
         yield Trial(name, _drawn(parallel.take(apart), most, seed, "learned"), test, parallel.rows - len(apart))
 
 
-def _two(text: Bitext, first: str, other: str) -> Bitext:
-    return Bitext((text[first], text[other]), name=text.name)
-
-
 def _drawn(text: Bitext, most: int, seed: int, part: str) -> Bitext:
     """At most so many rows, drawn by the seed, in their order."""
     if text.rows <= most:
         return text
     chance = np.random.default_rng(seed_of(seed, part, *text.languages))
     return text.take(sorted(chance.choice(text.rows, size=most, replace=False).tolist()))
-
-
-def _saved_layers(
-    given: str, stack: Stack, cuts: Sequence[int], specs: Sequence[MappingSpec], trials: Sequence[Trial]
-) -> list[int]:
-    """The cuts whose mappings stay in the run folder."""
-    layers = list(layer_list(given, stack) or ())
-    if missing := [layer for layer in layers if layer not in cuts]:
-        raise InputError(
-            f"--save-mappings {given}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
-        )
-    if not any(spec.learns for spec in specs):
-        raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
-    pairs = [trial.test.languages for trial in trials]
-    if len(set(pairs)) < len(pairs):
-        raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
-    return layers

@@ -13,7 +13,7 @@ task layers are given the target model's states at the same cut in each of these
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -116,12 +116,20 @@ def stitch(
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
     options.one_process("stitch")
-    processor, (mapper, *others) = choose_device(device), parse_mappings(mapping)
-    if others or not mapper.learns:
+    processor, (mapper, *more) = choose_device(device), parse_mappings(mapping)
+    if more or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = options.half_precision(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
-    target = _target_language(sets)
+    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
+    if len(others) != 1:
+        raise InputError(
+            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
+            f"{', '.join(others) or 'none'}"
+        )
+    if len(sets.dev) > 1:
+        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
+    (target,) = others
     sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
     texts = bitexts_of(bitext)
     if not texts:
@@ -147,11 +155,12 @@ def stitch(
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         languages = (target, sets.source)  # the map leads from the target's space to the one the task is learned in
         pairs = choose_word_pairs(parallel, languages, most=word_pairs, max_uses=max_uses, seed=seed, progress=progress)
-        reading = WordReading(cuts, space_rows(parallel.rows, most=sample, seed=seed), pooling, mapper.normalise)
         store = VectorStore(run.scratch)
+        how: dict[str, Any] = {"layers": cuts, "pooling": pooling, "normalise": mapper.normalise}
+        how["rows"] = space_rows(parallel.rows, most=sample, seed=seed)
         sides = [(number, first) for number, first, _ in pairs], [(number, other) for number, _, other in pairs]
         spaces = [
-            read_words(stack, parallel[language], words, reading, store=store, progress=progress)
+            read_words(stack, parallel[language], words, store=store, progress=progress, **how)
             for stack, language, words in zip((second, source), languages, sides, strict=True)
         ]
         own, foreign = list[Items](), list[Items]()  # sets of the source and of the target, each in its model's tokens
@@ -169,11 +178,13 @@ def stitch(
         yield skipped_rows(sets, base)
         for number, cut in enumerate(cuts):
             coordinates = {**base, "layer": cut}
-            x, y = pair_vectors(store, languages, number)
+            x, y = (store.read(f"words.{language}", number) for language in languages)
+            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
+            x, y = x[complete], y[complete]  # (pairs, width) each
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **coordinates)]
-            normalisations = spaces[0][number], spaces[1][number]
-            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations, refine=refine).restored(denormalise)
+            known = spaces[0][number], spaces[1][number]
+            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=known, refine=refine, restore=denormalise)
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
@@ -181,10 +192,12 @@ def stitch(
             results: list[Row] = []
             for each in range(seed, seed + seeds):
                 conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
-                training = LayerTraining(cut, each, run.folder / "checkpoints" / f"layer-{cut}-seed-{each}", conditions)
-                shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
-                train_layer(setup, training, states, progress=shown)
-                chosen = _condition_rows(setup, training, {**coordinates, "seed": each})
+                folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{each}"
+                if not finished(folder):
+                    shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
+                    at: dict[str, Any] = {"cut": cut, "seed": each, "folder": folder}
+                    train_layer(setup, states(), conditions=conditions, progress=shown, **at)
+                chosen = _condition_rows(setup, folder, conditions, {**coordinates, "seed": each})
                 results += chosen
                 yield chosen
             yield mean_rows(results)
@@ -194,22 +207,6 @@ def stitch(
     hashes: dict[str, Any] = {"model": source.fingerprint, "data": sets.hashes, "parallel text": parallel.fingerprint}
     hashes |= {} if other is None else {"other": second.fingerprint}
     return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
-
-
-# --- what is given ---------------------------------------------------------------------------------------------------
-
-
-def _target_language(sets: TaskSets) -> str:
-    """The one language besides the source that is tested."""
-    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    if len(others) != 1:
-        raise InputError(
-            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
-            f"{', '.join(others) or 'none'}"
-        )
-    if len(sets.dev) > 1:
-        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
-    return others[0]
 
 
 # --- words in context that translate each other ----------------------------------------------------------------------
@@ -266,26 +263,15 @@ def space_rows(count: int, *, most: int, seed: int) -> list[int]:
     return sorted(random.Random(seed_of(seed, "space")).sample(range(count), most))
 
 
-@dataclass(frozen=True)
-class WordReading:
-    """How the vectors of words in context are read.
-
-    layers: the cuts. rows: the sentences whose words are the space of a language. pooling: how a word's vector is made
-    of its subwords, first or mean. normalise: the normalisation of the spaces.
-    """
-
-    layers: Sequence[int]
-    rows: Sequence[int]
-    pooling: str
-    normalise: str
-
-
 def read_words(
     stack: Stack,
     corpus: Corpus,
     words: Sequence[tuple[int, int]],
-    reading: WordReading,
     *,
+    layers: Sequence[int],
+    rows: Sequence[int],
+    pooling: str,
+    normalise: str,
     store: VectorStore,
     progress: Progress = silent,
 ) -> list[Normalisation]:
@@ -300,25 +286,28 @@ def read_words(
         corpus: The text of one language.
         words: (row, word) of the corpus. The store has their vectors as `words.LANGUAGE`, (layers, words, width); a
             word of which nothing is left after cutting a long sentence is nan. What is stored is not made again.
-        reading: How the vectors of words in context are read.
+        layers: The cuts.
+        rows: The sentences whose words are the space of the language.
+        pooling: How a word's vector is made of its subwords, first or mean.
+        normalise: The normalisation of the space.
         store: Takes the vectors.
         progress: Told the sentences read.
 
     Returns:
-        The normalisation of all words of `reading.rows`, one a layer.
+        The normalisation of all words of `rows`, one a layer.
 
     """
-    name, kind = f"words.{corpus.language}", reading.normalise
+    name = f"words.{corpus.language}"
     if name not in store:
-        inside = set(reading.rows)
+        inside = set(rows)
         every = sorted(inside.union(number for number, _ in words))
         positions: dict[tuple[int, int], list[int]] = {}
         for position, word in enumerate(words):
             positions.setdefault(word, []).append(position)
-        chunk_size = max(16, min(512, CHUNK_BYTES // (WORDS * len(reading.layers) * stack.width * 4)))
-        how: dict[str, Any] = {"layers": reading.layers, "units": ("word",), "pool": cast(Pool, reading.pooling)}
+        chunk_size = max(16, min(512, CHUNK_BYTES // (WORDS * len(layers) * stack.width * 4)))
+        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pooling)}
 
-        with store.filling(name, (len(reading.layers), len(words), stack.width)) as vectors:
+        with store.filling(name, (len(layers), len(words), stack.width)) as vectors:
             vectors[:] = torch.nan
 
             def read() -> Iterator[Tensor]:
@@ -337,22 +326,14 @@ def read_words(
                         yield states
 
             file = store.folder / f"{name}.spill"
-            rounds = kind == "iterative"
+            rounds = normalise == "iterative"
             with rereadable(read, file=file, free_bytes=free_bytes) if rounds else nullcontext(read) as again:
-                spaces = streamed_normalisations(again, kind)
+                spaces = streamed_normalisations(again, normalise)
             # Before the words get their name, so that whoever has the words has the space.
             store.write(f"means.{corpus.language}", torch.stack([space.means for space in spaces]))
             store.write(f"mean.{corpus.language}", torch.stack([space.mean for space in spaces]))
     means, mean = (store.read(f"{part}.{corpus.language}") for part in ("means", "mean"))
-    lengths = kind in ("length", "iterative")
-    return [Normalisation(kind, subtracted, lengths, centre) for subtracted, centre in zip(means, mean, strict=True)]
-
-
-def pair_vectors(store: VectorStore, languages: tuple[str, str], layer: int) -> tuple[Tensor, Tensor]:
-    """Vectors of both sides, (pairs, width) each, at layer number `layer`, without pairs that lost a side."""
-    x, y = (store.read(f"words.{language}", layer) for language in languages)
-    complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])
-    return x[complete], y[complete]
+    return [Normalisation(normalise, subtracted, own) for subtracted, own in zip(means, mean, strict=True)]
 
 
 # --- a task trained on one layer -------------------------------------------------------------------------------------
@@ -382,16 +363,6 @@ class StitchSetup:
     checkpoint: int
     fresh_layers: int
     dtype: torch.dtype | None
-
-
-@dataclass(frozen=True)
-class LayerTraining:
-    """One training: the cut it stands on, its seed and folder, and the conditions it is tested in."""
-
-    cut: int
-    seed: int
-    folder: Path
-    conditions: Conditions
 
 
 def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
@@ -435,22 +406,26 @@ def _read_states(setup: StitchSetup, mapping: SpaceMapping, *, cut: int, folder:
 
 
 def train_layer(
-    setup: StitchSetup, training: LayerTraining, states: Callable[[], States], *, progress: Progress = silent
+    setup: StitchSetup,
+    states: States,
+    *,
+    cut: int,
+    seed: int,
+    folder: Path,
+    conditions: Conditions,
+    progress: Progress = silent,
 ) -> None:
-    """Train fresh blocks and a head on the source's states, and score the best epoch's model; nothing if it is done.
+    """Train fresh blocks and a head on the source's states at a cut, and score the best epoch's model.
 
-    The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once.
-    The scores are left in the training's folder.
+    The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once,
+    the target's in each condition. The scores are left in the folder.
     """
-    if finished(training.folder):
-        return
-    sets, seed, cut = setup.sets, training.seed, training.cut
+    sets, (own, foreign) = setup.sets, states
     fresh = seed_of(seed, "fresh blocks", cut)
     stack = with_fresh_blocks(setup.source, cut, count=setup.fresh_layers, seed=fresh)
     freeze(stack, cut)
     model = TaskModel(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
     model.hold(cut)
-    own, foreign = states()
     objective = task_objective(model, setup.own[0], batch=setup.batch, seed=seed, prefix=own[0])
     loop = Training(model, objective, replace(setup.settings, seed=seed), join(stack.device))
     dev, main = sets.dev[sets.source], sets.task.main
@@ -461,31 +436,33 @@ def train_layer(
             yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
 
     probe = Probe(steps_in_epoch(setup.own[0], setup.batch), score)
-    checkpoints = Checkpoints(training.folder, lambda folder: None, setup.checkpoint)
+    checkpoints = Checkpoints(folder, lambda folder: None, setup.checkpoint)
     for _ in train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None
     count = len(own) - 1  # of the source's sets that are scored
     scored, items, prefixes = sets.scored[:count], list(setup.own[1:]), list(own[1:])
-    for mapping in training.conditions.values():
+    for mapping in conditions.values():
         scored += sets.scored[count:]
         items += setup.foreign
         prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
     with wearing(model, loop.best_weights):
         scores = score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
-    save_scores(training.folder, loop.best_step, scores)
-    finish(training.folder, keep_best=False)
+    save_scores(folder, loop.best_step, scores)
+    finish(folder, keep_best=False)
 
 
-def _condition_rows(setup: StitchSetup, training: LayerTraining, coordinates: Mapping[str, Any]) -> list[Row]:
+def _condition_rows(
+    setup: StitchSetup, folder: Path, conditions: Conditions, coordinates: Mapping[str, Any]
+) -> list[Row]:
     """The rows of a finished training, of the epoch the source's dev set chose: scores of each condition.
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
-    models = scored_models(training.folder, setup.settings.optimisation.rate)
+    models = scored_models(folder, setup.settings.optimisation.rate)
     sets, begin, count = setup.sets, len(setup.own) - 1, len(setup.foreign)
     rows: list[Row] = []
-    for number, condition in enumerate(training.conditions):
+    for number, condition in enumerate(conditions):
         first = begin + number * count
         taken = [
             ScoredModel(model.rate, model.step, [*model.scores[:begin], *model.scores[first : first + count]])

@@ -8,7 +8,7 @@ folder in half precision, and `isogloss report` draws the map later.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,6 @@ from isogloss.runs.run import Run
 from isogloss.text.vocabulary import Vocabulary
 
 Array = NDArray[np.float32]
-Floats = NDArray[np.float64]
 
 TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
 
@@ -111,45 +110,9 @@ def choose(words: Vocabulary, vectors_of: Mapping[str, Array], layers: list[int]
 
 
 def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any], progress: Progress) -> None:
-    """Write the points of every layer; how: options of `layers_on_a_plane`."""
-    vectors = chosen.vectors.astype(np.float64)
-    positions = layers_on_a_plane(vectors, groups=chosen.languages, progress=progress, **how)
-    words = {"language": chosen.languages, "word": chosen.words, "pair": chosen.pairs}
-    frames = [
-        pd.DataFrame({"layer": layer, **words, "x": plane[:, 0], "y": plane[:, 1]})
-        for layer, plane in zip(chosen.layers, positions, strict=True)
-    ]
-    with whole(folder / "points.parquet") as beside:
-        pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)
+    """Lay the words (layers, n, d) on a plane at every layer, (layers, n, 2), and write the points.
 
-
-def plane(x: Floats) -> Floats:
-    """The two main directions of x (n, d) -> (n, 2), largest first; each sign is fixed by its largest entry."""
-    centred = x - x.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    scores = left[:, :2] * sizes[:2]
-    return scores * np.sign(scores[np.abs(scores).argmax(axis=0), [0, 1]])
-
-
-def layers_on_a_plane(
-    layers: Floats,
-    *,
-    groups: Sequence[str],
-    centre: bool = True,
-    perplexity: float = 15,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> Floats:
-    """Map every layer to a plane: (layers, n, d) -> (layers, n, 2). Needs at least five points.
-
-    Args:
-        layers: (layers, n, d) the vectors of n points at every layer.
-        groups: the language of each of the n points.
-        centre: whether each language's mean is removed first.
-        perplexity: how many neighbours count, at most (n - 1) / 3.
-        seed: of t-SNE.
-        progress: is told the layers done.
-
+    how: `centre`, `perplexity` (how many neighbours count, at most (n - 1) / 3) and `seed` of t-SNE.
     """
     try:
         from openTSNE import TSNEEmbedding
@@ -157,27 +120,30 @@ def layers_on_a_plane(
         from openTSNE.initialization import rescale
     except ImportError as error:
         raise InputError("the word map needs openTSNE: pip install 'isogloss[report]'") from error
-    points = layers.shape[1]
-    if points < 5:
-        raise InputError(f"a word map needs at least 5 words, not {points}")
-    names, frames = np.asarray(groups), []
-    frame: Floats | None = None
-    for number, raw in enumerate(layers):
-        x = np.array(raw, dtype=np.float64)
-        for name in np.unique(names) if centre else ():  # the offset of a language would otherwise decide the map
+    names, seed = np.asarray(chosen.languages), how["seed"]
+    words = {"language": chosen.languages, "word": chosen.words, "pair": chosen.pairs}
+    perplexity = min(how["perplexity"], (len(names) - 1) / 3)
+    frames: list[pd.DataFrame] = []
+    positions: NDArray[np.float64] | None = None
+    for number, layer in enumerate(chosen.layers):
+        x = chosen.vectors[number].astype(np.float64)
+        for name in np.unique(names) if how["centre"] else ():  # a language's offset would otherwise decide the map
             x[names == name] -= x[names == name].mean(axis=0)
         # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
         rows = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        near = PerplexityBasedNN(
-            rows, perplexity=min(perplexity, (points - 1) / 3), metric="euclidean", method="exact", random_state=seed
-        )
-        start = rescale(plane(x) if frame is None else frame)
-        embedding = TSNEEmbedding(start, near, negative_gradient_method="bh", random_state=seed, n_jobs=2)
+        near = PerplexityBasedNN(rows, perplexity=perplexity, metric="euclidean", method="exact", random_state=seed)
+        start = positions
+        if start is None:  # the two main directions, the sign of each fixed by its largest entry
+            left, sizes, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+            scores = left[:, :2] * sizes[:2]
+            start = scores * np.sign(scores[np.abs(scores).argmax(axis=0), [0, 1]])
+        embedding = TSNEEmbedding(rescale(start), near, negative_gradient_method="bh", random_state=seed, n_jobs=2)
         # Only the first layer needs to find its shape from nothing; the others move on from the one before.
-        if frame is None:
+        if positions is None:
             embedding = embedding.optimize(n_iter=250, exaggeration=12, momentum=0.5)
-        embedding = embedding.optimize(n_iter=250, momentum=0.8)
-        frame = np.asarray(embedding, dtype=np.float64)
-        frames.append(frame - frame.mean(axis=0))
-        progress("drawing the word map", number + 1, len(layers))
-    return np.stack(frames)
+        positions = np.asarray(embedding.optimize(n_iter=250, momentum=0.8), dtype=np.float64)
+        centred = positions - positions.mean(axis=0)
+        frames.append(pd.DataFrame({"layer": layer, **words, "x": centred[:, 0], "y": centred[:, 1]}))
+        progress("drawing the word map", number + 1, len(chosen.layers))
+    with whole(folder / "points.parquet") as beside:
+        pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)

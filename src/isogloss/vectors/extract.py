@@ -6,18 +6,15 @@ rest are grouped by length, and all leave in the order they came. Special tokens
 batch a sentence shares changes nothing but rounding.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import Module
 
 from isogloss.errors import InputError
 from isogloss.measures.inputs import double
@@ -27,8 +24,6 @@ from isogloss.stack.stack import Chain, Part, Stack, measuring
 from isogloss.text.batches import Batch, encode, group
 from isogloss.text.corpora import Corpus, shortened
 from isogloss.text.words import words_of
-from isogloss.vectors.pool import first_of_group, mean_by_group
-from isogloss.vectors.store import cached
 
 Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
@@ -101,11 +96,38 @@ def stream(
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
     ready = prepared or prepare(stack, len(order))
-    how: dict[str, Any] = {"units": units, "pool": pool, "part": part, "tokens": budget, "encoding": encoding}
-    for done in range(0, len(order), chunk):
+
+    def read(rows: list[int], progress: Progress) -> Vectors:
+        """Vectors of these rows in their order; `progress` hears how many of them are done."""
+        distinct: list[int] = []  # rows of the sentences that differ
+        copies: list[int] = []  # for every row, which of these it is a copy of
+        seen: dict[Any, int] = {}
+        for row in rows:
+            spans = None if corpus.words is None else tuple(corpus.words[row])
+            copies.append(seen.setdefault((corpus.sentences[row], spans), len(distinct)))
+            if copies[-1] == len(distinct):
+                distinct.append(row)
+        whole = encoding(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
+        sizes = torch.zeros(len(whole), dtype=torch.long)
+        sizes.index_add_(0, whole.sentence_of_tokens(), whole.content.long())
+        if not bool(sizes.all()):
+            row = int(whole.rows[int(torch.nonzero(sizes == 0)[0])])
+            raise InputError(
+                f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
+                "after tokenisation; remove it on every side"
+            )
+        parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
+        done = 0
+        for members in group(whole.lengths.tolist(), tokens=budget):
+            batch = whole.take(members).to(stack.device)
+            parts.append((members, *_pooled(stack, batch, wanted, units, pool, part, ready)))
+            done += len(members)
+            progress(f"reading {corpus.language}", int(len(rows) * done / len(distinct)), len(rows))
+        return _in_order(parts, rows, copies, units, whole)
+
+    for start in range(0, len(order), chunk):
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
-        part_done = shifted(progress, done, len(order))
-        yield _chunk(stack, corpus, order[done : done + chunk], wanted, ready=ready, progress=part_done, **how)
+        yield read(order[start : start + chunk], shifted(progress, start, len(order)))
 
 
 def prepare(stack: Stack | Chain, sentences: int) -> Prepared:
@@ -123,7 +145,6 @@ def vectors(
     layers: Sequence[int] | None = None,
     unit: Unit = "sentence",
     pool: Pool = "mean",
-    cache: str | Path | None = None,
     progress: Progress = silent,
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
@@ -138,7 +159,6 @@ def vectors(
         unit: "sentence" (mean of its content tokens), "first" (the first token of a sentence, as [CLS] is in many
             models), "word" or "token" (content tokens in order).
         pool: how a word is made of its subwords: their mean, or the first of them.
-        cache: a folder; the same model, text and options are then computed once.
         progress: is told the sentences done.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
@@ -146,62 +166,10 @@ def vectors(
 
     """
     check_corpus(corpus)
-    wanted = list(stack.cuts if layers is None else layers)
-
-    def compute() -> Tensor:
-        chunks_read = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, progress=progress)
-        return torch.cat([chunk.values[unit].cpu() for chunk in chunks_read], dim=1)
-
     if len(corpus) == 0:
         raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
-    if cache is None:
-        return compute()
-    if isinstance(stack, Chain) and any(not isinstance(map_, Module) for map_ in stack.maps):
-        raise InputError("vectors of a chain are cached only when its maps are modules: a function has no fingerprint")
-    facts: list[Any] = [stack.fingerprint, corpus.fingerprint, wanted, unit, pool, "vectors-1"]
-    return cached(Path(cache), hashlib.sha256(repr(facts).encode()).hexdigest(), compute)
-
-
-def _chunk(
-    stack: Stack | Chain,
-    corpus: Corpus,
-    rows: list[int],
-    layers: list[int],
-    *,
-    units: Sequence[Unit],
-    pool: Pool,
-    part: Part,
-    tokens: int,
-    encoding: Callable[..., Batch],
-    ready: Prepared,
-    progress: Progress,
-) -> Vectors:
-    """Vectors of these rows in their order; `progress` hears how many of them are done."""
-    distinct: list[int] = []  # rows of the sentences that differ
-    copies: list[int] = []  # for every row, which of these it is a copy of
-    seen: dict[Any, int] = {}
-    for row in rows:
-        spans = None if corpus.words is None else tuple(corpus.words[row])
-        copies.append(seen.setdefault((corpus.sentences[row], spans), len(distinct)))
-        if copies[-1] == len(distinct):
-            distinct.append(row)
-    whole = encoding(stack.tokenizer, corpus, distinct, max_length=stack.max_length, words="word" in units)
-    sizes = torch.zeros(len(whole), dtype=torch.long)
-    sizes.index_add_(0, whole.sentence_of_tokens(), whole.content.long())
-    if not bool(sizes.all()):
-        row = int(whole.rows[int(torch.nonzero(sizes == 0)[0])])
-        raise InputError(
-            f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
-            "after tokenisation; remove it on every side"
-        )
-    parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
-    done = 0
-    for members in group(whole.lengths.tolist(), tokens=tokens):
-        batch = whole.take(members).to(stack.device)
-        parts.append((members, *_pooled(stack, batch, layers, units, pool, part, ready)))
-        done += len(members)
-        progress(f"reading {corpus.language}", int(len(rows) * done / len(distinct)), len(rows))
-    return _in_order(parts, rows, copies, units, whole)
+    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, progress=progress)
+    return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
 
 
 def _pooled(
@@ -288,6 +256,33 @@ def _in_order(
             start += batch.shape[1]
     cut = torch.as_tensor(rows)[whole.shortened[copy_of]]
     return Vectors(rows, values, items, cut.tolist())
+
+
+def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Mean of the rows of each group, in float32.
+
+    states: (tokens, d); groups: (tokens,) group of each row, -1 for rows that belong to none; returns (count, d). A
+    group without rows is nan: a missing vector must not pass for a vector.
+
+    >>> mean_by_group(torch.tensor([[1.], [3.], [9.]]), torch.tensor([0, 0, -1]), 1)
+    tensor([[2.]])
+    """
+    # Rows of no group are summed, too, and left out: faster than to pick the others out of wide states.
+    sums = torch.zeros((count + 1, states.shape[1]), dtype=torch.float32, device=states.device)
+    sums.index_add_(0, groups + 1, states.float())
+    sizes = torch.bincount(groups + 1, minlength=count + 1)
+    return sums[1:] / sizes[1:].unsqueeze(1)
+
+
+def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """The first row of each group, in float32; shapes as in `mean_by_group`."""
+    firsts = torch.full((count,), len(groups), dtype=torch.long, device=groups.device)
+    inside = torch.nonzero(groups >= 0).squeeze(1)
+    firsts.scatter_reduce_(0, groups[inside], inside, "amin")
+    present = firsts < len(groups)
+    result = torch.full((count, states.shape[1]), torch.nan, dtype=torch.float32, device=states.device)
+    result[present] = states[firsts[present]].float()
+    return result
 
 
 class TypeSums:

@@ -1,9 +1,8 @@
 """Vectors on disk: the one place where arrays that are too large to be held, or worth keeping, are written and read.
 
 `VectorStore` holds named arrays in a folder, memory-mapped, so that only the part at hand is in memory, and a mark that
-says they are complete, so that a resumed run need not compute them again. `cached` is one tensor under a key of all
-that it depends on. `rereadable` keeps what several passes go through, in memory as far as it has room and on disk
-beyond that.
+says they are complete, so that a resumed run need not compute them again. `rereadable` keeps what several passes go
+through, in memory as far as it has room and on disk beyond that.
 """
 
 import json
@@ -74,11 +73,6 @@ class VectorStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         return np.lib.format.open_memmap(self.path(name), mode="w+", dtype=dtype, shape=tuple(shape))
 
-    def open(self, name: str, *, writable: bool = False) -> NDArray[Any]:
-        """The memory-mapped array of this name; what is written to a writable one is written to the file."""
-        values: NDArray[Any] = np.load(self.path(name), mmap_mode="r+" if writable else "r")
-        return values
-
     @contextmanager
     def filling(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> Iterator[NDArray[Any]]:
         """A memory-mapped array to fill inside the block; it gets its name when the block ends without an error."""
@@ -96,7 +90,7 @@ class VectorStore:
 
     def read(self, name: str, index: int | None = None) -> Tensor:
         """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
-        values = self.open(name)
+        values = np.load(self.path(name), mmap_mode="r")
         return torch.from_numpy(np.array(values if index is None else values[index]))
 
     def remove(self, name: str) -> None:
@@ -112,26 +106,6 @@ class VectorStore:
         """The facts that the store was finished with."""
         facts: dict[str, Any] = json.loads(self.mark.read_text(encoding="utf-8"))
         return facts
-
-
-def cached(folder: Path, key: str, compute: Callable[[], Tensor]) -> Tensor:
-    """The tensor stored under `key`, computed and stored first if it is missing or its file is damaged.
-
-    Args:
-        folder: where such tensors are stored.
-        key: a hash of everything the tensor depends on: model weights, text, layers, unit, pooling.
-        compute: computes the tensor, on the CPU.
-
-    """
-    store = VectorStore(folder)
-    if key in store:
-        try:
-            return store.read(key)
-        except (ValueError, EOFError):
-            store.remove(key)
-    values = compute()
-    store.write(key, values.numpy())
-    return values
 
 
 @contextmanager
