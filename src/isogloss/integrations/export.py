@@ -456,7 +456,7 @@ def export(
     fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
     encoder = Encoder(stack, cut, pooling, fitted, side)
     if fitted is not None:
-        width = fitted.source.width if side == "source" else fitted.target.width
+        width = len((fitted.source if side == "source" else fitted.target).mean)
         if width != stack.width:
             raise InputError(
                 f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "

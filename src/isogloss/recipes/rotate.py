@@ -216,8 +216,8 @@ def _rows_of_trial(
                     states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
-            where = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
-            note_shortened(run, shortened, done, where, stack)
+            title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
+            note_shortened(run, shortened, done, title, stack)
     by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
     alike: list[Row] = []
     for number, layer in enumerate(reading.layers):
