@@ -489,8 +489,12 @@ def _page(folder: Path, bars: progress.Progress) -> Path | None:
     """Draw the figures of a run and write its page, where the packages for that are installed."""
     from isogloss.report import write_page
 
-    can_draw = all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
-    return write_page([folder], folder / "report.html", bars) if can_draw else None
+    return write_page([folder], folder / "report.html", bars) if _can_draw() else None
+
+
+def _can_draw() -> bool:
+    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
+    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
 
 
 def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None) -> None:

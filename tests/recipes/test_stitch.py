@@ -327,13 +327,13 @@ def best_after(monkeypatch, epoch):
 
 def scored_weights(monkeypatch):
     """The weights of each model that all sets were scored with."""
-    real, worn = stitch_module.score_sets, []
+    real, worn = task_scores.score_sets, []
 
     def watched(model, *given, **how):
         worn.append({name: value.clone() for name, value in model.state_dict().items()})
         return real(model, *given, **how)
 
-    monkeypatch.setattr(stitch_module, "score_sets", watched)
+    monkeypatch.setattr(task_scores, "score_sets", watched)
     return worn
 
 

@@ -24,15 +24,8 @@ from isogloss.mappings import Mapping as SpaceMapping, normalisation, save
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
 from isogloss.progress import Progress, silent
-from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import (
-    Judged,
-    behind_rows,
-    bitext_with,
-    check_widths,
-    note_shortened,
-    shared_layers,
-)
+from isogloss.recipes import layer_comparison, recipe as options
+from isogloss.recipes.layer_comparison import Judged
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
@@ -112,8 +105,8 @@ def rotate(
     if random_weights:
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
-    check_widths((first.name, second.name), (first.width, second.width), specs)
-    cuts = shared_layers(first, second, layers)
+    layer_comparison.check_widths((first.name, second.name), (first.width, second.width), specs)
+    cuts = layer_comparison.shared_layers(first, second, layers)
     if save_mappings is not None and out is None:
         raise InputError("save_mappings leaves maps in the run's folder; give it as out")
     saved = layer_list(save_mappings, first) or ()
@@ -217,7 +210,7 @@ def _rows_of_trial(
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
             title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
-            note_shortened(run, shortened, done, title, stack)
+            layer_comparison.note_shortened(run, shortened, done, title, stack)
     by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
     alike: list[Row] = []
     for number, layer in enumerate(reading.layers):
@@ -239,7 +232,7 @@ def _rows_of_trial(
         progress(f"looking up {source} and {target}", number + 1, len(reading.layers))
     for direction, layers in by_layer.items():
         where = {**base, "source": direction[0], "target": direction[1]}
-        yield list(behind_rows(layers, base=where, unit="sentence"))
+        yield list(layer_comparison.behind_rows(layers, base=where, unit="sentence"))
     yield list(_correlation_rows(alike, by_layer, coordinates=pair))
     yield [last]
 
@@ -289,7 +282,10 @@ def _fitted(
 
 
 def _correlation_rows(
-    cka: Sequence[Row], by_layer: Mapping[Direction, Mapping[int, Judged]], *, coordinates: Mapping[str, Any]
+    cka: Sequence[Row],
+    by_layer: Mapping[Direction, Mapping[int, Judged]],
+    *,
+    coordinates: Mapping[str, Any],
 ) -> Iterator[Row]:
     """`cka_retrieval`: do layers whose spaces are more alike let more translations be found.
 
@@ -329,7 +325,7 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
         texts = given
         if not all(isinstance(each, Bitext) for each in given):
             texts = read_bitexts(*(resolve(path, data) for path in given), languages=(first, other))
-        found = bitext_with(texts, (first, other), "train-bitext")
+        found = layer_comparison.bitext_with(texts, (first, other), "train-bitext")
         parallel = Bitext((found[first], found[other]), name=found.name)
         known = [set(corpus.sentences) for corpus in test]
         sides = zip(*(corpus.sentences for corpus in parallel), strict=True)

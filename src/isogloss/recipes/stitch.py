@@ -29,17 +29,9 @@ from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
-from isogloss.recipes import recipe as options
+from isogloss.recipes import recipe as options, task_scores
 from isogloss.recipes.layer_comparison import bitext_with, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
-from isogloss.recipes.task_scores import (
-    OTHERS,
-    ScoredModel,
-    result_rows,
-    save_scores,
-    score_sets,
-    scored_models,
-)
 from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, mean_rows, row
@@ -447,8 +439,8 @@ def train_layer(
         items += setup.foreign
         prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
     with wearing(model, loop.best_weights):
-        scores = score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
-    save_scores(folder, loop.best_step, scores)
+        scores = task_scores.score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
+    task_scores.save_scores(folder, loop.best_step, scores)
     finish(folder, keep_best=False)
 
 
@@ -459,17 +451,16 @@ def _condition_rows(
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
-    models = scored_models(folder, setup.settings.optimisation.rate)
+    models = task_scores.scored_models(folder, setup.settings.optimisation.rate)
     sets, begin, count = setup.sets, len(setup.own) - 1, len(setup.foreign)
     rows: list[Row] = []
     for number, condition in enumerate(conditions):
         first = begin + number * count
         taken = [
-            ScoredModel(model.rate, model.step, [*model.scores[:begin], *model.scores[first : first + count]])
-            for model in models
+            replace(model, scores=[*model.scores[:begin], *model.scores[first : first + count]]) for model in models
         ]
-        for entry in result_rows(taken, sets, {**coordinates, "condition": condition}):
+        for entry in task_scores.result_rows(taken, sets, {**coordinates, "condition": condition}):
             repeated = entry["target"] == sets.source and condition != STITCHED
-            if entry["target"] != OTHERS and entry["measure"] != "chosen_rate" and not repeated:
+            if entry["target"] != task_scores.OTHERS and entry["measure"] != "chosen_rate" and not repeated:
                 rows.append(entry)
     return rows
