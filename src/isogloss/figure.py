@@ -45,7 +45,6 @@ class Line:
         best: the step that is marked with a ring.
         code: tells it from other lines of its panel, and finds the same line of another run; its label where empty.
         cell: the row and the column of its cell in a matrix.
-
     """
 
     label: str
@@ -82,7 +81,6 @@ class Panel:
         note: what stands behind the curves, in words.
         log: whether its vertical axis counts in factors, where the figure's does not.
         xlabel: the name of its horizontal axis, where it differs from the figure's.
-
     """
 
     title: str
@@ -120,7 +118,6 @@ class Figure:
         columns: how many panels stand side by side; 0 lets their number decide.
         shared: whether the panels of a column share their vertical axis.
         page_only: whether it is drawn on the page and not as a file.
-
     """
 
     name: str

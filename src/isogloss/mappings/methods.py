@@ -72,7 +72,6 @@ def fit_mapping(
             and the map is fitted again (Conneau et al. 2018 take 5). The first 10,000 rows are looked at, so spaces
             should be in order of frequency.
         ridge_strength: the penalty on |W|^2 of ridge.
-
     """
     if method not in MAPPINGS:
         raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")

@@ -71,7 +71,6 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     >>> x = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
     >>> round(cka(x, 3 * x + 1), 6)
     1.0
-
     """
     hsic, xx, yy = _linear_hsic(x, y, _form(biased))
     return float(ratio(hsic(None), xx, yy))

@@ -50,7 +50,6 @@ class Measure:
         takes: what the function is called with: "pair" for `function(x, y)` with rows that correspond, "space" for
             `function(x)`, "other" for anything else.
         function: computes the measure; None for one that only stands in tables.
-
     """
 
     name: str
@@ -95,7 +94,6 @@ def measure(
         range: the least and the greatest value; from 0 to 1 is also the default of `axis`.
         invariances: some of `INVARIANCES`.
         facts: other attributes of `Measure`, such as `higher_is_better`.
-
     """
     if unknown := set(invariances) - INVARIANCES:
         raise ValueError(f"{name}: unknown invariances {sorted(unknown)}; known are {sorted(INVARIANCES)}")
@@ -132,7 +130,6 @@ def describe(measure: str) -> Measure:
     ('Retrieval P@20', (0.0, 1.0))
     >>> describe("gap").better, describe("mrr_mean").better, describe("mrr_behind").better, describe("mine").better
     ('lower', 'higher', 'lower', 'neither')
-
     """
     if measure in MEASURES and MEASURES[measure].known:
         return MEASURES[measure]

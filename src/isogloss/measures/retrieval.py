@@ -166,7 +166,6 @@ def nearest(
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
     [1, 0]
-
     """
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
@@ -244,7 +243,6 @@ def retrieve(x: Tensor, y: Tensor, *, method: str = "cosine", **options: Any) ->
         y: (m, d) vectors of the other.
         method: one of `METHODS`.
         options: k, ks, gold, keys_x and keys_y, as in `retrieve_each`.
-
     """
     return retrieve_each(x, y, methods=(method,), **options)[0]
 
@@ -272,7 +270,6 @@ def retrieve_each(
             i of y where it is None.
         keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
         keys_y: the same for y.
-
     """
     if min(ks, default=1) < 1:
         raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")

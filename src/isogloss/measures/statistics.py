@@ -51,7 +51,6 @@ class Interval:
         high: upper end of its interval.
         n: the number of values or items behind it.
         floor: what chance gives, where that is known.
-
     """
 
     value: float
@@ -118,7 +117,6 @@ def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2,
     (2.0, -0.484, 4.484, 3)
     >>> mean_over_seeds([1.0, 3.0], least=3).known
     False
-
     """
     listed = np.array(list(values.values() if isinstance(values, Mapping) else values), dtype=np.float64)
     listed = listed[~np.isnan(listed)]
@@ -264,7 +262,6 @@ def correlation(
     >>> agreement = correlation([1, 2, 3, 5, 4, 2], [1, 3, 4, 6, 5, 2])
     >>> round(agreement.value, 3), round(agreement.share, 3), agreement.n
     (0.986, 0.083, 6)
-
     """
     first, second = (np.atleast_2d(np.asarray(curve, dtype=np.float64)) for curve in (x, y))
     if first.ndim != 2 or first.shape != second.shape or first.shape[1] < 2:

@@ -86,7 +86,6 @@ def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.
     >>> y = torch.tensor([[1.0, 0.1], [1.0, 0.2]])
     >>> itermax_links(x, y, rounds=1), itermax_links(x, y)
     ([(0, 0)], [(0, 0), (0, 1)])
-
     """
     x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
     same_width(x, y, "words to link need vectors of the same width")
@@ -117,7 +116,6 @@ def one_to_one(links: Collection[Link]) -> list[Link]:
 
     >>> one_to_one([(0, 0), (1, 1), (1, 2), (3, 3)])
     [(0, 0), (3, 3)]
-
     """
     unique = set(links)
     of_source = Counter(i for i, _ in unique)
@@ -135,7 +133,6 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
 
     >>> combine([(0, 0), (1, 1), (1, 2)], [(0, 0), (1, 1)], method="grow-diag-final-and")
     [(0, 0), (1, 1), (1, 2)]
-
     """
     if method not in METHODS:
         raise InputError(f"links cannot be joined by {method!r}; choose one of {', '.join(METHODS)}")
@@ -218,7 +215,6 @@ def alignment_error_rate(
 
     >>> alignment_error_rate([[(0, 0), (1, 2)]], [[(0, 0), (1, 1)]]).value
     0.5
-
     """
     accepted = sure if possible is None else possible
     if not len(predicted) == len(sure) == len(accepted):
@@ -315,7 +311,6 @@ def align_words(
 
     >>> align_words([["the", "house"], ["the", "book"]], [["das", "Haus"], ["das", "Buch"]])
     [[(0, 0), (1, 1)], [(0, 0), (1, 1)]]
-
     """
     combine([], [], method=symmetrise)  # refuse an unknown method before the work, not after it
     extra = extra or ([], [])
@@ -426,7 +421,6 @@ def place_prior(n: int, m: int, *, model: Model) -> Floats:
 
     >>> place_prior(2, 1, model=Model(prior=0.0, null=0.08))
     array([[0.46, 0.46]])
-
     """
     source_places, target_places = np.arange(1, n + 1) / n, np.arange(1, m + 1) / m
     weights = np.exp(-model.prior * np.abs(target_places[:, None] - source_places[None, :]))  # (m, n)

@@ -294,7 +294,6 @@ def texts_in(
         train: a file of pairs in place of MultiNLI.
         translated: a folder of these pairs in other languages.
         prepared: whether the files must be there already.
-
     """
     notes: list[str] = []
     asked = {"languages": [scale.source, *scale.aligned], "shares": shares_of(scale), "limit": scale.limit}
@@ -414,7 +413,6 @@ def choose_pairs(
 
     Returns:
         The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
-
     """
     chosen, left_out = {}, 0
     for name, several in sources.items():

@@ -93,7 +93,6 @@ class Request:
             folder: the job's folder where it is another.
             needs: folders of jobs that must be finished before.
             coordinates: what tells the job from others, such as its plan and seed; `--only` chooses by them.
-
         """
         settings = {**options, "device": self.device, "dtype": self.dtype}
         return Job(name, recipe, first, settings, folder or self.out / "jobs" / name, coordinates, needs)
@@ -107,7 +106,6 @@ class Request:
             default: the model of the scale, which the user's takes the place of; None to pretrain one.
             text: files to pretrain on by language.
             options: of the pretraining.
-
         """
         if given := self.model or default:
             return given, model_name(given), []
@@ -181,7 +179,6 @@ def scale_of(scales: Mapping[str, S], request: Request, own_data: Sequence[Any] 
         request: which names the scale.
         own_data: options that name data or models, which smoke makes itself and refuses.
         given: options by the name of the setting; None where they were not given.
-
     """
     if request.scale == "smoke" and any((request.model, *own_data)):
         raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
@@ -214,7 +211,6 @@ class Texts:
         notes: what else a reader must know; `make` may add to it.
         must_exist: whether the files must have been prepared.
         removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
-
     """
 
     folder: Path
@@ -291,7 +287,6 @@ def data_file(path: Path, purpose: str, *alternatives: str) -> Path:
         path: where the file is looked for first.
         purpose: what it is, for the error.
         alternatives: other names of the file in the same folder.
-
     """
     for candidate in (path, *(path.with_name(name) for name in alternatives)):
         if candidate.is_file():
@@ -352,7 +347,6 @@ def join_jobs(
         agreeing: what must be the same in all jobs, from a job and its hashes: values by a key whose last part says in
             words what they are.
         unsaid: a regular expression; notes that it is found in are left to the jobs.
-
     """
     first: dict[tuple[Hashable, ...], tuple[Job, Any]] = {}
     notes: dict[str, None] = {}

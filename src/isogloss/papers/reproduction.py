@@ -118,7 +118,6 @@ def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Out
         paper: its name.
         request: what the user asks of any paper.
         options: those of this paper alone; None for one that was not given.
-
     """
     chosen, known = find(paper), paper_options(paper)
     given = {name: value for name, value in options.items() if value is not None}
@@ -203,7 +202,6 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
             else it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must
             agree. Jobs that a chosen one needs, such as the training of its model, are chosen with it.
         only_seeds: numbers with commas, short for `seed=`.
-
     """
     known: dict[str, dict[str, None]] = {}  # every coordinate, and its values
     for job in jobs:

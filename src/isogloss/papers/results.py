@@ -47,7 +47,6 @@ def over_seeds(values: Values, *, log: bool = False) -> Interval:
 
     >>> str(over_seeds([1.0, 2.0, 3.0])), str(over_seeds({0: 1.0, 1: 3.0}))
     ('2.00 [-0.484, 4.48]', '2.00')
-
     """
     return mean_over_seeds(values, least=LEAST, scale="log" if log else "linear")
 
@@ -92,7 +91,6 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
 
     >>> seeds_note([3, 3])
     'Measured: means over 3 seeds; brackets hold t intervals over them.'
-
     """
     fewest, most = min(counts), max(counts)
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
@@ -118,7 +116,6 @@ def seeds_table(
         notes: below the table.
         first: label and cells of lines above, such as published numbers.
         show: how values are written; shares in percent by default.
-
     """
     given = [(label, values) for label, values in lines if any(values)]
     counts = [len(seeds) for _, values in given for seeds in values if seeds and ALONE not in seeds]
@@ -190,7 +187,6 @@ class Curves:
             share: whether values are shares, so that the band stays between 0 and 1.
             scale: what values and band are multiplied by, as 100 for points.
             look: further fields of `Line`.
-
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
@@ -231,7 +227,6 @@ def curve_table(
         notes: below the table.
         steps: those that have a line; by default all that any curve has.
         show: how the values of all seeds at one step are written; shares in percent by default.
-
     """
     curves = [column for _, column in columns if isinstance(column, Curves)]
     chosen = sorted({int(step) for curve in curves for step in curve.steps}) if steps is None else steps
@@ -445,7 +440,6 @@ def contrast(
 
     >>> contrast("a factor of {}", [0.5, 0.5, 0.5], below, 1.0).words
     'a factor of 0.500 [0.500, 0.500]'
-
     """
     interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
     return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.n)
@@ -464,7 +458,6 @@ class Comparison:
         over: what the interval is over: `seeds` (of means over targets), `pairs` of languages (of means over seeds), or
             both. The first must pass the test, and the other where there are enough for an interval.
         shares: whether values are shares, to be told in points.
-
     """
 
     words: str
@@ -538,7 +531,6 @@ def claim(
         name: of the claim.
         statement: the sentence of the paper; by default the docstring of the function.
         missing: why there are no contrasts.
-
     """
     return lambda contrasts: Claim(name, statement or str(contrasts.__doc__), contrasts, missing)
 
@@ -600,7 +592,6 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
         rows: to take means of.
         names: the coordinates.
         replaced: what the mean's coordinates are instead, as in `target="others"`.
-
     """
     for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
@@ -625,7 +616,6 @@ def changes(
         measure: what the change is called.
         log: ratios in place of differences, and their geometric mean; `unit` then stays what it is.
         reference: coordinates of the rows to compare with, as in `plan="freeze:-1"`; all others are the same.
-
     """
     groups = [
         (coordinates, {int(entry["seed"]): float(entry["value"]) for entry in group})
@@ -688,7 +678,6 @@ class Published:
         Args:
             entry: a row.
             respelt: coordinates of the row as the paper's file spells them, such as `target="tuned"`.
-
         """
         coordinates = {**entry, **respelt}
         for names, values in self._known.items():

@@ -348,7 +348,6 @@ def pack_text(
         share: of the pairs, set aside to measure on.
         measured: sentences of other text that is measured on.
         progress: told the pairs packed.
-
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "pairs.json"

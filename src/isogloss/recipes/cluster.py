@@ -240,7 +240,6 @@ def run_worker(
         directory: The working directory.
         log: The file that gets what the process says.
         lease: The file of the lease that the worker holds; it is removed when the worker has ended without doing so.
-
     """
     node, said = socket.gethostname(), Path(log)
     with suppress(ValueError):  # not in the main thread, which Ray does not interrupt

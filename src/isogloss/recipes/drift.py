@@ -295,7 +295,6 @@ def read_corpora(
         others: the same, once a language.
         share: of the target's sentences, for the test, and as many for the validation.
         batch: the fewest sentences to train on.
-
     """
     targets = recipe.language_files([target] if isinstance(target, str) else target, option="target")
     if len(targets) != 1:

@@ -174,7 +174,6 @@ class LexiconReading:
         identical: Whether pairs that are written alike count.
         seed: Of every draw.
         device: Where vectors are compared.
-
     """
 
     source: str

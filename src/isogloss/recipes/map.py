@@ -153,7 +153,6 @@ class MapReading:
             types (layers, types, width) under `LANGUAGE.types`, and under `hits.METHOD.LAYER` each sentence's share of
             directions in which its translation was found first, (sample,). The vocabulary marks it as complete.
         base: Coordinates that every row has: model, data and seed.
-
     """
 
     stack: Stack | Chain

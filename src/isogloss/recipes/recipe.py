@@ -66,7 +66,6 @@ class Work:
         hashes: Of model and data; a function `hashes(progress)` where they take long.
         notes: Sentences that the reader of the run should see.
         depth: The model's number of blocks.
-
     """
 
     model: str
@@ -91,7 +90,6 @@ class Option:
         kind: The type that the command line reads: one value, a text, or a text given several times. `option_of` sets
             it from the annotation.
         default: The parameter's default, `inspect.Parameter.empty` where it has none.
-
     """
 
     help: str = ""
@@ -135,7 +133,6 @@ class Recipe:
         parameters: The same without parallel text and the options of the run folder.
         takes_bitext: Whether it reads parallel text.
         first: The parameter that stands before the others: the model, or the text that a model is made of.
-
     """
 
     name: str

@@ -166,7 +166,6 @@ class RotateReading:
         specs: Which mappings are compared.
         fit: How they are fitted.
         base: Coordinates that every row has.
-
     """
 
     stacks: tuple[Stack, Stack]

@@ -287,7 +287,6 @@ def read_words(
 
     Returns:
         The normalisation of all words of `rows`, one a layer.
-
     """
     name = f"words.{corpus.language}"
     if name not in store:

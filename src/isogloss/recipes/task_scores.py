@@ -120,7 +120,6 @@ def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapp
         models: Every model of the plan's trainings that was scored.
         sets: What they were scored on.
         coordinates: Model, plan, condition, seed and the like.
-
     """
     languages = list(sets.dev)
     best = choose(models, languages.index(sets.source), sets.task)

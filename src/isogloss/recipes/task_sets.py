@@ -130,7 +130,6 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
         dev: The same, of the source and any languages of `test`.
         test: The same; a language may have several sets.
         skip_bad: Leave bad rows out and count them; else the first one ends the reading with its sentence.
-
     """
     trained = list(language_entries(train, "train"))
     if len(trained) != 1:

@@ -85,7 +85,6 @@ class Curve:
         code: what tells it from the other curves of its panel, such as `en → nl` or the name of a training.
         languages: the languages that a panel names it by.
         leads: whether it stands for its whole panel.
-
     """
 
     measure: str
@@ -475,7 +474,6 @@ class View:
         two_models: whether a second model is named in the title.
         parallel: whether the text is called parallel text.
         paper: of a reproduction, the title, the conditions, the findings and the tables of the paper.
-
     """
 
     mark: str

@@ -146,7 +146,6 @@ class FontChoice:
         families: the fonts to draw with, in order.
         letters: the code points that they cover.
         cannot: the scripts that stay undrawn, each with the reason.
-
     """
 
     families: tuple[str, ...]

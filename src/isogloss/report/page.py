@@ -92,7 +92,6 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
 
     Raises:
         InputError: a table was given without a command, or one that no view is for.
-
     """
     if isinstance(run, pd.DataFrame):
         if command not in VIEWS:
@@ -158,7 +157,6 @@ def write_page(
 
     Returns:
         The path of the page.
-
     """
     if not folders:
         raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")

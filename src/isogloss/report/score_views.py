@@ -85,7 +85,6 @@ class LayerScores:
         ways: a mapping, a form of CKA or a way of stitching -> layer -> row, in the order of the layers.
         flat: the rows without a layer, such as those of static vectors.
         counted: the rows of `COUNTED`: coverage, ties and correlations.
-
     """
 
     row: Record
@@ -382,7 +381,6 @@ class Experiment:
         scores: plan -> language and test set -> row of that score.
         gaps: plan -> `gap` or `relative_gap` -> row, of the others' mean.
         several: whether the rows are means over seeds.
-
     """
 
     row: Record

@@ -34,7 +34,6 @@ class StepPanel:
         kind: what tells panels of one measure apart: a training, a method, what a distance is to.
         lines: the curves.
         centre: the language whose pairs the curves are, "" where they are something else.
-
     """
 
     kind: str

@@ -71,7 +71,6 @@ class WordMap:
         looks: how the points of each language look, as `language_look` says.
         groups: the points of each translation group, the central language's first.
         total: how many translation groups there were before thinning.
-
     """
 
     title: str
@@ -108,7 +107,6 @@ def word_map(
         title: the name of the model.
         centre: the language whose words are joined to their translations.
         most: how many points a layer has at most; whole translation groups are left out.
-
     """
     layers = sorted(int(layer) for layer in points["layer"].unique())
     data = points.drop_duplicates(["layer", "pair", "language", "word"])

@@ -144,7 +144,6 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
         folder: The run folder. No other process may write to it until the run is closed: `with start(...) as run`.
         facts: command, arguments, seed, model, hashes. To resume, they must be those of the first time.
         resume: Whether to go on with a run that is in the folder.
-
     """
     path = Path(folder)
     beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}

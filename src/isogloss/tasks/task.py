@@ -230,7 +230,6 @@ class Task:
         length: most tokens of an item unless another length is given.
         shuffle: answers dealt out anew; what they score is the task's floor. See `shuffle_answers`.
         segments: the two texts of an example, None where it has no two. See `Segments`.
-
     """
 
     name: str

@@ -52,7 +52,6 @@ class Checkpoints:
         export: writes the model's own files, as `from_pretrained` reads them, into an empty folder.
         every: updates between two checkpoints.
         keep: how many of the last checkpoints stay.
-
     """
 
     folder: Path

@@ -84,7 +84,6 @@ def sample_vectors(
         by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
             padding included; wrong where the tokenizers differ, and here to show how wrong.
         attend_padding: with it, no attention mask is given either.
-
     """
     if attend_padding and not by_position:
         raise InputError("padding is attended to by position only: words are read without any; add by_position=True")

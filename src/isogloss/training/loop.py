@@ -348,7 +348,6 @@ def train(
 
     Returns:
         The readings of each step that has any, as they come, with their `step`, the number of updates made.
-
     """
     settings, model = training.settings, training.model
     if checkpoints is not None and training.step == 0:

@@ -82,7 +82,6 @@ def stream(
         encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
         prepared: what `prepare` gave, for several streams that share it.
         progress: is told the sentences done, under the name of the corpus.
-
     """
     check_corpus(corpus)
     unknown = [unit for unit in units if unit not in UNITS]
@@ -163,7 +162,6 @@ def vectors(
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
-
     """
     check_corpus(corpus)
     if len(corpus) == 0:

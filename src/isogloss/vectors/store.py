@@ -51,7 +51,6 @@ class VectorStore:
         Args:
             folder: where the files are.
             mark: name of the JSON file that marks the store as complete.
-
         """
         self.folder, self.mark = folder, folder / mark
 
@@ -125,7 +124,6 @@ def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], f
     >>> with rereadable(lambda: chunks, file=Path("chunks"), free_bytes=lambda device: 1000.0) as again:
     ...     [[len(chunk) for chunk in again()] for _ in range(2)]
     [[2, 3], [2, 3]]
-
     """
     held: list[Tensor | torch.Size] = []  # tensors in their order, and the shapes of those whose values are in the file
     room: dict[torch.device, float] = {}
