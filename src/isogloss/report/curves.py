@@ -11,7 +11,7 @@ curves of several seeds become one, their mean with a t interval over seeds; alo
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isclose, isinf, isnan, nan
 from pathlib import Path
@@ -350,40 +350,45 @@ def central_language(pairs: Iterable[tuple[str, str]]) -> str:
     return max((code for end in (0, 1) for code in (pair[end] for pair in known)), key=partners.__getitem__, default="")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RunFolder:
-    """One run: `record` is run.json, `rows` the table, `points` the word map or None. `name` tells runs apart."""
+    """One run, with the facts that every view of it reads.
+
+    record: run.json. rows: the table. points: the word map, or None. name: tells runs apart. arguments: those of the
+    command, as far as the record has them. command: what made the run; of a sweep that of its jobs. model: what was
+    measured, from the record or else the rows. depth: how many blocks the model has, where the record says so; not all
+    of them need have been read. data: names of the data sets, and languages: codes, in order of appearance, in the rows
+    and then in the points. names: the languages by name.
+    """
 
     path: Path
     name: str
     record: Mapping[str, Any]
     rows: pd.DataFrame
     points: pd.DataFrame | None = None
+    arguments: Mapping[str, Any] = field(init=False)
+    command: str = field(init=False)
+    model: str = field(init=False)
+    depth: int | None = field(init=False)
+    data: list[str] = field(init=False)
+    languages: list[str] = field(init=False)
+    names: dict[str, str] = field(init=False)
 
-    @property
-    def arguments(self) -> Mapping[str, Any]:
-        """The arguments of the command, as far as the record has them."""
-        arguments = self.record.get("arguments")
-        return arguments if isinstance(arguments, dict) else {}
-
-    @property
-    def command(self) -> str:
-        """The command that made the run; of a sweep that of its jobs."""
+    def __post_init__(self) -> None:
+        arguments, depth, rows = self.record.get("arguments"), self.record.get("depth"), self.rows
+        self.arguments = arguments if isinstance(arguments, dict) else {}
         command = str(self.record.get("command", ""))
-        return str(self.arguments.get("recipe", "")) if command == "sweep" else command
-
-    @cached_property
-    def model(self) -> str:
-        """What was measured, from the record or else the rows."""
-        named = self.record.get("model") or ""
-        models = [model for model in self.rows["model"].unique() if model]
-        return str(named or ", ".join(models) or self.path.name)
-
-    @property
-    def depth(self) -> int | None:
-        """How many blocks the model has, where the record says so; not all of them need have been read."""
-        depth = self.record.get("depth")
-        return depth if isinstance(depth, int) else None
+        self.command = str(self.arguments.get("recipe", "")) if command == "sweep" else command
+        models = [model for model in rows["model"].unique() if model]
+        self.model = str(self.record.get("model") or ", ".join(models) or self.path.name)
+        self.depth = depth if isinstance(depth, int) else None
+        self.data = [str(name) for name in rows["data"].unique() if name]
+        pooled = rows["step"].notna() & (rows["source"] == "") & rows["target"].isin((POOLED, OTHERS))
+        pooled |= (rows["task"] != "") & (rows["target"] == OTHERS)
+        pairs = rows[~pooled][["source", "target"]].drop_duplicates()
+        points: Sequence[str] = () if self.points is None else list(self.points["language"].unique())
+        self.languages = [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *points]) if code]
+        self.names = display_names(self.languages)
 
     @cached_property
     def trained(self) -> pd.DataFrame:
@@ -433,25 +438,6 @@ class RunFolder:
             to = f"to {curve.other_model}{on}" if curve.other_model else ""
             named.append(replace(curve, kind=", ".join(filter(None, (curve.method, curve.selection, to)))))
         return named
-
-    @cached_property
-    def data(self) -> list[str]:
-        """Names of the data sets in order of appearance."""
-        return [str(name) for name in self.rows["data"].unique() if name]
-
-    @cached_property
-    def languages(self) -> list[str]:
-        """Language codes in order of appearance, in the rows and then in the points."""
-        pooled = self.rows["step"].notna() & (self.rows["source"] == "") & self.rows["target"].isin((POOLED, OTHERS))
-        pooled |= (self.rows["task"] != "") & (self.rows["target"] == OTHERS)
-        pairs = self.rows[~pooled][["source", "target"]].drop_duplicates()
-        points: Sequence[str] = () if self.points is None else list(self.points["language"].unique())
-        return [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *points]) if code]
-
-    @cached_property
-    def names(self) -> dict[str, str]:
-        """The languages by name."""
-        return display_names(self.languages)
 
     @cached_property
     def centre(self) -> str:

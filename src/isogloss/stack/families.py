@@ -228,13 +228,13 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
         # What is too small would only show as an index out of range, on a GPU as a failed assertion, in training.
         wrong = ""
         if made.max_position_embeddings < positions:
-            wrong = f"{made.max_position_embeddings} positions, but --length needs {positions}"
-        elif made.vocab_size < vocabulary:
-            wrong = f"a vocabulary of {made.vocab_size}, but the tokenizer has {vocabulary}; leave vocab_size out"
+            wrong = f"gives {made.max_position_embeddings} positions, but --length needs {positions}"
+        elif (pieces := made.vocab_size) < vocabulary:
+            wrong = f"gives a vocabulary of {pieces}, but the tokenizer has {vocabulary}; leave vocab_size out"
         elif made.hidden_size % made.num_attention_heads:
-            wrong = f"a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
+            wrong = f"gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
         if wrong:
-            raise InputError(f"--config {more} gives {wrong}")
+            raise InputError(f"--config {more} {wrong}")
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
             AutoModelForMaskedLM.from_config(made)
     except InputError:
