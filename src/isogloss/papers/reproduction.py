@@ -143,9 +143,9 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
         first, *others = job_lines(same, among)
         lines += ["", f"then, {len(same)} job{'s' * (len(same) > 1)}:", f"  {first}", *others]
     hours = sum(outline.seconds.get(part, 0.0) for part in parts) / 3600
-    time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes"
+    time = f"{hours:.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
     counts = ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts))
-    each = ", ".join(f"{seconds:,.0f} seconds a job of {part}" for part, seconds in outline.seconds.items())
+    each = ", ".join(f"{seconds:,.0f} s a job of {part}" for part, seconds in outline.seconds.items())
     return [
         *lines,
         "",
