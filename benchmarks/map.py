@@ -49,7 +49,7 @@ def measure(given):
     """Print one line of the table."""
     torch.set_num_threads(given.threads)
     stack = ig.load(given.model, device="cpu")
-    stack = Lookup(**{one.name: getattr(stack, one.name) for one in fields(stack)})
+    stack = Lookup(**{one.name: getattr(stack, one.name) for one in fields(stack) if one.init})
     corpora = list(text(given.sentences, given.languages))
     SPENT["lookup"] = 0.0
     begin = time.process_time()

@@ -63,10 +63,14 @@ def align(
         LanguageFiles | Bitext | str | Path,
         "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder",
     ],
-    evaluate: Annotated[LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: held out"] = None,
+    evaluate: Annotated[
+        LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: what is held out"
+    ] = None,
     held_out: Annotated[recipe.Share, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
     tlm: Annotated[recipe.NonNegativeFloat, "weight of TLM; 0 for none (the paper gives none; default: equal)"] = 1.0,
-    contrastive: Annotated[recipe.NonNegativeFloat, "weight of contrast; 0 for none (default: equal ones)"] = 1.0,
+    contrastive: Annotated[
+        recipe.NonNegativeFloat, "weight of contrast; 0 for none (the paper gives none; default: equal)"
+    ] = 1.0,
     negatives: Annotated[Negatives, "queue: momentum contrast, as in the paper; batch: others of the batch"] = "queue",
     queue: Annotated[recipe.PositiveInt, "translations in the queue, a multiple of --batch (default: MoCo's)"] = 65_536,
     momentum: Annotated[recipe.Share, "of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
@@ -94,7 +98,9 @@ def align(
     report: Annotated[recipe.PositiveInt, "updates between readings of the losses"] = 50,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
-    packed: Annotated[str | None, Option("folder where runs share packed pairs", RARE, recorded=False)] = None,
+    packed: Annotated[
+        str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
+    ] = None,
     checkpoint: recipe.CheckpointEvery = 500,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,

@@ -74,7 +74,9 @@ def drift(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
     target: Annotated[LanguageFile, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
-    others: Annotated[LanguageFiles | None, "text of others to watch, LANG=FILE[,FILE], once a language"] = None,
+    others: Annotated[
+        LanguageFiles | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"
+    ] = None,
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
     seeds: recipe.Seeds = 1,

@@ -53,7 +53,9 @@ def map(
     model: options.Model = "mini",
     *bitext: Bitext | Corpus,
     sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
-    pairs: Annotated[Literal["all", "first"], "'all' pairs of languages, or those with the 'first' language"] = "all",
+    pairs: Annotated[
+        Literal["all", "first"], "'all' pairs of languages, or 'first': the first language with each other"
+    ] = "all",
     layers: options.Layers = None,
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by", least=1)] = 1000,
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,

@@ -43,7 +43,9 @@ SPACES = {
 
 @recipe.recipe
 def pretrain(
-    text: Annotated[LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once each; or a folder of *.LANG.txt"] = None,
+    text: Annotated[
+        LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"
+    ] = None,
     *bitext: Bitext | Corpus,
     repeat: Annotated[list[str] | str | None, "PATTERN=N: text of files named so is taken N times; 0: never"] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
@@ -51,7 +53,9 @@ def pretrain(
     held_out: Annotated[recipe.Share, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
     tokenizer: Annotated[str, "wordpiece, unigram, or the folder of a tokenizer"] = "wordpiece",
     vocabulary: Annotated[int, "pieces; of each language with --vocabularies separate"] = 32_000,
-    vocabularies: Annotated[Literal["joint", "separate"], "joint or separate: one each, equal pieces shared"] = "joint",
+    vocabularies: Annotated[
+        Literal["joint", "separate"], "joint, or separate: one tokenizer a language, equal pieces shared"
+    ] = "joint",
     lowercase: Annotated[bool, "fold upper and lower case"] = False,
     anchors: Annotated[
         Literal["default", "none", "extra"], "default; none: no piece is shared; extra: words replaced from --lexicon"
@@ -70,7 +74,7 @@ def pretrain(
     length: Annotated[int, Option("tokens in a stream", least=8)] = 128,
     batch: Annotated[recipe.PositiveInt, "streams in a batch, over all processes"] = 512,
     steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
-    exponent: Annotated[recipe.NonNegativeFloat, "languages are drawn by their size to this power"] = 0.7,
+    exponent: Annotated[recipe.NonNegativeFloat, "a language is drawn in proportion to its size to this power"] = 0.7,
     mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = 0.15,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
     rate: recipe.Rate = 1e-3,
@@ -84,7 +88,9 @@ def pretrain(
     checkpoint: recipe.CheckpointEvery = 1000,
     keep_checkpoints: Annotated[recipe.PositiveInt, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: recipe.Compiled = "auto",
-    save_dtype: Annotated[Literal["float32", "float16"], "float32 or float16, of the finished model"] = "float32",
+    save_dtype: Annotated[
+        Literal["float32", "float16"], "numbers the finished model is stored in: float32 or float16"
+    ] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",

@@ -224,7 +224,9 @@ Seed = Annotated[NonNegativeInt, Option("seed of every random draw; with --seeds
 Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
 Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]
 Batch = Annotated[PositiveInt, Option("sentences or examples in a batch", SCHEDULE)]
-MicroBatch = Annotated[PositiveInt | None, Option("part of a batch in a forward pass, where memory is short", COMPUTE)]
+MicroBatch = Annotated[
+    PositiveInt | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE)
+]
 CheckpointEvery = Annotated[PositiveInt, Option("updates between checkpoints", SCHEDULE)]
 Rate = Annotated[PositiveFloat, Option("highest learning rate", OPTIMISER)]
 WarmUp = Annotated[Share, Option("share of the updates until the rate is highest", OPTIMISER)]

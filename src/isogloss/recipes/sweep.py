@@ -71,7 +71,9 @@ def sweep(
         str | Sequence[str] | None, Option("GPUs that take turns, as in cuda:0,cuda:1; default: all there are", PANEL)
     ] = None,
     cluster: Annotated[str | None, Option("run on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)] = None,
-    gpus: Annotated[float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1, if any", PANEL)] = None,
+    gpus: Annotated[
+        float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any", PANEL)
+    ] = None,
     cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs a job asks of the cluster; default: 1", PANEL)] = None,
     resume: bool = False,
     progress: Progress = silent,

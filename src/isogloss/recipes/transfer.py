@@ -71,28 +71,42 @@ def transfer(
     *bitext: Bitext | Corpus,
     task: Annotated[str, f"what is learned: {', '.join(TASKS)}"],
     train: Annotated[LanguageFile, "examples to train on, LANG=FILE[,FILE]"],
-    dev: Annotated[LanguageFiles, "examples to choose by, LANG=FILE, once a language; the oracle's of other languages"],
+    dev: Annotated[
+        LanguageFiles, "examples to choose by, LANG=FILE; other languages' are the oracle's, once a language"
+    ],
     test: Annotated[LanguageFiles, "examples to test on, LANG=FILE[,FILE], once a set, the source's too"],
-    translated: Annotated[LanguageFiles | None, "translations of --train by row, LANG=FILE, trained on, too"] = None,
+    translated: Annotated[
+        LanguageFiles | None, "row by row translations of --train, trained on, too, LANG=FILE[,FILE], once a language"
+    ] = None,
     switch: Annotated[
         float,
         "probability that a segment (premise, hypothesis, question) is taken from a translation (the paper's could not "
         "be read; reproduce pan2021 takes 0.5)",
     ] = 0.0,
-    switch_to: Annotated[Literal["source", "any"], "the language it is from: source, as Pan et al., or any"] = "source",
-    lexicon: Annotated[LanguageFiles | None, "dictionary from the language of --train, LANG=FILE, once each"] = None,
+    switch_to: Annotated[
+        Literal["source", "any"], "the language it is taken from: source, as Pan et al., or any other"
+    ] = "source",
+    lexicon: Annotated[
+        LanguageFiles | None, "dictionary from the language of --train, LANG=FILE, once a language"
+    ] = None,
     switch_words: Annotated[float, "probability that a word of a --lexicon is replaced by a translation"] = 0.0,
-    target_models: Annotated[LanguageFiles | None, "LANG=FOLDER: a target's own model, for frozen layers"] = None,
+    target_models: Annotated[
+        LanguageFiles | None, "LANG=FOLDER: a target's own model, for what the plan freezes"
+    ] = None,
     plans: Annotated[str, "what trains: freeze:8, reinit:1-2, ...; several with commas"] = "freeze:-1",
     seeds: recipe.Seeds = 1,
     epochs: recipe.Epochs = 3,
     batch: recipe.Batch = 32,
-    rate: Annotated[str | float, Option("highest learning rate; of several, source dev chooses", OPTIMISER)] = 5e-5,
+    rate: Annotated[
+        str | float, Option("highest learning rate; several with commas, source dev chooses", OPTIMISER)
+    ] = 5e-5,
     warm_up: recipe.WarmUp = 0.1,
     decay: recipe.DecayName = "linear",
     weight_decay: recipe.WeightDecay = 0.0,
     clip: recipe.Clip = 1.0,
-    length: Annotated[int | None, Option("most tokens of an example; default the task's or model's", least=8)] = None,
+    length: Annotated[
+        int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
+    ] = None,
     probe: Annotated[recipe.PositiveInt | None, "updates between scores; default an epoch"] = None,
     frozen_dropout: Annotated[bool, "dropout in frozen layers, too; they are then not computed once"] = False,
     cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
