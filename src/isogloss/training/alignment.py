@@ -314,7 +314,8 @@ class Aligner(nn.Module):
             del self.key.get_submodule(stack.family.blocks)[how.layer :]
             if "pooler" in self.key._modules:
                 self.key._modules["pooler"] = None
-            self.key.requires_grad_(False), self.key_projection.requires_grad_(False)
+            self.key.requires_grad_(False)
+            self.key_projection.requires_grad_(False)
             self.keys = replace(self.sentences, model=self.key)
             # Weights of the key encoder and its projection, and those they follow.
             fast = dict(stack.model.named_parameters())

@@ -423,6 +423,7 @@ def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool)
     readings = [reading for probe in chosen for reading in probe.take()]
     if training.step > begun and (training.step % training.settings.report == 0) is due:
         total, count = training.losses()
-        training._total.zero_(), training._count.zero_()
+        training._total.zero_()
+        training._count.zero_()
         readings.append({"measure": "loss", "value": total / max(1.0, count), "n": int(count), "unit": "token"})
     return readings
