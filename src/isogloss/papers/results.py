@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from isogloss.figure import NOTHING, Line, Table, number, percent, signed
+from isogloss.figure import NOTHING, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Interval, band, mean_over_seeds, paired_differences
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
@@ -34,6 +35,7 @@ ALONE = -1  # the seed of what has none, such as a model before training
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 Seeds = dict[int, float]  # a value for each seed
+Coordinates = Mapping[str, Any]
 Values = Mapping[int, float] | Sequence[float] | Floats  # the same, or values one after the other (seeds,)
 decimals = "{:.3f}".format
 
@@ -94,7 +96,7 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     """
     fewest, most = min(counts), max(counts)
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    few = no_interval(fewest) or "brackets hold t intervals over them"
+    few = no_interval(most) or f"brackets hold t intervals over them{f', from {LEAST} on' * (fewest < LEAST)}"
     return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
 
 
@@ -257,9 +259,24 @@ class Results:
         """The rows at these coordinates."""
         return self.rows.iloc[self._positions(coordinates)]
 
-    def values(self, column: str = "value", **coordinates: Any) -> Seeds:
-        """A value for each seed; column: `floor` for what chance gives, and such."""
-        return self._by_seed(column, self._positions(coordinates))
+    def values(self, column: str = "value", *, base: Any = None, log: Any = False, **coordinates: Any) -> Seeds:
+        """A value for each seed.
+
+        Args:
+            column: `floor` for what chance gives, and such.
+            base: coordinates that the values to compare with have instead, for differences by seed: in each of several
+                languages, and then their mean. Only a `value` has any.
+            log: ratios in place of differences.
+            coordinates: of the rows.
+        """
+        if base is None:
+            return self._by_seed(column, self._positions(coordinates))
+        several = {name: value for name, value in coordinates.items() if isinstance(value, list | tuple)}
+        changes = []
+        for chosen in product(*several.values()) if column == "value" else ():
+            at = {**coordinates, **dict(zip(several, chosen, strict=True))}
+            changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
+        return mean_by_seed(changes)
 
     def value(self, column: str = "value", **coordinates: Any) -> float | None:
         """The mean of all rows at these coordinates; None where there is none."""
@@ -272,13 +289,17 @@ class Results:
         rows = self.where(**coordinates)
         return None if rows.empty else Interval(*rows.iloc[0][["value", "low", "high", "n"]])
 
-    def curves(self, over: str = "step", *, column: str = "value", **coordinates: Any) -> Curves | None:
-        """Values over steps (or over layers) for each seed, at the steps that all seeds have; None without any."""
-        groups: dict[int, list[int]] = {}
-        for at in self._positions(coordinates):
-            if (step := self.cells(over)[at]) is not None:
-                groups.setdefault(step, []).append(at)
-        return curves_of({step: self._by_seed(column, positions) for step, positions in groups.items()})
+    def curves(self, over: str | Mapping[int, Coordinates] = "step", **coordinates: Any) -> Curves | None:
+        """Values over steps (or layers) for each seed, at the steps that all seeds have; None without any.
+
+        Args:
+            over: the coordinate that is the step, or the coordinates of each step.
+            coordinates: the same for all steps, and other arguments of `values`.
+        """
+        if isinstance(over, str):
+            named = {name: value for name, value in coordinates.items() if name in KEY}
+            over = {step: {over: step} for step in self.distinct(over, **named)}
+        return curves_of({step: self.values(**{**coordinates, **own}) for step, own in over.items()})
 
     def distinct(self, name: str, **coordinates: Any) -> list[Any]:
         """The values that a coordinate has in the rows at others, in the order of the rows."""
@@ -679,12 +700,16 @@ class Published:
             entry: a row.
             respelt: coordinates of the row as the paper's file spells them, such as `target="tuned"`.
         """
-        coordinates = {**entry, **respelt}
+        value = self.at(**{**entry, **respelt})
+        return dict(entry) if value is None else {**entry, "published": value}
+
+    def at(self, **coordinates: Any) -> float | None:
+        """The number that stands beside what was measured at these coordinates, all of its own among them, or None."""
         for names, values in self._known.items():
-            value = values.get(tuple(str(cell) if is_given(cell := coordinates.get(name)) else "" for name in names))
-            if value is not None:
-                return {**entry, "published": value}
-        return dict(entry)
+            key = tuple(str(cell) if is_given(cell := coordinates.get(name)) else "" for name in names)
+            if key in values:
+                return values[key]
+        return None
 
     @cached_property
     def _known(self) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
@@ -700,3 +725,146 @@ def published(name: str) -> Published:
     """The numbers of a paper, from `published/NAME.csv`."""
     with (Path(__file__).parent / "published" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return Published(list(csv.DictReader(file)))
+
+
+# ------------------------------------------------------------------------------------------------ tables and figures
+
+# What a specification of cells or curves has besides what is read: coordinates, and arguments of `Results.values`.
+LOOKS = ("read", "form", "printed", "share", "scale", "until", "items", "look", "respelt")
+
+
+def grid(
+    results: Results,
+    title: str,
+    rows: Mapping[str, Coordinates],
+    columns: Mapping[str, Coordinates],
+    notes: Sequence[str] = (),
+    *,
+    corner: str = "",
+    known: Published | None = None,
+    means: str = "means",
+) -> Table | None:
+    """A table of what was measured at the coordinates of each row and column together; None where nothing was.
+
+    Besides coordinates, rows and columns may have arguments of `Results.values` and say how their cells are written:
+    `form` writes a number (by default a share in percent), `printed` a published one; `share` tells whether intervals
+    end at 0 and 1 (by default those in percent); `log` asks for geometric means. `read` is called with the coordinates
+    in place of `Results.values`, and gives values by seed, an interval, or the text of the cell. `respelt` has the
+    coordinates that the paper's file spells otherwise.
+
+    Args:
+        results: what was measured.
+        title: of the table.
+        rows: coordinates by label; a row without any value is left out.
+        columns: coordinates by label; a column without any value is left out.
+        notes: below the table, before the one on seeds.
+        corner: head of the first column.
+        known: the numbers of the paper; those of a row stand in a line below it.
+        means: which means over seeds they are, for the note.
+    """
+    lines, counts = [], list[int]()
+    for label, row_at in rows.items():
+        cells = [_written(results, known, {**row_at, **column_at}) for column_at in columns.values()]
+        counts += [seeds for _, _, seeds in cells if seeds]
+        measured, printed = [each[0] for each in cells], [each[1] for each in cells]
+        if set(measured) != {NOTHING}:
+            lines.append([label, *measured])
+            lines += [[f"{label}, published", *printed]] if set(printed) != {NOTHING} else []
+    heads = [corner, *columns]
+    shown = [at for at in range(len(heads)) if at == 0 or any(line[at] != NOTHING for line in lines)]
+    told = [seeds_note(counts, means)] if counts else []
+    cut = [[line[at] for at in shown] for line in lines]
+    return Table(title, [heads[at] for at in shown], cut, [*notes, *told]) if lines else None
+
+
+def _written(results: Results, known: Published | None, spec: Mapping[str, Any]) -> tuple[str, str, int]:
+    """A cell of `grid`: what was measured, what was published, and how many seeds were measured."""
+    at, form = _reading(spec), spec.get("form", percent)
+    values = spec.get("read", results.values)(**at)
+    if isinstance(values, str):
+        return values, NOTHING, 0
+    interval = values if isinstance(values, Interval) else over_seeds(values or {}, log=at.get("log", False))
+    written = cell(interval.clipped() if spec.get("share", form is percent) else interval, form)
+    if at.get("column", "value") != "value":
+        return written, NOTHING, 0
+    value = known.at(**{**at, **spec.get("respelt", {})}) if known else None
+    seeds = 0 if isinstance(values, Interval) or not values or ALONE in values else len(values)
+    return written, NOTHING if value is None else spec.get("printed", form)(value), seeds
+
+
+def panels(
+    results: Results,
+    titles: Mapping[str, Coordinates],
+    lines: Mapping[str, Coordinates],
+    *,
+    over: str | Mapping[int, Coordinates] = "layer",
+    floor: bool = False,
+    known: Published | None = None,
+) -> list[Panel]:
+    """Panels of curves over layers, or other steps; those without a curve are left out.
+
+    Besides coordinates, panels and lines may have arguments of `Results.values` and say how a curve is drawn: `share`,
+    `scale`, `until` and `log` as `Curves.line` has them, `look` with further fields of `Line`, and `items` for bands
+    that are the intervals of the rows themselves. `respelt` has the coordinates that the paper's file spells otherwise.
+    A line whose rows have no layer is level.
+
+    Args:
+        results: what was measured.
+        titles: coordinates of each panel by its title.
+        lines: coordinates of each curve by its label; a curve has the same colour in all panels.
+        over: what the curves are over, as `Results.curves` has it.
+        floor: whether what chance gives is drawn, that of the first line which has one.
+        known: the numbers of the paper, drawn as circles in the colours of their curves.
+    """
+    made = []
+    for title, at in titles.items():
+        specs = {label: {**at, **own} for label, own in lines.items()}
+        numbered = enumerate(specs.items())
+        curves = [line for hue, (label, spec) in numbered for line in _drawn(results, known, over, label, hue, spec)]
+        if steps := [step for line in curves for step in line.steps]:
+            ends = [min(steps), max(steps)]
+            drawn = [
+                line if line.steps or line.dots else replace(line, steps=ends, value=[*line.value] * 2)
+                for line in curves
+            ]
+            chances = [
+                results.curves(over, **{**_reading(spec), "column": "floor"}) for spec in specs.values() if floor
+            ]
+            level = next((float(curve.mean.mean()) for curve in chances if curve), None)
+            made.append(Panel(title, sorted(drawn, key=lambda line: line.dots), floor=level))
+    return made
+
+
+def _drawn(
+    results: Results,
+    known: Published | None,
+    over: str | Mapping[int, Coordinates],
+    label: str,
+    hue: int,
+    spec: Mapping[str, Any],
+) -> Iterator[Line]:
+    """A curve of `panels`, if there is one, and its published values; one that is level has no steps yet."""
+    at, look = _reading(spec), {"hue": hue, **spec.get("look", {})}
+    curves = results.curves(over, **at)
+    if curves is None:
+        values = results.values(**{**at, over: None}) if isinstance(over, str) else {}
+        if values:
+            yield Line(label, [], [over_seeds(values).value], **look)
+        return
+    how = {name: spec[name] for name in ("share", "scale", "until", "log") if name in spec}
+    line = curves.line(label, **how, **look)
+    if spec.get("items"):
+        ends = [results.curves(over, **{**at, "column": end}) for end in ("low", "high")]
+        low, high = ([] if end is None else end.mean.tolist() for end in ends)
+        line = replace(line, low=low, high=high)
+    yield line
+    if known and isinstance(over, str):
+        asked = {**at, **spec.get("respelt", {})}
+        points = {step: known.at(**{**asked, over: int(step)}) for step in line.steps}
+        dots = {step: value for step, value in points.items() if value is not None}
+        yield Line(f"{label}, published", list(dots), list(dots.values()), dots=True, hue=hue)
+
+
+def _reading(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a specification says which values are read."""
+    return {name: value for name, value in spec.items() if name not in LOOKS}

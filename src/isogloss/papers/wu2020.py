@@ -16,18 +16,30 @@ from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
+from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.jexus2020 import pair_table
 from isogloss.papers.paper import as_lines, by_scale
-from isogloss.papers.results import LEAST, Claim, Comparison, Contrast, Curves, Results, above, below, claim, over_seeds
+from isogloss.papers.results import (
+    LEAST,
+    OTHERS,
+    Claim,
+    Comparison,
+    Contrast,
+    Curves,
+    Results,
+    above,
+    below,
+    claim,
+    over_seeds,
+)
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -717,7 +729,7 @@ def _far(results: Results) -> Iterator[Contrast]:
 def _relation(results: Results) -> Iterator[Contrast]:
     values, each = {}, []
     for target in results.targets(task="retrieval"):
-        at = {"measure": RELATION, "model": MONOLINGUAL, "target": target}
+        at: dict[str, Any] = {"measure": RELATION, "model": MONOLINGUAL, "target": target}
         if by_seed := results.values(**at):
             seeds, first = over_seeds(by_seed), results.where(seed=min(by_seed), **at).iloc[0]
             known = seeds if seeds.known else Interval(seeds.value, first["low"], first["high"], 1)
@@ -796,214 +808,172 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-TRANSDUCTIVE = "procrustes+iterative transductive"
-BY_COSINE = ("raw", "centred inductive", "centred transductive", "procrustes", ROTATION, TRANSDUCTIVE)
-RETRIEVAL = [*((mapping, "cosine") for mapping in BY_COSINE), (TRANSDUCTIVE, "csls")]
-# Curves of Figure 5 by their labels: coordinates, and the column that its table has of them.
-SEAMS = {
-    "two models, stitched": (JOINED, "stitched"),
-    "two models, as they are": ({**JOINED, "condition": UNMAPPED}, ""),
-    "two models, any rotation": ({**JOINED, "condition": ANY_ROTATION}, ""),
-    "bilingual, as it is": (ONE_MODEL, "bilingual"),
-    "bilingual, mapped": (MAPPED, "mapped"),
+
+class Chart(NamedTuple):
+    """A figure of the paper: drawn with a panel for each pair of languages, and a table with a column for each layer.
+
+    lines: coordinates of the curves, and how they are shown. further: the same of lines that the table alone has.
+    """
+
+    name: str
+    title: str
+    caption: str
+    ylabel: str
+    lines: Mapping[str, evidence.Coordinates]
+    further: Mapping[str, evidence.Coordinates] = {}
+
+
+AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
+GRAPHIC = "The paper prints a graphic only."
+BANDS = "intervals and bands are t intervals over seeds, where there are three"
+FIGURE_6 = {
+    "raw": {**TWO_MODELS, "condition": "raw"},
+    "centred": {**TWO_MODELS, "condition": "centred inductive"},
+    "rotation": {**TWO_MODELS, "condition": "procrustes"},
+    "rotation, normalised": TWO_MODELS,
+    "bilingual, rotation, normalised": {"model": BILINGUAL},
 }
-# Vectors of words that have no layer.
-FLAT = {
+FIGURE_5 = {
+    "two models, stitched": JOINED,
+    "two models, as they are": {**JOINED, "condition": UNMAPPED},
+    "two models, any rotation": {**JOINED, "condition": ANY_ROTATION},
+    "bilingual, as it is": ONE_MODEL,
+    "bilingual, mapped": MAPPED,
+}
+FIGURE_4: Mapping[str, evidence.Coordinates] = {
+    "words in use": {**IN_USE, "items": True},
     "static, the same words": {"unit": "word", "model": STATIC},
     "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
     "static, the same pieces": {"unit": "piece", "model": STATIC},
 }
-GRAPHIC = "The paper prints a graphic only."
-BANDS = "intervals and bands are t intervals over seeds, where there are three"
-Shown = tuple[list[Table | None], list[Figure]]
-show_decimals = partial(evidence.cell, form=evidence.decimals)
+CHARTS = (
+    Chart(
+        "figure-7",
+        "Figure 7: how alike two languages are, layer by layer",
+        "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
+        f"weights on the other side; {BANDS}. Published: biased, of models 768 wide.",
+        "CKA",
+        {kind: {**CKA, "model": kind, **AS_DECIMALS, "respelt": {"measure": AS_PRINTED}} for kind in KINDS},
+    ),
+    Chart(
+        "figure-6",
+        "Figure 6: sentences found after a rotation",
+        "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
+        f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}",
+        "P@1",
+        {label: {**SENTENCES, **at, **AS_DECIMALS, "share": True} for label, at in FIGURE_6.items()},
+        {
+            f"rotation, normalised by the test's own means, {method}": {**SENTENCES, **TWO_MODELS, **AS_DECIMALS}
+            | {"condition": "procrustes+iterative transductive", "method": method, "share": True}
+            for method in ("cosine", "csls")
+        },
+    ),
+    *(
+        Chart(
+            f"figure-5-{task}",
+            f"Figure 5, {NAMES[task]}: a task on layers of two models, by the layer of the seam",
+            "Points in the target language. Fresh layers are trained on the first layers of the source's model, and "
+            "stand on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on "
+            "those of one model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh "
+            f"layers. {GRAPHIC}",
+            "points",
+            {label: {**STITCH[task], **at, "share": True, "scale": 100} for label, at in FIGURE_5.items()},
+        )
+        for task in STITCHED_TASKS
+    ),
+    Chart(
+        "figure-4",
+        "Figure 4: words looked up with two models, layer by layer",
+        "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
+        "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
+        "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
+        f"{GRAPHIC}",
+        "P@1",
+        {label: {**WORDS, **at, **AS_DECIMALS} for label, at in FIGURE_4.items()},
+        {"coverage": {**IN_USE, "measure": "coverage", "task": "lexicon", "condition": "test", **AS_DECIMALS}},
+    ),
+)
+
+
+def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
+    """The pairs of languages that a task has, and their coordinates."""
+    source = results.source
+    return {f"{source}-{target}": {"source": source, "target": target} for target in results.targets(task=task)}
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables the rows allow: the paper's figures as tables, and Table 1, published beside measured."""
-    models = results.where(task="pretrain", unit="character")
-    groups = models[models["seed"].notna()].groupby(["data", "condition", "target"], sort=False)["value"]
-    lines = [[*map(str, at), number(float(values.mean())), str(len(values))] for at, values in groups]
-    note = "Held-out text, a mean over seeds. Compare models within a language only."
-    heads = ["languages", "variant", "language", "perplexity a character", "seeds"]
-    made = [table for shown, _ in _charts(results) for table in shown]
-    made += [_table_1(results), Table("The models", heads, lines, [note])]
-    return [table for table in made if table is not None and table.rows]
-
-
-def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow."""
-    return [figure for _, shown in _charts(results) for figure in shown if figure.panels]
-
-
-def _charts(results: Results) -> list[Shown]:
-    """The tables and figures of each figure of the paper, with one caption for both."""
-    stitched = [_figure_5(results, task) for task in STITCHED_TASKS]
-    return [_figure_7(results), _figure_6(results), *stitched, _figure_4(results)]
-
-
-def _by_target(
-    results: Results, labelled: Mapping[str, Mapping[str, Any]], **look: Any
-) -> Iterator[tuple[str, dict[str, Curves | None], Panel]]:
-    """The targets that have a curve, their curves by label and a panel of them; labelled: coordinates of the curves."""
-    for target in results.targets(task=next(iter(labelled.values()))["task"]):
-        curves = {label: _curves(results, target, **at) for label, at in labelled.items()}
-        lines = [curve.line(label, hue=hue, **look) for hue, (label, curve) in enumerate(curves.items()) if curve]
-        if lines:
-            yield target, curves, Panel(f"{results.source}-{target}", lines)
-
-
-def _figure_7(results: Results) -> Shown:
-    source, means, by_layer, panels = results.source, [], [], []
-    caption = (
-        "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
-        f"weights on the other side; {BANDS}."
-    )
-    caption += " Published: biased, of models 768 wide." * (source == ENGLISH)
-    for target, curves, panel in _by_target(results, {kind: {**CKA, "model": kind} for kind in KINDS}):
-        at, pair = {"source": source, "target": target}, f"{source}-{target}"
-        for form, name in FORMS.items():
-            values = [results.values(**at, **{**MEAN_CKA, "measure": form}, model=kind) for kind in KINDS]
-            means.append([f"{pair}, {name}", *map(show_decimals, values)])
-        if PUBLISHED.where(reference="Figure 7, mean", **at):
-            printed = [PUBLISHED.cell("{:.2f}".format, reference="Figure 7, mean", model=kind, **at) for kind in KINDS]
-            means.append([f"{pair}, published", *printed])
-        columns: list[tuple[str, Any]] = []
-        dots = []
-        for hue, kind in enumerate(KINDS):  # a pair without numbers has empty lines, so that one legend does for all
-            lines = PUBLISHED.where(reference="Figure 7, layer", model=kind, **at)
-            known = {layer: float(line["value"]) for layer, line in enumerate(lines)}
-            columns += [(kind, curves[kind]), ("published", {layer: f"{value:.2f}" for layer, value in known.items()})]
-            dots.append(Line(f"{kind}, published", list(known), list(known.values()), dots=True, hue=hue))
-        by_layer.append(evidence.curve_table(f"Figure 7, {pair}", "layer", columns, [caption], show=show_decimals))
-        panels.append(replace(panel, lines=[*panel.lines, *dots]) if source == ENGLISH else panel)
+    """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     note = (
         "A mean over layers 0 to 8. As printed: the paper's formula, which removes no means. Debiased: about 0 for "
         "vectors that have nothing to do with each other."
     )
-    overview = Table("Figure 7, means: how alike English and another language are", ["", *KINDS], means, [note])
-    title = "Figure 7: how alike two languages are, layer by layer"
-    return [overview, *by_layer], [Figure("figure-7", title, caption, panels, "CKA", xlabel="layer")]
-
-
-def _figure_6(results: Results) -> Shown:
-    ways = {"raw": "raw", "centred": "centred inductive", "rotation": "procrustes", "rotation, normalised": ROTATION}
-    labelled = {label: {**SENTENCES, **TWO_MODELS, "condition": mapping} for label, mapping in ways.items()}
-    labelled["bilingual, rotation, normalised"] = {**SENTENCES, "model": BILINGUAL}
-    read, targets = list(_by_target(results, labelled, share=True)), results.targets(task="retrieval")
-    title = "Figure 6: sentences found after a rotation"
-    caption = (
-        "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
-        f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}"
-    )
-    columns = [
-        (f"{target}, {head}", curves[label])
-        for label, head in (("rotation, normalised", "two models"), ("bilingual, rotation, normalised", "bilingual"))
-        for target, curves, _ in read
-    ]
-    by_layer = evidence.curve_table(
-        title, "layer", columns, [caption], show=lambda seeds: show_decimals(over_seeds(seeds).clipped())
-    )
-    best = []
-    for mapping, method in RETRIEVAL:
-        at = {**SENTENCES, **TWO_MODELS, "condition": mapping, "method": method}
-        curves = [_curves(results, target, **at) for target in targets]
-        cells = [f"{curve.mean.max():.3f} at {curve.peak}" if curve else NOTHING for curve in curves]
-        best += [[f"{mapping} {method}", *cells]] if any(curves) else []
-    note = "Two models. Inductive: means of the text that was learned from; transductive: of the test's own sentences."
-    by_way = Table("Figure 6, ways: P@1 at each way's best layer", ["", *targets], best, [note])
-    chance = {**SENTENCES, **TWO_MODELS, "source": results.source, "layer": 0, "seed": 0}
-    panels = [replace(panel, floor=results.value("floor", target=target, **chance)) for target, _, panel in read]
-    dots = []
-    for target in targets:
-        if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
-            similar, right = np.mean(seeds, axis=0).tolist()
-            dots.append(Line(target, similar, right, dots=True))
-    circles = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
-    related, panel = "Similarity and retrieval, layer by layer", [Panel("two models", dots)] if dots else []
-    return [by_layer, by_way], [
-        Figure("figure-6", title, caption, panels, "P@1", xlabel="layer"),
-        Figure("figure-6-and-7", related, circles, panel, "P@1", xlabel="CKA"),
-    ]
-
-
-def _figure_5(results: Results, task: str) -> Shown:
-    labelled = {label: {**STITCH[task], **at} for label, (at, _) in SEAMS.items()}
-    read = list(_by_target(results, labelled, share=True, scale=100))
-    columns = [
-        (f"{target}, {head}", curve)
-        for target, curves, _ in read
-        for (_, head), curve in zip(SEAMS.values(), curves.values(), strict=True)
-        if head and curve
-    ]
-    title = f"Figure 5, {NAMES[task]}: a task on layers of two models, by the layer of the seam"
-    caption = (
-        "Points in the target language. Fresh layers are trained on the first layers of the source's model, and stand "
-        "on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on those of one "
-        f"model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh layers. {GRAPHIC}"
-    )
-    figure = Figure(f"figure-5-{task}", title, caption, [panel for *_, panel in read], "points", xlabel="layer")
-    return [evidence.curve_table(title, "layer", columns, [caption])], [figure]
-
-
-def _figure_4(results: Results) -> Shown:
-    at, source, targets = {**WORDS, **IN_USE}, results.source, results.targets(task="lexicon")
-    columns, panels = [], []
-    flat = {
-        label: {target: results.values(source=source, target=target, **WORDS, **own) for target in targets}
-        for label, own in FLAT.items()
+    forms = {
+        f"{pair}, {name}": {**at, **MEAN_CKA, "measure": form, **AS_DECIMALS}
+        for pair, at in _pairs(results, "cka").items()
+        for form, name in FORMS.items()
     }
-    for target, curves, panel in _by_target(results, {"words in use": at}):
-        columns.append((target, curves["words in use"]))
-        ends = [_curves(results, target, column=column, **at) for column in ("low", "high")]
-        low, high = ([] if curve is None else curve.mean.tolist() for curve in ends)
-        lines = [replace(panel.lines[0], low=low, high=high)]
-        first, *_, last = lines[0].steps
-        lines += [Line(label, [first, last], [value] * 2) for label in flat for value in flat[label][target].values()]
-        panels.append(replace(panel, lines=lines))
-    title = "Figure 4: words looked up with two models, layer by layer"
-    caption = (
-        "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
-        "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
-        "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
-        f"{GRAPHIC}"
-    )
-    table = evidence.curve_table(title, "layer", columns, [caption], show=show_decimals)
-    at = {"measure": "coverage", "task": "lexicon", "model": MONOLINGUAL, "unit": "word", "condition": "test"}
-    flat["coverage of the test"] = {target: results.values(target=target, **at) for target in targets}
-    rows = [[label, *map(show_decimals, values.values())] for label, values in flat.items() if any(values.values())]
-    figure = Figure("figure-4", title, caption, panels, "P@1", xlabel="layer")
-    return [table and replace(table, rows=[*table.rows, *rows])], [figure]
+    kinds = {kind: {"model": kind} for kind in KINDS}
+    title = "Figure 7, means: how alike English and another language are"
+    made = [evidence.grid(results, title, forms, kinds, [note], known=PUBLISHED)]
+    layers: dict[str, Any] = {"all layers": {"layer": None}}
+    layers |= {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
+    for chart in CHARTS:
+        rows = {
+            f"{pair}, {label}": {**at, **own}
+            for pair, at in _pairs(results, next(iter(chart.lines.values()))["task"]).items()
+            for label, own in {**chart.lines, **chart.further}.items()
+        }
+        made.append(evidence.grid(results, chart.title, rows, layers, [chart.caption], known=PUBLISHED))
+    made.append(_table_1(results))
+    models = results.where(measure="perplexity", task="pretrain", unit="character")
+    rows = {
+        f"{data}, {variant}": {"data": data, "condition": variant, "form": number}
+        for data, variant in zip(models["data"], models["condition"], strict=True)
+    }
+    languages = {
+        code: {"target": code, "task": "pretrain", "unit": "character"} for code in dict.fromkeys(models["target"])
+    }
+    note = "Perplexity a character of held-out text. Compare models within a language only."
+    made.append(evidence.grid(results, "The models", rows, languages, [note]))
+    return [table for table in made if table is not None]
 
 
-def _table_1(results: Results) -> Table:
-    targets = {task: codes for task in TASKS if (codes := results.targets(task=f"table-1 {task}"))}
-    columns, chance, lines = [""], ["chance"], []
-    for task, codes in targets.items():
-        columns += [*(f"{NAMES[task]} {target}" for target in codes), "d"]
-        floors = [results.value("floor", target=target, seed=0, **TABLE_1[task], condition=DEFAULT) for target in codes]
-        chance += [*(NOTHING if floor is None else percent(floor) for floor in floors), NOTHING]
-    for variant in VARIANTS:
-        measured, printed = [variant], ["  published"]
-        for task, codes in targets.items():
-            scores, default = (
-                [results.values(target=target, **TABLE_1[task], condition=each) for target in codes]
-                for each in (variant, DEFAULT)
-            )
-            measured += [
-                *map(evidence.share_cell, scores),
-                evidence.cell(evidence.mean_by_seed(map(evidence.less, scores, default)), signed),
-            ]
-            printed += [PUBLISHED.cell(percent, target=target, **TABLE_1[task], condition=variant) for target in codes]
-            printed.append(PUBLISHED.cell(signed, measure="change", task=f"table-1 {task}", condition=variant))
-        if set(measured[1:]) != {NOTHING}:
-            lines += [measured, printed] if results.source == ENGLISH else [measured]
+def _table_1(results: Results) -> Table | None:
+    columns: dict[str, Any] = {}
+    for task, name in NAMES.items():
+        pairs = _pairs(results, f"table-1 {task}")
+        columns |= {f"{name} {at['target']}": {**TABLE_1[task], **at} for at in pairs.values()}
+        change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": {"measure": "change", "target": OTHERS}}
+        codes = [at["target"] for at in pairs.values()]
+        columns[f"{name}, d"] = {**TABLE_1[task], **change, "source": results.source, "target": codes}
+    rows: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
+    rows["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
     note = (
         "Points in the target language, tuned on English alone; d: the mean over targets less Default's, seed by seed "
         f"of the task's head, with t intervals from {LEAST} on. What is a language's own is frozen in tuning; the "
         "paper's d is over French, Russian and Chinese."
     )
-    return Table("Table 1: what languages share, and transfer", columns, [*lines, chance] if targets else [], [note])
+    return evidence.grid(results, "Table 1: what languages share, and transfer", rows, columns, [note], known=PUBLISHED)
+
+
+def figures(results: Results) -> list[Figure]:
+    """Every figure the rows allow."""
+    made = []
+    for name, title, caption, ylabel, lines, _ in CHARTS:
+        known = PUBLISHED if name == "figure-7" and results.source == ENGLISH else None
+        pairs = _pairs(results, next(iter(lines.values()))["task"])
+        drawn = evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known)
+        made.append(Figure(name, title, caption, drawn, ylabel, xlabel="layer"))
+    dots = []
+    for target in results.targets(task="retrieval"):
+        if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
+            similar, right = np.mean(seeds, axis=0).tolist()
+            dots.append(Line(target, similar, right, dots=True))
+    title = "Similarity and retrieval, layer by layer"
+    caption = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
+    panel = [Panel("two models", dots)] if dots else []
+    made.insert(2, Figure("figure-6-and-7", title, caption, panel, "P@1", xlabel="CKA"))
+    return [figure for figure in made if figure.panels]
 
 
 PAPER = paper.Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
