@@ -849,7 +849,7 @@ FIGURE_4: Mapping[str, evidence.Coordinates] = {
 CHARTS = (
     Chart(
         "figure-7",
-        "Figure 7: how alike two languages are, layer by layer",
+        "Figure 7: how alike two languages are",
         "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
         f"weights on the other side; {BANDS}. Published: biased, of models 768 wide.",
         "CKA",
@@ -883,7 +883,7 @@ CHARTS = (
     ),
     Chart(
         "figure-4",
-        "Figure 4: words looked up with two models, layer by layer",
+        "Figure 4: words looked up with two models",
         "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
         "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
         "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
