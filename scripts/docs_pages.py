@@ -144,7 +144,7 @@ def option_table(words: Sequence[str]) -> str:
     lines = ["| option | default | what it does |", "|---|---|---|"]
     for parameter in command.params:
         names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("--")]
-        if names and names != ["--help"]:
+        if names and names != ["--help"] and not parameter.hidden:
             default = "" if parameter.default is None or parameter.default is False else str(parameter.default)
             default = default if parameter.default is not True else names[0].removeprefix("--")
             cells = ", ".join(f"`{name}`" for name in names), default, (parameter.help or "").replace("|", "\\|")

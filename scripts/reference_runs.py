@@ -94,14 +94,15 @@ RECIPES = {
     "drift": f"{DRIFT} {OTHERS} {NATIVE} {BITEXT} --plans freeze:0,last:1 --seeds 2 --attention",
     "drift-stop": f"{DRIFT} {OTHERS} --plans unfreeze:1/epoch --epochs 3 --stop balance --patience 2 --decay cosine"
     " --warm-up 0.12 --no-dropout --weight-decay 0.01",
-    "drift-legacy": f"{DRIFT} {OTHERS} {NATIVE} --plans last:1 --legacy each",
+    "drift-defects": f"{DRIFT} {OTHERS} {NATIVE} --plans last:1 --condition legacy:all --no-dropout"
+    " --attend-padding --read-first 32 --redraw-masks --keep-worst --by-position",
     "drift-save": f"{DRIFT} {OTHERS} --plans freeze:0,last:1 --seeds 2 --save-every 4",
     "map-kept": f"sweep map --grid model=$OUT/drift-save {BITEXT} --sample 60 --words 60 --points 0",
     "transfer-kept": f"sweep transfer --grid model=$OUT/drift-save {NLI} --epochs 1 --batch 4 --rate 1e-3 --seeds 2",
     "transfer-nli": f"transfer $IN/bert {NLI} {TRAIN} --plans freeze:-1,freeze:2 --rate 1e-3,1e-2 --seeds 2",
     "transfer-switch": f"transfer $IN/bert {NLI} {TRAIN} {SWITCHED} --plans freeze:0 --rate 1e-3 --save-models",
     "transfer-pos": f"transfer $IN/bert {task('pos', 'pos', 'conllu')} {TRAIN} {PLANTED} --rate 1e-2"
-    " --plans freeze:-1,reinit:1-2 --legacy windows,specials --seeds 2",
+    " --plans freeze:-1,reinit:1-2 --cka-condition legacy:windows,specials --cka-shifted --cka-specials --seeds 2",
     "transfer-own": f"transfer $IN/bert {task('ner', 'ner', 'tsv', 'qaa')} {TRAIN} --target-models qab=$IN/turned"
     " --plans freeze:1 --rate 2e-2 --probe 2",
     "transfer-parsing": f"transfer $IN/bert {task('parsing', 'parsing', 'conllu')} {TRAIN} --rate 1e-2",

@@ -126,7 +126,8 @@ def option_parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
             annotation = Annotated[str, typer.Argument(help="mini, a folder, or a hub id")]
         elif name != "data":
             names = ["--resume"] if name == "resume" else []
-            annotation = Annotated[option.kind, typer.Option(*names, help=option.help, rich_help_panel=option.panel)]
+            how: dict[str, Any] = {"help": option.help, "rich_help_panel": option.panel, "hidden": option.hidden}
+            annotation = Annotated[option.kind, typer.Option(*names, **how)]
         parameters.append(keyword(name, annotation, option.default))
     return parameters
 

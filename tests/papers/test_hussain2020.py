@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from isogloss.errors import InputError
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
-from isogloss.papers.paper import lowest_hashed
+from isogloss.papers.paper import Request, lowest_hashed
 from isogloss.papers.reproduction import find, names, summary
 from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
 from isogloss.recipes.drift import read_corpora, split
@@ -325,3 +326,67 @@ def test_tables_line_up():
 
 def test_corpora_keep_their_language():
     assert split(Corpus("nl", [str(one) for one in range(30)]), 0.1)[2].language == "nl"
+
+
+def test_effects_over_seeds_by_hand():
+    def reading(condition, seed, step, value, data="validation", plan="last:1"):
+        place = {"target": "nl", "data": data, "unit": "token", "model": "m", "plan": plan, "condition": condition}
+        return row("perplexity", value, seed=seed, step=step, **place)
+
+    worse = "legacy:worst"
+    rows = [reading("", seed, step, 8.0) for seed in (0, 1) for step in (0, 10)]
+    rows += [reading(worse, 0, 0, 8.0), reading(worse, 0, 10, 32.0), reading(worse, 1, 0, 16.0)]  # seed 1 was cut off
+    rows += [reading(condition, 0, step, value, "test") for condition, step, value in (("", 10, 4.0), (worse, 0, 8.0))]
+    rows.append(reading(worse, 0, 0, 8.0, plan="last:2"))  # never run without
+    found = [one for some in paper.effect_rows(frame(rows)) for one in some]
+    assert {(one["plan"], one["condition"]) for one in found} == {("last:1", worse)}
+    shift, stray, test = found
+    two = np.log(2)
+    assert (shift["measure"], stray["measure"], test["data"]) == ("legacy_shift", "legacy_stray", "test")
+    assert shift["value"] == pytest.approx(two) and shift["low"] == pytest.approx(shift["high"]) and shift["n"] == 2
+    assert stray["value"] == pytest.approx(two / 2)  # log 1 and log 4 in seed 0, one reading in seed 1
+    assert test["value"] == pytest.approx(two) and "low" not in test and test["n"] == 1
+
+
+def test_what_each_defect_does_is_told_and_drawn():
+    rows = made(tests={paper.ALL: 5.0, paper.LAST_1: 9.0})
+    spoilt = {}
+    for name in ("redrawn", "worst"):
+        own = rows[(rows.plan == paper.ALL) & (rows.measure.isin(["perplexity", "l2_drift"]))].copy()
+        own["condition"] = f"legacy:{name}"
+        spoilt[name] = own
+    noisy = (spoilt["redrawn"].measure == "perplexity") & (spoilt["redrawn"].data != "test")
+    factors = spoilt["redrawn"].step.map(lambda step: 1.2 if step == 500 else 1.0)
+    spoilt["redrawn"].loc[noisy, "value"] *= factors[noisy].astype(float)
+    tests = spoilt["worst"].data == "test"
+    spoilt["worst"].loc[tests, "value"] *= 2
+    spoilt["worst"].loc[tests, "step"] = 0
+    whole = pd.concat([rows, *spoilt.values()], ignore_index=True)
+    effects = frame([effect for some in paper.effect_rows(whole) for effect in some])
+    results = Results(pd.concat([whole, effects], ignore_index=True))
+    table = PAPER.tables(results)[-1]
+    assert [line[0] for line in table.rows] == ["redrawn, all 12 layers", "worst, all 12 layers"]
+    logs = [0, math.log(1.2), 0, 0, 0, 0, 0]
+    shift, stray = (f"{100 * math.expm1(value):+.1f}" for value in (np.mean(logs), np.std(logs)))
+    for cell, value in zip(table.rows[0][1:], (shift, stray, shift, stray, "+0.0", "+0.0"), strict=True):
+        assert cell.split()[0] == value
+    assert table.rows[1][1].split()[0] == "+0.0" and table.rows[1][5].split()[0] == "+100.0"
+    figure = PAPER.figures(results)[-1]
+    assert figure.name == "legacy-last-12" and figure.columns == 3
+    assert [panel.title for panel in figure.panels] == [
+        f"{name}: {what}" for name in ("redrawn", "worst") for what in ("Dutch", "other languages", "L2 by layer")
+    ]
+    assert [len(panel.lines) for panel in figure.panels] == [4, 2, 2] * 2
+    assert PAPER.figures(Results(rows))[-1].name != "legacy-last-12" and len(PAPER.tables(Results(rows))) == 3
+
+
+def test_jobs_with_defects_stand_beside_those_without(tmp_path):
+    request = Request("smoke", tmp_path, seeds=1)
+    jobs = PAPER.plan(request, legacy="each").jobs
+    assert len(jobs) == 8 * len(PAPER.plan(request).jobs)
+    assert {job.coordinates.get("legacy") for job in jobs} == {None, *paper.DEFECTS, "all"}
+    some = {job.name: job.options for job in PAPER.plan(request, legacy="worst,redrawn").jobs}
+    options = some["last-1-seed-0-legacy-redrawn-worst"]
+    assert options["redraw_masks"] and options["keep_worst"] and options["condition"] == "legacy:redrawn,worst"
+    with pytest.raises(InputError, match="--legacy 'no-seed' is not known; choose no-mask, two-batches"):
+        PAPER.plan(request, legacy="no-seed")

@@ -367,6 +367,8 @@ def test_commands_of_a_dry_run_parse(tmp_path):
         ({"examples": 0}, "--examples must be at least 1"),
         ({"compared": 5}, "--compared must be at least 16"),
         ({"only": "qa"}, "--only 'qa' chooses no job of this paper"),
+        ({"legacy": "window"}, "--legacy 'window' is not known; choose windows"),
+        ({"legacy": "batch-25,batch-200"}, "--legacy takes batch-25 or batch-200, not both"),
         ({"native": "x"}, "--native is no option of muller2021"),
         ({"scale": "mini"}, "--treebanks is missing: give a folder of UD treebanks"),
         ({"scale": "mini", "treebanks": "gone"}, "--treebanks gone is no folder"),

@@ -6,19 +6,12 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from isogloss.recipes.drift import (
-    DEFECTS,
-    curve_rows,
-    drift,
-    effect_rows,
-    overlap_notes,
-    read_corpora,
-    split,
-    tokenise_corpora,
-)
+from isogloss.papers.hussain2020 import DEFECTS, effect_rows
+from isogloss.papers.paper import with_defects
+from isogloss.recipes.drift import curve_rows, drift, overlap_notes, read_corpora, split, tokenise_corpora
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
-from isogloss.runs.table import COORDINATES
+from isogloss.runs.table import COORDINATES, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
@@ -28,6 +21,7 @@ from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config
 
 PLANS = "freeze:0,last:1"
+ALL_DEFECTS = with_defects("all", DEFECTS)[1]
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +160,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("changes", [{}, {"legacy": "all", "stop": "balance", "patience": 2}])
+@pytest.mark.parametrize("changes", [{}, {"stop": "balance", "patience": 2, "condition": "legacy:all", **ALL_DEFECTS}])
 def test_a_killed_run_resumes_to_the_same_rows(tuning, tmp_path, changes):
     model, _, files = tuning
     options = given(files, plans=PLANS, **changes)
@@ -182,7 +176,7 @@ def test_a_killed_run_resumes_to_the_same_rows(tuning, tmp_path, changes):
 
     with pytest.raises(Killed):
         drift(model, out=tmp_path / "killed", progress=kill, **options)
-    legacy = " legacy:all" if "legacy" in changes else ""
+    legacy = " legacy:all" if changes else ""
     assert f"tuning freeze:0{legacy}, seed 0 (1 of 2)" in stages
     assert f"tuning last:1{legacy}, seed 0 (2 of 2)" in stages
     folder = f"last-1{legacy.replace(':', '-').replace(' ', '-')}-seed-0"
@@ -221,15 +215,17 @@ def test_one_language_alone_can_be_watched(tuning, tmp_path):
 
 
 def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
-    """One run of `each`: without defects, with every one of them, and with all."""
+    """A run without defects, with every one of them, and with all."""
     model, native, files = tuning
     larger = {**files, "qab": tmp_path / "large.txt"}
     larger["qab"].write_text("\n".join(invented(("qaa", "qab"), 50, seed=1)["qab"].sentences), encoding="utf-8")
-    options = given(larger, rate=1e-12, plans="last:1", legacy="each", native=str(native))
-    whole = drift(model, out=tmp_path / "run", **options)
-    assert read_facts(tmp_path / "run")["notes"][: len(DEFECTS)] == [
-        f"as the original did: {words}" for words in DEFECTS.values()
-    ]
+    options = given(larger, rate=1e-12, plans="last:1", native=str(native))
+    tables = [drift(model, **options)]
+    for name in (*DEFECTS, "all"):
+        condition, defects = with_defects(name, DEFECTS)
+        tables.append(drift(model, **options, condition=condition, **defects))
+    whole = pd.concat(tables)
+    whole = pd.concat([whole, frame([effect for some in effect_rows(whole) for effect in some])])
     runs = {name: chosen(whole, plan="last:1", condition=f"legacy:{name}") for name in (*DEFECTS, "all")}
     assert set(whole.plan) == {"last:1", "untuned"}
     assert set(whole.condition) == {"", *(f"legacy:{name}" for name in runs)}
@@ -261,29 +257,9 @@ def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
     assert chosen(moved, condition="legacy:by-position").value.item() == pytest.approx(expected)
 
 
-def test_effects_over_seeds_by_hand():
-    def reading(condition, seed, step, value, data="validation", plan="last:1"):
-        place = {"target": "nl", "data": data, "unit": "token", "model": "m", "plan": plan, "condition": condition}
-        return row("perplexity", value, seed=seed, step=step, **place)
-
-    worse = "legacy:worst"
-    rows = [reading("", seed, step, 8.0) for seed in (0, 1) for step in (0, 10)]
-    rows += [reading(worse, 0, 0, 8.0), reading(worse, 0, 10, 32.0), reading(worse, 1, 0, 16.0)]  # seed 1 was cut off
-    rows += [reading(condition, 0, step, value, "test") for condition, step, value in (("", 10, 4.0), (worse, 0, 8.0))]
-    rows.append(reading(worse, 0, 0, 8.0, plan="last:2"))  # never run without
-    found = [one for some in effect_rows(rows) for one in some]
-    assert {(one["plan"], one["condition"]) for one in found} == {("last:1", worse)}
-    shift, stray, test = found
-    two = np.log(2)
-    assert (shift["measure"], stray["measure"], test["data"]) == ("legacy_shift", "legacy_stray", "test")
-    assert shift["value"] == pytest.approx(two) and shift["low"] == pytest.approx(shift["high"]) and shift["n"] == 2
-    assert stray["value"] == pytest.approx(two / 2)  # log 1 and log 4 in seed 0, one reading in seed 1
-    assert test["value"] == pytest.approx(two) and "low" not in test and test["n"] == 1
-
-
 def test_the_worst_is_kept_where_that_is_asked_for(tuning, tmp_path):
     model, _, files = tuning
-    table = drift(model, out=tmp_path / "run", **given(files, legacy="worst"))
+    table = drift(model, out=tmp_path / "run", **given(files, keep_worst=True))
     own = chosen(table, measure="perplexity", target="qaa", unit="token").dropna(subset=["step"])
     curve = chosen(own, data="validation")
     assert list(chosen(own, data="test").step) == [curve.step.iloc[int(np.argmax(curve.value))]]

@@ -70,7 +70,6 @@ def test_text_without_a_token_that_can_be_masked(refused, tmp_path):
         ({"others": None, "stop": "balance"}, "--stop balance weighs the target against other languages"),
         ({"stop": "soon"}, "--stop takes never or early or balance, not 'soon'"),
         ({"patience": 0, "stop": "early"}, "patience is 1 evaluation or more, not 0"),
-        ({"legacy": "no-seed"}, "--legacy 'no-seed' is not known; choose no-mask, two-batches"),
         ({"held_out": 0}, "--held-out must be above 0 to below 1, not 0"),
         ({"held_out": 0.5}, "to train on, fewer than one batch of 8"),
         ({"seeds": 0}, "--seeds must be at least 1, not 0"),

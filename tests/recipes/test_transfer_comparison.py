@@ -40,7 +40,8 @@ def ran(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("alike")
     sets = write_sets(folder / "data", "pos", count=12)
     model, out = tiny("bert"), folder / "run"
-    options = {**SMALL, "epochs": 1, "save_models": True, "plans": PLANS, "legacy": "windows,specials"}
+    options = {**SMALL, "epochs": 1, "save_models": True, "plans": PLANS}
+    options |= {"cka_condition": DEFECTS, "cka_shifted": True, "cka_specials": True}
     return model, out, ig.transfer(model, TEXT, **sets, **options, out=out), (sets, options)
 
 
@@ -88,7 +89,7 @@ def test_special_tokens_in_the_mean_are_a_switch(ran):
     rows = of(table, measure="cka_rbf", plan="untuned", condition=DEFECTS, other_layer=None)
     assert len(rows) and rows.low.isna().all()  # shifted windows have no spread worth the name
     x, y = (states(model, TEXT[one], doubled=True) for one in ("qaa", "qab"))
-    comparison = compare_languages([TEXT], "windows,specials", source="qaa", dtype=None)
+    comparison = compare_languages([TEXT], source="qaa", dtype=None, condition=DEFECTS, specials=True)
     read = comparison.read(load(model, device="cpu"))[True]  # in an order of its own
     order = torch.cdist(read[0, 0], x[0]).argmin(dim=1)
     for layer in (0, len(x) - 1):
@@ -131,19 +132,16 @@ def test_a_source_without_parallel_text_is_said(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bitext", "legacy", "part"),
+    ("bitext", "second", "part"),
     [
-        ([TEXT], "window", "--legacy 'window' is not known; choose windows"),
-        ([], "windows", "needs --bitext"),
-        ([TEXT, TEXT], None, "holds 2 parallel texts"),
-        ([TEXT], "batch-25,batch-200", "not both"),
-        ([TEXT], "windows,batch-25", "has 24 sentences; comparing languages so takes at least 28"),
-        ([TEXT.take(range(9))], None, "has 9 sentences; comparing languages so takes at least 16"),
+        ([TEXT, TEXT], {}, "holds 2 parallel texts"),
+        ([TEXT], {"shifted": True, "size": 25}, "has 24 sentences; comparing languages so takes at least 28"),
+        ([TEXT.take(range(9))], {}, "has 9 sentences; comparing languages so takes at least 16"),
     ],
 )
-def test_what_cannot_be_compared_is_one_sentence(bitext, legacy, part):
+def test_what_cannot_be_compared_is_one_sentence(bitext, second, part):
     with pytest.raises(ig.InputError, match=part):
-        compare_languages(bitext, legacy, source="qaa", dtype=None)
+        compare_languages(bitext, source="qaa", dtype=None, condition=DEFECTS, second=second)
 
 
 def test_floors_of_published_batches_are_high(ran):

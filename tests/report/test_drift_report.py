@@ -10,11 +10,9 @@ from browsing import NEEDED, visit
 from training_runs import panels_of
 
 from isogloss.measures.statistics import band
-from isogloss.recipes.drift import effect_rows
 from isogloss.report import verdict, write_figures, write_page
 from isogloss.report.curves import RunFolder, read_run
-from isogloss.report.draw_matplotlib import drawing, write_figure
-from isogloss.report.drift_view import defect_figures, unfinished
+from isogloss.report.drift_view import unfinished
 from isogloss.report.training_view import best_panel
 from isogloss.runs import table
 
@@ -255,7 +253,7 @@ def test_a_run_that_was_cut_off_says_what_is_there(tmp_path):
     folder = write_drift(tmp_path / "run")
     table.frame(cut_off(drift_rows())).to_parquet(folder / "rows.parquet")
     record = json.loads((folder / "run.json").read_text())
-    asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3, "seed": 0, "legacy": None}
+    asked = {"plans": "freeze:0, last:1,last:2", "seeds": 3, "seed": 0, "condition": ""}
     (folder / "run.json").write_text(json.dumps({**record, "status": "running", "arguments": asked}))
     run = read_run(folder)
     assert unfinished(run) == [
@@ -300,48 +298,6 @@ def test_seeds_that_stopped_apart_are_averaged_as_far_as_all_went():
         "at step 100" in drift_verdict(table.frame(rows))[0]
         and "(means of 3 seeds)" in drift_verdict(table.frame(rows))[0]
     )
-
-
-def defect_rows():
-    """Rows of `--legacy each`, cut to three defects: masks redrawn at each reading, the worst kept, and all."""
-    found = []
-    for place, variant in enumerate(("last:1", "last:1 legacy:redrawn", "last:1 legacy:worst", "last:1 legacy:all")):
-        for one in drift_rows(plans=(variant,)):
-            step, spoilt = one.get("step"), dict(one)
-            if one["plan"] == "untuned" and place or one["measure"] == "balance_step":
-                continue
-            if place in (1, 3) and one["measure"] == "perplexity" and step:
-                spoilt["value"] *= 1.2 if step == 100 else 0.9
-            if place in (2, 3) and one.get("data") == "test":
-                spoilt |= {"value": 2 * one["value"], "step": 0}
-            found.append(spoilt)
-    return found + [one for some in effect_rows(found) for one in some]
-
-
-def test_what_each_defect_does_is_said_and_drawn(tmp_path):
-    rows = table.frame(defect_rows())
-    said = drift_verdict(rows)
-    assert said[0].startswith("Tuning on Dutch lowered") and not any("last:1" in line for line in said)
-    redrawn, worst, together = said[-3:]
-    stray = np.std([0.0, np.log(1.2), np.log(0.9)])
-    assert redrawn.startswith(
-        "With redrawn (the masks of the validation texts are drawn anew at each reading), the per"
-    )
-    assert redrawn.count(f"strays by {100 * (np.exp(stray) - 1):.0f}%") == 2
-    assert worst == (
-        "With worst (the model with the worst reading is kept as the best), the model that is kept tests 100% [100, "
-        "100] higher."
-    )
-    assert together.startswith("With all defects of the original together, the perplexity of Dutch")
-    folder = write_drift(tmp_path / "run")
-    rows.to_parquet(folder / "rows.parquet")
-    with drawing():
-        (figure,) = defect_figures(read_run(folder))
-        written = write_figure(figure, tmp_path / "figures")
-        none = list(defect_figures(RunFolder(tmp_path, "", {}, table.frame(drift_rows()))))
-    assert len(figure.panels) == 3 * 3 and all(len(panel.lines) >= 2 for panel in figure.panels)
-    assert [path.name for path in written] == ["legacy.png", "legacy.svg"] and none == []
-    assert all(path.stat().st_size > 10_000 for path in written)
 
 
 @pytest.mark.browser

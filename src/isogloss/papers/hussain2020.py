@@ -14,16 +14,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number
+from isogloss.figure import COLOURS, DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
-from isogloss.measures.statistics import Interval
+from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.paper import by_scale
@@ -32,7 +34,7 @@ from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, records
+from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_corpus
 from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
@@ -56,6 +58,21 @@ PUBLISHED = evidence.published("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
 INVENTED_SEED = 1
 KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
+
+# What the released code does otherwise than the paper says, in words and as options of drift. None is ever on by
+# itself: they are here so that the effect of each can be shown.
+DEFECTS: paper.Defects = {
+    "no-mask": ("no attention mask is given, so that padding is read as text", {"attend_padding": True}),
+    "two-batches": ("perplexity is read on the first 32 sentences of each text", {"read_first": 32}),
+    "redrawn": ("the masks of the validation texts are drawn anew at each reading", {"redraw_masks": True}),
+    "worst": ("the model with the worst reading is kept as the best", {"keep_worst": True}),
+    "by-position": (
+        "distances compare position with position, special tokens and padding among them",
+        {"by_position": True},
+    ),
+    "no-dropout": ("there is no dropout while the model trains", {"dropout": False}),
+}
+SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -90,6 +107,9 @@ def plan(
     every: Annotated[int | None, by_scale("updates between readings of perplexity")] = None,
     distance: Annotated[int | None, by_scale("updates between readings of distances")] = None,
     watched: Annotated[int | None, by_scale("sentences of each other language")] = None,
+    legacy: Annotated[
+        str | None, f"also train with defects of the released code: {', '.join(DEFECTS)}; all; or each, to compare them"
+    ] = None,
 ) -> paper.Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
     given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
@@ -119,11 +139,14 @@ def plan(
         **{"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0},
         **{"probe": scale.every, "distance": scale.distance, "words": scale.words, "checkpoint": 1250},
     }
+    asked = [*DEFECTS, "all"] if legacy == "each" else [legacy] if legacy else []
+    spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]
     jobs = []
-    for seed in range(request.seeds):
-        for each in PLANS:
-            name, own = f"{re.sub('[:/]', '-', each)}-seed-{seed}", {"plans": each, "seed": seed}
-            jobs.append(request.job("drift", name, model, {**options, **own}, plan=each, seed=seed))
+    for (condition, defects), seed, each in product(spoilt, range(request.seeds), PLANS):
+        own = {"plans": each, "seed": seed, **({"condition": condition} if condition else {}), **defects}
+        name = re.sub("[:/,]", "-", f"{each}-seed-{seed}-{condition}".removesuffix("-"))
+        coordinates = {"plan": each, "seed": seed, **({"legacy": condition.partition(":")[2]} if condition else {})}
+        jobs.append(request.job("drift", name, model, {**options, **own}, **coordinates))
     arguments = {"model": called, "native": beside, **{name: getattr(scale, name) for name in given}}
     arguments |= {} if before else {"native_steps": None}
     conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
@@ -203,8 +226,49 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             spelt["step"] = ends.get(entry["step"], "") if entry["measure"] == "l2_drift" else str(entry["step"] + 1)
         beside.append(PUBLISHED.beside(entry, **spelt))
     run.append(beside)
-    for more in curve_rows(run, language, model=rows[0]["model"]):
+    for more in chain(curve_rows(run, language, model=rows[0]["model"]), effect_rows(frame(run.rows))):
         run.append(more)
+
+
+def effect_rows(table: pd.DataFrame) -> Iterator[Sequence[Row]]:
+    """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
+
+    Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
+    distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
+
+    With x(s) a reading at step s with a defect, and y(s) the same reading of the same seed without it, the defect
+    shifts a curve by the mean over the readings s of
+
+        e(s) = log x(s) / y(s)
+
+    and makes it stray by the standard deviation of e(s) around that mean. Both are means over seeds with a t interval;
+    a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
+    """
+    compared = (table["measure"] == "l2_drift") | ((table["measure"] == "perplexity") & (table["unit"] == "token"))
+    table = table[compared & table["step"].notna()]
+    # A test is one reading, of whichever step was kept.
+    table = table.assign(step=table["step"].where(table["data"] != "test", 0))
+    honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
+    names = ["measure", "target", "data", "other_model"]
+    pairs = spoilt.merge(honest, on=["plan", *names, "layer", "seed", "step"], suffixes=("", "_honest"))
+    pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
+    pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
+    for (plan, condition), own in pairs.groupby(["plan", "condition"], sort=False):
+        base = {"model": own["model"].iloc[0], "plan": plan, "condition": condition}
+        effects = []
+        for coordinates, readings in own.groupby(names, sort=False):
+            about = {name: value for name, value in zip(names, coordinates, strict=True) if value}
+            curves = []
+            for _, group in readings.groupby("seed", sort=False):
+                layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
+                # A layer that begins to move late has no readings before, and would count for other steps.
+                most = max(map(len, layers))
+                curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
+            at = {**base, **about, "task": about["measure"]}
+            for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
+                mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
+                effects.append(row(**{**at, "measure": kind, "value": mean, "over": "seeds"}))
+        yield effects
 
 
 def _language(results: Results) -> str:
@@ -571,7 +635,75 @@ def tables(results: Results) -> list[Table]:
         measured,
     ]
     made.append(Table("Other languages while one is tuned: perplexity per token", heads, lines, notes))
+    made.append(_defect_table(results))
     return [table for table in made if table is not None and table.rows]
+
+
+def _conditions(results: Results) -> list[tuple[str, str]]:
+    """The plans that were trained with defects, and without, each with the condition of its rows."""
+    rows = results.where(measure=SHIFT)
+    return list(dict.fromkeys(zip(rows["plan"], rows["condition"], strict=True)))
+
+
+def _defect_table(results: Results) -> Table:
+    """What each defect of the released code does to the curves of a plan."""
+    language, native = _language(results), _native(results) or START
+    heads = {
+        f"{short_name(language)} reads": {"measure": SHIFT, "target": language, "data": "validation"},
+        "it strays by": {"measure": STRAY, "target": language, "data": "validation"},
+        "others read": {"measure": SHIFT, "target": OTHERS},
+        "they stray by": {"measure": STRAY, "target": OTHERS},
+        "the model kept tests": {"measure": SHIFT, "target": language, "data": "test"},
+        f"L2 to {native}": {"measure": SHIFT, "task": "l2_drift", "data": "validation", "other_model": native},
+    }
+    lines = []
+    for each, condition in _conditions(results):
+        at = {"task": "perplexity", "plan": each, "condition": condition}
+        effects = [results.interval(**{**at, **own}) for own in heads.values()]
+        cells = [
+            NOTHING if effect is None else effect.say(lambda log: f"{100 * np.expm1(log):+.1f}") for effect in effects
+        ]
+        lines.append([f"{condition.removeprefix('legacy:')}, {PLANS[each]}", *cells])
+    notes = [
+        "In per cent of the same reading without the defect: perplexity per token, and distances over the layers that "
+        "moved. Means over the readings of a training, and how far these stray around it.",
+        *(f"{name}: {words}." for name, (words, _) in DEFECTS.items()),
+    ]
+    return Table("What each defect of the released code does", ["trained with", *heads], lines, notes)
+
+
+def _defect_figures(results: Results) -> Iterator[Figure]:
+    """A row of panels for each defect, its curves upon those without it; columns share their axes."""
+    language, native, conditions = _language(results), _native(results) or START, _conditions(results)
+    read = {"measure": "perplexity", "unit": "token"}
+    titles: dict[str, dict[str, Any]] = {
+        short_name(language): {**read, "target": language, "data": "validation"},
+        "other languages": {**read, "target": OTHERS},
+        "L2 by layer": {"measure": "l2_drift", "data": "validation", "other_model": native},
+    }
+    for each in dict.fromkeys(plan for plan, _ in conditions):
+        panels, seeds = [], 0
+        for condition, (title, at) in product([own for plan, own in conditions if plan == each], titles.items()):
+            lines, is_distance = [], at["measure"] == "l2_drift"
+            for label, own, colour in (("as it should be", None, DARK), ("with the defect", condition, COLOURS[1])):
+                where = {**at, "plan": each, "condition": own}
+                last = {"over": "layer", "step": max(results.distinct("step", **where))} if is_distance else {}
+                curves = results.curves(**where, **last)
+                if curves is not None:
+                    lines.append(curves.line(label, log=not is_distance, colour=colour, dash=int(own is not None)))
+                    seeds = len(curves.seeds)
+                if at.get("target") == language:
+                    tests = results.where(**{**where, "data": "test"})
+                    steps, values = (tests[name].astype(float).tolist() for name in ("step", "value"))
+                    lines.append(Line("test of the model that is kept", steps, values, dots=True, colour=colour))
+            head = f"{condition.removeprefix('legacy:')}: {title}"
+            panels.append(Panel(head, lines, log=not is_distance, xlabel="layer" if is_distance else "step"))
+        caption = (
+            f"{_model(results)}, {PLANS[each]}: perplexity per token, and L2 to {native} after the last update. "
+            f"{evidence.bands(seeds)} Circles: tests of the model that is kept."
+        )
+        title = f"What each defect of the released code does, {PLANS[each]}"
+        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, panels, columns=len(titles), shared=True)
 
 
 def _at_step(seeds: Mapping[int, float]) -> str:
@@ -604,6 +736,7 @@ def figures(results: Results) -> list[Figure]:
     own, others = (_perplexity(results, ALL, target) for target in (language, OTHERS))
     if own is not None and others is not None:
         made.insert(1, _perplexity_figure(model, language, own, others))
+    made += _defect_figures(results)
     return [figure for figure in made if figure.panels]
 
 

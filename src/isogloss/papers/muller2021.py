@@ -47,6 +47,19 @@ PUD = ("en", "fr", "de", "ru", "tr", "id", "ar", "pt", "es", "fi", "it", "sv", "
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
 KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
+# How the released code compares languages otherwise than the paper says, in words and as options of transfer.
+DEFECTS: paper.Defects = {
+    "windows": (
+        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
+        {"cka_shifted": True},
+    ),
+    "batch-25": ("a batch has 25 sentences", {"cka_batch": 25}),
+    "batch-200": ("a batch has 200 sentences", {"cka_batch": 200}),
+    "specials": (
+        "special tokens are written into the text and added again, and one on each side stays in the mean",
+        {"cka_specials": True},
+    ),
+}
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -102,6 +115,11 @@ def plan(
     compared: Annotated[int | None, by_scale("most sentences that languages are compared on", least=16)] = None,
     epochs: Annotated[int | None, by_scale("times the training sentences are seen")] = None,
     rate: Annotated[float | None, by_scale("highest learning rate", least=1e-9)] = None,
+    legacy: Annotated[
+        str | None,
+        f"defects of the released code that languages are compared with, too: {', '.join(DEFECTS)}; default: windows, "
+        "and batch-200 where there are sentences enough",
+    ] = None,
 ) -> paper.Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
     given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}
@@ -130,9 +148,12 @@ def plan(
     texts = paper.Texts(request.out / "text", contents)
     known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
-    legacy = "windows" if scale.compared is not None and scale.compared < WINDOWS else "windows,batch-200"
+    legacy = legacy or ("windows" if (scale.compared or WINDOWS) < WINDOWS else "windows,batch-200")
+    condition, defects = paper.with_defects(legacy, DEFECTS)
+    notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
-    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")], "legacy": legacy}
+    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")]}
+    shared |= {"cka_condition": condition, **defects}
     jobs = []
     for (task, source), (train, dev, *tests) in experiments.items():
         for seed in range(request.seeds):

@@ -53,6 +53,7 @@ TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "len
     "checkpoint": 1000,
     "held_out": 0.05,
 }
+Defects = Mapping[str, tuple[str, Mapping[str, Any]]]  # of the authors' code: in words, and as options of a recipe
 S = TypeVar("S", bound=Any)
 T = TypeVar("T")
 
@@ -184,6 +185,23 @@ def scale_of(scales: Mapping[str, S], request: Request, own_data: Sequence[Any] 
         raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
     scale = scales[request.scale]
     return type(scale)(**{**vars(scale), **{name: value for name, value in given.items() if value is not None}})
+
+
+def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:
+    """What rows say in `condition` of defects that --legacy names, with commas or `all`, and the options they make.
+
+    >>> with_defects("shifted, small", {"small": ("", {"size": 25}), "shifted": ("", {"shift": 1}), "worst": ("", {})})
+    ('legacy:small,shifted', {'size': 25, 'shift': 1})
+    """
+    asked = [name.strip() for name in legacy.split(",")]
+    if unknown := [name for name in asked if name not in (*defects, "all")]:
+        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(defects)}, or all")
+    names = [name for name in defects if name in asked or "all" in asked]
+    options = {option: value for name in names for option, value in defects[name][1].items()}
+    for option in options:
+        if len(alike := [name for name in names if option in defects[name][1]]) > 1:
+            raise InputError(f"--legacy takes {' or '.join(alike)}, not both")
+    return f"legacy:{'all' if len(names) == len(defects) else ','.join(names)}", options
 
 
 def config_of(model: str, purpose: str) -> Any:

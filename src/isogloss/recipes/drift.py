@@ -24,10 +24,9 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import balance_interval, crossing_interval
-from isogloss.measures.statistics import mean_over_seeds
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe
-from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option
+from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option, hidden
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
@@ -50,23 +49,6 @@ from isogloss.training.stopping import Stopping, balance_of, select_by
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
-
-LEGACY = "legacy:"
-DEFECTS = {
-    "no-mask": "no attention mask is given, so that padding is read as text",
-    "two-batches": "perplexity is read on the first 32 sentences of each text",
-    "redrawn": "the masks of the validation texts are drawn anew at each reading",
-    "worst": "the model with the worst reading is kept as the best",
-    "by-position": "distances compare position with position, special tokens and padding among them",
-    "no-dropout": "there is no dropout while the model trains",
-}
-"""What the released code of Hussain & Dudev (2020) does otherwise than their paper says.
-
-Each difference is a switch of `isogloss drift --legacy`, and none is ever on by itself: they are here so that the
-effect of each can be shown.
-"""
-Defects = frozenset[str]
-"""The names of the defects that a training is run with."""
 
 
 @recipe.recipe
@@ -98,9 +80,6 @@ def drift(
         "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
     ] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
-    legacy: Annotated[
-        str | None, f"defects of the original to repeat: {', '.join(DEFECTS)}; all; or each, to compare them"
-    ] = None,
     checkpoint: recipe.CheckpointEvery = 500,
     save_every: Annotated[recipe.PositiveInt | None, "updates between models kept in RUN/models; default none"] = None,
     revision: recipe.Revision = None,
@@ -108,6 +87,12 @@ def drift(
     sample_seed: Annotated[recipe.Seed | None, "seed of masks and words that are measured on; default --seed"] = None,
     device: recipe.Device = "auto",
     dtype: recipe.TrainDtype = None,
+    condition: Annotated[str, hidden("what rows say of these trainings")] = "",
+    attend_padding: Annotated[bool, hidden("give no attention mask, so that padding is read as text")] = False,
+    read_first: Annotated[int | None, hidden("sentences of a validation text that perplexity is read on")] = None,
+    redraw_masks: Annotated[bool, hidden("draw the masks of validation texts anew at each reading")] = False,
+    keep_worst: Annotated[bool, hidden("keep the model with the worst reading as the best")] = False,
+    by_position: Annotated[bool, hidden("measure distances of positions, special tokens among them")] = False,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
     progress: Progress = silent,
@@ -117,7 +102,7 @@ def drift(
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
     recipe.one_process("drift")
-    hardware, chosen, sets = choose_device(device), recipe.plan_list(plans), parse_legacy(legacy)
+    hardware, chosen = choose_device(device), recipe.plan_list(plans)
     corpora = read_corpora(target, others or [], share=held_out, batch=batch)
     train, validation, test, *watched = corpora
     languages = [train.language, *(corpus.language for corpus in watched)]
@@ -151,9 +136,7 @@ def drift(
         )
     native_words: dict[tuple[Any, ...], Sample] = {}  # the native model's vectors of a sample, read once
 
-    def perplexities(
-        model: Any, stack: Stack, texts: Sequence[Sentences], defects: Defects, *, every: int = 1, **how: Any
-    ) -> Probe:
+    def perplexities(model: Any, stack: Stack, texts: Sequence[Sentences], *, every: int = 1, **how: Any) -> Probe:
         """Perplexity on texts, under masks that are the same in every training."""
         return sentence_perplexity_probe(
             model,
@@ -163,12 +146,12 @@ def drift(
             seed=drawn_from,
             device=hardware,
             dtype=torch.bfloat16 if half else None,
-            attend_padding="no-mask" in defects,
+            attend_padding=attend_padding,
             **masking_of(stack.tokenizer),
             **how,
         )
 
-    def distances(stack: Stack, defects: Defects) -> Iterator[Probe]:
+    def distances(stack: Stack) -> Iterator[Probe]:
         """Distances to the stack as it is now and to the native model, on two samples of words.
 
         Words of the validation text are compared by every measure, and its first sentences as in the paper.
@@ -179,8 +162,7 @@ def drift(
         for corpus, count, measures in ((validation, words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
             for part in parts:
                 sampling: dict[str, Any] = {"words": count, "part": part, "seed": drawn_from}
-                sampling["by_position"] = "by-position" in defects
-                sampling["attend_padding"] = {"by-position", "no-mask"} <= defects
+                sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
                 references = {START: sample_vectors(stack, corpus, **sampling)}
                 if native_stack is not None:
                     key = (corpus.name, *sampling.values())
@@ -191,7 +173,7 @@ def drift(
                     yield distance_probe(stack, vectors, every=far, other=other, measures=measures)
 
     def tune(
-        run: Run, texts: Sequence[Sentences], plan: Plan, defects: Defects, *, coordinates: Row, progress: Progress
+        run: Run, texts: Sequence[Sentences], plan: Plan, *, coordinates: Row, progress: Progress
     ) -> Iterator[list[Row]]:
         """The rows of one training; none where it was finished earlier."""
         number, name = coordinates["seed"], training_folder(coordinates)
@@ -199,10 +181,10 @@ def drift(
         if finished(folder):
             return
         tuned, stack = load_masked_lm(model, revision, device=hardware)
-        if not dropout or "no-dropout" in defects:
+        if not dropout:
             without_dropout(tuned)
         graphs, packed = None, replace(stack, pack=True)
-        if hardware.type == "cuda" and half and packed.packs and "no-mask" not in defects:
+        if hardware.type == "cuda" and half and packed.packs and not attend_padding:
             longest = int(texts[0].lengths.max())
             graphs = None if drops_attention(stack) else Captured(packed, rows=batch, longest=longest)
         objective = masked_sentences(
@@ -211,17 +193,16 @@ def drift(
             batch=batch,
             seed=number,
             device=hardware,
-            attend_padding="no-mask" in defects,
+            attend_padding=attend_padding,
             graphs=graphs,
             **masking_of(stack.tokenizer),
         )
         training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        redraw = (lambda: seed_of(number, "redrawn", training.step)) if "redrawn" in defects else None
-        read: dict[str, Any] = {"every": report, "redraw": redraw}
-        read["limit"] = 32 if "two-batches" in defects else None
+        redraw = (lambda: seed_of(number, "redrawn", training.step)) if redraw_masks else None
+        read: dict[str, Any] = {"every": report, "redraw": redraw, "limit": read_first}
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], defects, **read), *distances(stack, defects)]
+        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], **read), *distances(stack)]
         if parallel:
             probes.append(retrieval_probe(lambda _: stack, parallel, every=far))
         for sentence in dict.fromkeys(note for each in probes for note in each.notes):
@@ -236,7 +217,7 @@ def drift(
             checkpoints=Checkpoints(folder, export, checkpoint),
             probes=probes,
             plan=planned,
-            selection=replace(selection, higher=not selection.higher) if "worst" in defects else selection,
+            selection=replace(selection, higher=not selection.higher) if keep_worst else selection,
             stop=stopping,
             progress=progress,
         )
@@ -246,7 +227,7 @@ def drift(
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
         best, stack = load_masked_lm(folder / "best", device=hardware)
-        tested = perplexities(best, stack, [texts[2]], defects).take()
+        tested = perplexities(best, stack, [texts[2]]).take()
         yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
@@ -259,29 +240,27 @@ def drift(
         for sentence in (*unknown_notes(stack.tokenizer, (train, *watched)), *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        readings = list(perplexities(source, stack, [texts[2]], sets[0]).take())
+        readings = list(perplexities(source, stack, [texts[2]]).take())
         if native_stack is not None:
             own = tokenise_corpora(native_stack, [validation, test])
-            tested = perplexities(native_model, native_stack, own, sets[0]).take()
+            tested = perplexities(native_model, native_stack, own).take()
             readings += [{**reading, "model": native_name} for reading in tested]
         untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
-        trainings = list(product(chosen, sets, range(seed, seed + seeds)))
-        for position, (plan, defects, number) in enumerate(trainings, 1):
-            coordinates = {"model": name, "plan": str(plan), "condition": legacy_condition(defects), "seed": number}
+        trainings = list(product(chosen, range(seed, seed + seeds)))
+        for position, (plan, number) in enumerate(trainings, 1):
+            coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
             told = named(progress, stage)
-            yield from tune(run, texts, plan, defects, coordinates=coordinates, progress=told)
+            yield from tune(run, texts, plan, coordinates=coordinates, progress=told)
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
-        yield from effect_rows(run.rows)
 
     hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
     parts = ("train", "validation", "test", *languages[1:])
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    notes = [f"as the original did: {words}" for name, words in DEFECTS.items() if any(name in each for each in sets)]
-    return recipe.Work(name, rows, hashes, notes, depth)
+    return recipe.Work(name, rows, hashes, depth=depth)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -409,79 +388,3 @@ def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]
             if step is not None:
                 rows.append(row(measure, step, over="seeds", **coordinates))
         yield rows
-
-
-# --- the defects of the original code, and what each of them changes -------------------------------------------------
-
-
-def parse_legacy(text: str | None) -> list[Defects]:
-    """The sets of defects that every plan is run with: those named, or all; `each` is none, every one alone, and all.
-
-    >>> parse_legacy(None), parse_legacy("worst, worst")
-    ([frozenset()], [frozenset({'worst'})])
-    >>> [len(defects) for defects in parse_legacy("each")]
-    [0, 1, 1, 1, 1, 1, 1, 6]
-    """
-    names = [name.strip() for name in text.split(",")] if text else []
-    if names == ["each"]:
-        return [frozenset(), *(frozenset({name}) for name in DEFECTS), frozenset(DEFECTS)]
-    if unknown := [name for name in names if name not in (*DEFECTS, "all")]:
-        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(DEFECTS)}, all, or each by itself")
-    return [frozenset(DEFECTS) if "all" in names else frozenset(names)]
-
-
-def legacy_condition(defects: Defects) -> str:
-    """What rows say of a training in `condition`: the defects that are on.
-
-    >>> legacy_condition(frozenset({"worst", "no-mask"})), legacy_condition(frozenset())
-    ('legacy:no-mask,worst', '')
-    """
-    names = [name for name in DEFECTS if name in defects]
-    text = "all" if len(names) == len(DEFECTS) else ",".join(names)
-    return f"{LEGACY}{text}" if names else ""
-
-
-SHIFT, STRAY = "legacy_shift", "legacy_stray"
-COMPARED = ("perplexity", "l2_drift")
-
-
-def effect_rows(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
-
-    Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
-    distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
-
-    With x(s) a reading at step s with a defect, and y(s) the same reading of the same seed without it, the defect
-    shifts a curve by the mean over the readings s of
-
-        e(s) = log x(s) / y(s)
-
-    and makes it stray by the standard deviation of e(s) around that mean. Both are means over seeds with a t interval;
-    a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
-    """
-    table = frame(rows)
-    counts = table["measure"].isin(COMPARED) & ((table["measure"] != "perplexity") | (table["unit"] == "token"))
-    table = table[counts & table["step"].notna()]
-    # A test is one reading, of whichever step was kept.
-    table = table.assign(step=table["step"].where(table["data"] != "test", 0))
-    honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
-    text = ["target", "data", "other_model"]
-    pairs = spoilt.merge(honest, on=["plan", "measure", *text, "layer", "seed", "step"], suffixes=("", "_honest"))
-    pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
-    pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
-    for (plan, condition), own in pairs.groupby(["plan", "condition"], sort=False):
-        base = {"model": own["model"].iloc[0], "plan": plan, "condition": condition}
-        effects = []
-        for measure in COMPARED:
-            for coordinates, readings in own[own["measure"] == measure].groupby(text, sort=False):
-                about = {name: value for name, value in zip(text, coordinates, strict=True) if value}
-                curves = []
-                for _, group in readings.groupby("seed", sort=False):
-                    layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
-                    # A layer that begins to move late has no readings before, and would count for other steps.
-                    most = max(map(len, layers))
-                    curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
-                for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
-                    mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
-                    effects.append(row(kind, mean, over="seeds", task=measure, **about, **base))
-        yield effects

@@ -83,6 +83,7 @@ class Option:
         help: What the command line's help says of it.
         panel: The section of the help that it stands in.
         recorded: Whether a run records it; where a shared folder lies, for instance, changes no row.
+        hidden: Whether neither the command's help nor that of the function shows it: for papers alone.
         least: The smallest value allowed, which must be finite then.
         above: A value must be greater than this.
         below: A value must be smaller than this; goes with `least` or `above`.
@@ -95,6 +96,7 @@ class Option:
     help: str = ""
     panel: str | None = None
     recorded: bool = True
+    hidden: bool = False
     least: float | None = None
     above: float | None = None
     below: float | None = None
@@ -186,11 +188,17 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
                     run.append(rows)
                 return run.finish()
 
-    call.__signature__ = signature.replace(return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
+    shown = [each for each in signature.parameters.values() if not options[each.name].hidden]
+    call.__signature__ = signature.replace(parameters=shown, return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
     call.recipe = Recipe(  # type: ignore[attr-defined]
         function.__name__, check, call, options, parameters, "bitext" in options, next(iter(parameters))
     )
     return call
+
+
+def hidden(help_text: str) -> Option:
+    """A parameter that reproductions of papers alone give: the command takes it, and its help does not show it."""
+    return Option(help_text, RARE, hidden=True)
 
 
 def find_recipe(name: str) -> Recipe:

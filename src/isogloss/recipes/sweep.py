@@ -190,7 +190,8 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
 
 def argument_name(written: str, recipe: Recipe, where: str) -> str:
     """The argument of a recipe that is meant, in its Python spelling."""
-    known = [*recipe.parameters, *(TEXT_OPTIONS if recipe.takes_bitext else ())]
+    shown = [name for name, option in recipe.parameters.items() if not option.hidden]
+    known = [*shown, *(TEXT_OPTIONS if recipe.takes_bitext else ())]
     name = written.strip().replace("-", "_")
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)

@@ -10,7 +10,7 @@ examples may join them, and code-switching mixes languages within an example (Pa
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -26,7 +26,7 @@ from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe, task_sets
-from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option
+from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option, hidden
 from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
 from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
@@ -48,21 +48,6 @@ from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
-
-# How the code behind Muller et al. (2021) compares languages otherwise than the paper says: a sentence on each defect,
-# and the arguments of `cka_rbf_of_pairs` that it changes. What `specials` changes is how sentences are read.
-LEGACY: dict[str, tuple[str, dict[str, Any]]] = {
-    "windows": (
-        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
-        {"shifted": True},
-    ),
-    "batch-25": ("a batch has 25 sentences", {"size": 25}),
-    "batch-200": ("a batch has 200 sentences", {"size": 200}),
-    "specials": (
-        "special tokens are written into the text and added again, and one on each side stays in the mean",
-        {},
-    ),
-}
 
 
 @recipe.recipe
@@ -115,12 +100,15 @@ def transfer(
     ] = None,
     save_models: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
-    legacy: Annotated[str | None, f"of --bitext, as the original compares: {', '.join(LEGACY)}"] = None,
     checkpoint: recipe.CheckpointEvery = 1000,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
     dtype: recipe.TrainDtype = None,
+    cka_condition: Annotated[str, hidden("take Gaussian CKA a second time, in rows of this condition")] = "",
+    cka_shifted: Annotated[bool, hidden("its batches are windows, each shifted by one sentence")] = False,
+    cka_batch: Annotated[int | None, hidden("sentences in one of its batches; default a quarter of all")] = None,
+    cka_specials: Annotated[bool, hidden("its sentences have special tokens written into them")] = False,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
     progress: Progress = silent,
@@ -161,8 +149,10 @@ def transfer(
                 "--bitext compares languages in one model, and --target-models gives a language one of its own"
             )
     comparison = None
-    if bitext or legacy:
-        comparison = compare_languages(bitext, legacy, source=sets.source, dtype=autocast)
+    if bitext:
+        second = {"shifted": cka_shifted, "size": cka_batch}
+        how = {"condition": cka_condition, "second": second, "specials": cka_specials}
+        comparison = compare_languages(bitext, source=sets.source, dtype=autocast, **how)
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
     fingerprint = stack.fingerprint
 
@@ -395,32 +385,34 @@ class LanguageComparison:
         layer k with k - 1       the same language and model                  what does a block do?
 
     Each by debiased linear CKA with its interval and floor, and by CKA with Gaussian kernels over four batches of a
-    quarter of the sentences, as the paper has it; where defects are asked for, by Gaussian CKA with them besides. The
-    sentences come in a seeded random order.
+    quarter of the sentences, as the paper has it. The sentences come in a seeded random order.
 
-    dtype: what the model computes in, None for that of its weights. defects: names of `LEGACY`, in its order.
+    dtype: what the model computes in, None for that of its weights. condition: of rows of Gaussian CKA that is taken a
+    second time; "" for once. second: arguments of `cka_rbf_of_pairs` then. specials: whether special tokens are then
+    written into the text.
     """
 
     bitext: Bitext
     source: str
     dtype: torch.dtype | None
-    defects: Sequence[str]
+    condition: str = ""
+    second: Mapping[str, Any] = field(default_factory=dict)
+    specials: bool = False
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know."""
         missing = f"the parallel text has no {self.source}, so no language is compared with the one that is trained in"
-        notes = [] if self.source in self.bitext.languages else [missing]
-        return notes + [f"CKA as the original took it: {LEGACY[name][0]}" for name in self.defects]
+        return [] if self.source in self.bitext.languages else [missing]
 
     def read(self, stack: Stack, progress: Progress = silent) -> dict[bool, Tensor]:
         """Sentence vectors (layers, languages, sentences, width), float32, on the stack's device.
 
-        Under the key True they are those of text with special tokens written into it, where that defect is asked for.
+        Under the key True they are those of text with special tokens written into it, where that is asked for.
         """
         order = np.random.default_rng(seed_of(0, "parallel text")).permutation(self.bitext.rows).tolist()
         vectors = {}
-        for special in sorted({False, "specials" in self.defects}):
+        for special in sorted({False, self.specials}):
             sides = []
             for corpus in self.bitext:
                 encoding = encode_written_specials if special else encode
@@ -432,16 +424,15 @@ class LanguageComparison:
         return vectors
 
     def rows(self, now: Mapping[bool, Tensor], start: Mapping[bool, Tensor], coordinates: Row) -> list[Row]:
-        """Rows of all comparisons, as they should be and then, where there are any, with the defects.
+        """Rows of all comparisons, and then of Gaussian CKA for the second time, where that is asked for.
 
         now, start: what `read` gave of a model, and of the one before any training; empty where that is this one.
         """
         about = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
         languages, rows = self.bitext.languages, list[Row]()
-        for defects in [[], self.defects] if self.defects else [[]]:
-            special = "specials" in defects
-            how = {key: value for name in defects for key, value in LEGACY[name][1].items()}
-            about |= {"condition": f"legacy:{','.join(defects)}"} if defects else {}
+        for again in (False, True) if self.condition else (False,):
+            special, how = again and self.specials, self.second if again else {}
+            about |= {"condition": self.condition} if again else {}
             for layer, states in enumerate(now[special]):
                 others: list[tuple[Tensor, dict[str, Any]]] = []
                 if layer:
@@ -456,7 +447,7 @@ class LanguageComparison:
                     for position, (_, where) in enumerate(others, 1):
                         pairs[number, len(languages) * position + number] = {"target": language, **where}
                 sides = torch.cat([states, *(side for side, _ in others)])  # (sides, sentences, width)
-                estimates = {} if defects else {"cka": cka_of_pairs(sides, list(pairs), seed=0)}
+                estimates = {} if again else {"cka": cka_of_pairs(sides, list(pairs), seed=0)}
                 estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
                 for measure, values in estimates.items():
                     for cka, where in zip(values, pairs.values(), strict=True):
@@ -464,37 +455,27 @@ class LanguageComparison:
         return rows
 
 
-def compare_languages(
-    bitext: Sequence[Bitext | Corpus], legacy: str | None, *, source: str, dtype: torch.dtype | None
-) -> LanguageComparison:
-    """Check --bitext and --legacy; source: the language that is trained in, dtype: that of autocast."""
-    asked = {name.strip() for name in legacy.split(",")} if legacy else set[str]()
-    if unknown := sorted(asked - set(LEGACY)):
-        raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(LEGACY)}")
-    if not bitext:
-        raise InputError("--legacy is about how languages are compared, which needs --bitext")
+def compare_languages(bitext: Sequence[Bitext | Corpus], **how: Any) -> LanguageComparison:
+    """The comparison of languages on --bitext, which must be one text; how: the fields of `LanguageComparison`."""
     texts = bitexts_of(bitext)
     if len(texts) > 1:
         raise InputError(f"--bitext holds {len(texts)} parallel texts; languages are compared on one")
-    if {"batch-25", "batch-200"} <= asked:
-        raise InputError("--legacy takes batch-25 or batch-200, not both")
-    defects = [name for name in LEGACY if name in asked]
-    flawed = {key: value for name in defects for key, value in LEGACY[name][1].items()}
-    size = flawed.get("size", 0)
-    fewest = max(4 * BATCHES, size + BATCHES - 1 if "shifted" in flawed else BATCHES * size)
+    comparison = LanguageComparison(texts[0], **how)
+    size = comparison.second.get("size") or 0
+    fewest = max(4 * BATCHES, size + BATCHES - 1 if comparison.second.get("shifted") else BATCHES * size)
     if texts[0].rows < fewest:
         raise InputError(
             f"{texts[0].name or 'the parallel text'} has {texts[0].rows} sentences; comparing languages so takes at "
             f"least {fewest}"
         )
-    return LanguageComparison(texts[0], source, dtype, defects)
+    return comparison
 
 
 def encode_written_specials(tokenizer: Any, corpus: Corpus, rows: Sequence[int], **how: Any) -> TokenBatch:
     """`encode` of text with special tokens written into it, of which the written ones count as content."""
     first, last = tokenizer.cls_token, tokenizer.sep_token
     if first is None or last is None:
-        raise InputError(f"{tokenizer.name_or_path} has no first and last token; --legacy specials is about those")
+        raise InputError(f"{tokenizer.name_or_path} has no first and last token to write into the text")
     written = replace(corpus, sentences=[f"{first} {sentence} {last}" for sentence in corpus], words=None)
     batch = encode(tokenizer, written, rows, **how)
     ends = torch.cumsum(batch.lengths, 0)

@@ -1,44 +1,35 @@
 """The page of a drift run: what tuning on one language gained there, what it cost elsewhere, and which layers moved.
 
 Intervals are over seeds where there are several, else over the text. Nothing is called a change unless the intervals of
-the two readings part, over seeds and over the text: seeds that agree say nothing of other sentences. Trainings with
-defects of the original code are told apart: what each defect does to the curves, in a sentence and in one figure.
+the two readings part, over seeds and over the text: seeds that agree say nothing of other sentences.
 """
 
 from collections.abc import Iterator, Mapping
-from math import exp, isnan
-from typing import Any
+from math import isnan
 
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import DARK, Figure, Line, Panel, file_name, printable
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.recipes.drift import DEFECTS, LEGACY, SHIFT, STRAY, legacy_condition, parse_legacy
 from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import HELD, OTHERS, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
 from isogloss.runs.table import START, training_name
 from isogloss.training.plans import parse_plan
 
-LEAST_SHIFT = 0.005  # a change that is worth a word
-SPOILT = "#D55E00"
-DOTS = "test of the model that is kept"
-
 
 def view(run: RunFolder) -> View:
-    """A verdict, the charts over the steps, and what each defect does."""
-    figures = [*training_view.step_figures(run), *defect_figures(run), *map_view.figures(run)]
+    """A verdict, and the charts over the steps."""
+    figures = [*training_view.step_figures(run), *map_view.figures(run)]
     return View("training", verdict(run), facts(run), figures)
 
 
 def verdict(run: RunFolder) -> list[str]:
-    """Sentences on both perplexities by plan, crossing and balance, the test, layers, retrieval, and defects."""
+    """Sentences on both perplexities by plan, crossing and balance, the test, layers, and retrieval."""
     tuned = select(run.by_step, measure="perplexity", data=HELD, unit="token")
     sentences = unfinished(run)
     if not tuned:
         return [*sentences, "No perplexity was read yet, so nothing can be said of the tuning."]
-    honest = [curve for curve in tuned if not curve.condition.startswith(LEGACY)]
-    plans = list(dict.fromkeys(curve.training for curve in honest or tuned))
+    plans = list(dict.fromkeys(curve.training for curve in tuned))
     bys = {plan: f" by {plan}" if len(plans) > 1 else "" for plan in plans}
     for plan, by in bys.items():
         sentences += _perplexity(run, tuned[0].target, plan, by)
@@ -63,7 +54,7 @@ def verdict(run: RunFolder) -> list[str]:
     for first in [courses for courses in found.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].value[0], -layer))
         sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
-    return [*sentences, *defect_sentences(run.rows)]
+    return sentences
 
 
 def facts(run: RunFolder) -> list[Fact]:
@@ -72,10 +63,8 @@ def facts(run: RunFolder) -> list[Fact]:
     here = select(read, data=HELD)
     if not here:
         return []
-    defects = {curve.condition for curve in here if curve.condition.startswith(LEGACY)}
     numbers: list[Fact] = [("steps", f"{int(run.trained['step'].max()):,}", "")]
     numbers += [("plans", str(len({curve.plan for curve in here})), "")]
-    numbers += [("defects", str(len(defects)), "")] if defects else []
     numbers += [("seeds", str(max(curve.seeds for curve in here)), "")]
     for name, side in ((language_name(here[0].target), here), ("other languages", select(read, target=OTHERS))):
         for curve in select(side, training=here[0].training)[:1]:
@@ -182,11 +171,11 @@ def unfinished(run: RunFolder) -> list[str]:
     try:  # every training that the run was asked for, where its record says that
         seeds = range(int(asked["seed"]), int(asked["seed"]) + int(asked["seeds"]))
         plans = [str(parse_plan(text.strip())) for text in str(asked["plans"]).split(",")]
-        conditions = [legacy_condition(defects) for defects in parse_legacy(asked["legacy"])]
+        condition = str(asked["condition"])
     except (InputError, KeyError, TypeError, ValueError):
         pass
     else:
-        names = [training_name({"plan": plan, "condition": own}) for plan in plans for own in conditions]
+        names = [training_name({"plan": plan, "condition": condition}) for plan in plans]
         planned = [(name, seed) for name in names for seed in seeds]
     sentences = [f"This run is not finished: {len(done)} of {len(planned)} trainings are done."]
     for (plan, seed), step in begun.items():
@@ -202,115 +191,3 @@ def unfinished(run: RunFolder) -> list[str]:
     behind = [f"{plan} (seed{'s' * (len(own) > 1)} {listed(own)})" for plan, own in waiting.items()]
     sentences += [f"Not begun: {listed(behind)}."] if behind else []
     return [*sentences, "Crossing, balance and models that were not tuned are worked out when all are done."]
-
-
-def defect_sentences(rows: pd.DataFrame) -> Iterator[str]:
-    """A sentence for every training with defects that was compared with its plan without them.
-
-    A shift counts where its interval over seeds leaves 0 out; of one seed, from half a per cent on.
-    """
-    effects = rows[rows["measure"].isin([SHIFT, STRAY])]
-    several = effects["plan"].nunique() > 1
-    for (plan, condition), own in effects.groupby(["plan", "condition"], sort=False):
-        defects = str(condition).removeprefix(LEGACY)
-        words = "; ".join(DEFECTS[name] for name in defects.split(",") if name in DEFECTS)
-        about = "all defects of the original together" if defects == "all" else f"{defects} ({words})"
-        read = own[own["task"] == "perplexity"]
-        tuned, others = read[read["data"] == HELD], read[read["target"] == OTHERS]
-        name = "" if tuned.empty else language_name(str(tuned["target"].iloc[0]))
-        parts = []
-        for whose, side in ((name, tuned), ("the other languages", others)):
-            said = [f"is {shift}" for shift in _shifts(side)[:1]]
-            strays = side[(side["measure"] == STRAY) & (side["value"] >= LEAST_SHIFT)]["value"]
-            said += [f"strays by {_percent(exp(value) - 1)}%" for value in strays]
-            parts += [f"the perplexity of {whose} {' and '.join(said)}"] if said else []
-        parts += [f"the model that is kept tests {said}" for said in _shifts(read[read["data"] == TEST])]
-        moved = own[(own["task"] == "l2_drift") & (own["data"] == HELD)]
-        for other, group in moved.groupby("other_model", sort=False):
-            to = "the start" if other == START else str(other)
-            parts += [f"the L2 distance to {to} is {said}" for said in _shifts(group)]
-        by = f" by {plan}" if several else ""
-        yield f"With {about}{by}, {listed(parts) if parts else 'nothing clearly changes'}."
-
-
-def _shifts(rows: pd.DataFrame) -> list[str]:
-    shifts = []
-    for row in curves.records(rows[rows["measure"] == SHIFT]):
-        value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-        alone = isnan(low)
-        if not (abs(value) >= LEAST_SHIFT if alone else low > 0 or high < 0):
-            continue
-        ends = sorted((abs(exp(low) - 1), abs(exp(high) - 1))) if not alone else []
-        interval = f" [{_percent(ends[0])}, {_percent(ends[1])}]" if ends else ""
-        shifts.append(f"{_percent(abs(exp(value) - 1))}%{interval} {'higher' if value > 0 else 'lower'}")
-    return shifts
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:,.0f}"
-
-
-def defect_figures(run: RunFolder) -> Iterator[Figure]:
-    """`legacy`, a row of panels for each defect, from `isogloss drift --legacy each`; `legacy-PLAN` of several plans.
-
-    Perplexity of what is tuned on, with a dot where the model that is kept was tested; of the other languages; and the
-    L2 distance of every layer at the last step. Columns share their axes, so that rows can be compared.
-    """
-    spoilt = [curve for curve in run.by_step if curve.condition.startswith(LEGACY)]
-    honest = {curve.plan: curve.condition for curve in run.by_step if not curve.condition.startswith(LEGACY)}
-    plans = [plan for plan in dict.fromkeys(curve.plan for curve in spoilt) if plan in honest]
-    compared = dict.fromkeys(curve.other_model for curve in select(run.by_step, measure="l2_drift"))
-    to = next((name for name in compared if name not in ("", START)), START)
-    for plan in plans:
-        rightly = _defect_lines(run, plan, honest[plan], to, "as it should be", {"colour": DARK})
-        panels = []
-        for condition in dict.fromkeys(curve.condition for curve in select(spoilt, plan=plan)):
-            name = condition.removeprefix(LEGACY)
-            words = "all of them together" if name == "all" else DEFECTS.get(name, "")
-            look = {"colour": SPOILT, "dash": 1}
-            for title, lines in _defect_lines(run, plan, condition, to, "with the defect", look).items():
-                if title in rightly:
-                    by_layer = title.startswith("L2")
-                    head = f"{name}: {words}\n{title}" if not by_layer and "other" not in title else title
-                    both = [*rightly[title], *lines]
-                    panels.append(Panel(head, both, log=not by_layer, xlabel="layer" if by_layer else "step"))
-        seeds = max(curve.seeds for curve in select(run.by_step, plan=plan))
-        bands = f"Means and intervals over {seeds} seeds." if seeds > 1 else "Bands: intervals over the text."
-        yield Figure(
-            "legacy" if len(plans) == 1 else f"legacy-{file_name(plan)}",
-            "What each defect of the original code does",
-            f"{printable(run.model)}. Plan {plan}. {bands} Dots: tests of the model that is kept.",
-            panels,
-            section="training",
-            columns=len(rightly),
-            shared=True,
-        )
-
-
-def _defect_lines(
-    run: RunFolder, plan: str, condition: str, to: str, label: str, look: Mapping[str, Any]
-) -> dict[str, list[Line]]:
-    """What is drawn of one training, by the title of the panel."""
-    own = select(run.by_step, plan=plan, condition=condition)
-    read = select(own, measure="perplexity", unit="token")
-    tuned = select(read, data=HELD)
-    language = language_name(tuned[0].target)
-    panels = {}
-    for name, side in ((language, tuned), ("other languages", select(read, target=OTHERS))):
-        if side:
-            panels[f"perplexity per token, {name}"] = [side[0].line(label, **look)]
-    rows = run.trainings[(run.trainings["plan"] == plan) & (run.trainings["condition"] == condition)]
-    tests = rows[rows["step"].notna() & (rows["measure"] == "perplexity") & (rows["data"] == TEST)]
-    tests = tests[tests["unit"] == "token"]
-    if len(tests):
-        steps, values = (tuple(float(value) for value in tests[name]) for name in ("step", "value"))
-        panels[f"perplexity per token, {language}"].append(Line(DOTS, steps, values, dots=True, colour=look["colour"]))
-    moved = select(own, measure="l2_drift", other_model=to, data=HELD)
-    layers = {curve.layer: curve for curve in moved if curve.method != "attention" and curve.layer is not None}
-    if layers:
-        ends: dict[str, Any] = {
-            name: tuple(getattr(layers[at], name)[-1] for at in sorted(layers)) for name in ("value", "low", "high")
-        }
-        line = Line(label, tuple(sorted(layers)), **ends, **look)
-        panels[f"L2 to {'the start' if to == START else printable(to)}, by layer"] = [line]
-    return panels
