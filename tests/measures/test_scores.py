@@ -112,8 +112,7 @@ def test_counts_are_those_of_conlleval(seed):
         [tag if i % 4 else other for i, (tag, other) in enumerate(zip(*pair, strict=True))]
         for pair in zip(gold[::2], guess[::2], strict=True)
     ]
-    counts = span_counts(gold, guess)
-    assert (counts.right, counts.guessed, counts.gold) == conlleval(gold, guess)
+    assert tuple(span_counts(gold, guess).sum(0)) == conlleval(gold, guess)
 
 
 def test_hand_cases():
@@ -123,14 +122,13 @@ def test_hand_cases():
     assert spans(["B-A-b", "I-A-b"]) == [(0, 2, "A-b")]  # a dash in the type
     assert spans([]) == []
     counts = span_counts([["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]])
-    assert (counts.precision, counts.recall, counts.f1) == (0.5, 0.5, 0.5)
+    assert counts.tolist() == [[1, 2, 2]] and float(f1(counts[0])) == 0.5
 
 
 def test_nothing_guessed_and_nothing_there_score_0():
     assert span_f1([["O", "B-PER"]], [["O", "O"]]) == 0.0
     assert span_f1([["O"]], [["O"]]) == 0.0
-    counts = span_counts([["O"]], [["B-PER"]])
-    assert (counts.precision, counts.recall) == (0.0, 0.0)
+    assert span_f1([["O"]], [["B-PER"]]) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -153,10 +151,8 @@ def test_mixed_spans_may_take_the_last_type():
 
 def test_sums_of_sentences_are_the_sum_of_the_text():
     gold, guess = drawn(3)
-    total = span_counts([], [])
-    for one, other in zip(gold, guess, strict=True):
-        total += span_counts([one], [other])
-    assert total == span_counts(gold, guess)
+    apart = [span_counts([one], [other])[0].tolist() for one, other in zip(gold, guess, strict=True)]
+    assert span_counts(gold, guess).tolist() == apart and span_counts([], []).sum(0).tolist() == [0, 0, 0]
 
 
 def test_accuracy_is_scikit_learns():

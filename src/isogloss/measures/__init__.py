@@ -10,7 +10,6 @@ from isogloss.measures.cka import (
     cka_of_pairs as cka_of_pairs,
     cka_rbf as cka_rbf,
     cka_rbf_of_pairs as cka_rbf_of_pairs,
-    cka_shuffled as cka_shuffled,
     cka_uncentred as cka_uncentred,
 )
 from isogloss.measures.geometry import (

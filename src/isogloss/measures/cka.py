@@ -18,7 +18,7 @@ The file goes from single pairs to streams:
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -72,8 +72,7 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     >>> round(cka(x, 3 * x + 1), 6)
     1.0
     """
-    hsic, xx, yy = _linear_hsic(x, y, _form(biased))
-    return float(ratio(hsic(None), xx, yy))
+    return float(linear_cka(x, y, _form(biased)))
 
 
 @_kornblith(
@@ -108,8 +107,7 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
     >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
     (1.0, 0.707107)
     """
-    hsic, xx, yy = _linear_hsic(x, y, "cka_uncentred")
-    return float(ratio(hsic(None), xx, yy))
+    return float(linear_cka(x, y, "cka_uncentred"))
 
 
 @_kornblith(
@@ -126,16 +124,10 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     linear CKA for a large bandwidth. Builds n x n matrices. Its floor for independent data is higher still than that
     of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
-    x, y = _checked_pair(x, y, _form(biased))
-    grams = []
-    for side in (x, y):
-        distances = _squared_distances(centre_rows(double(side)))
-        flat = distances.flatten()
-        # The two middle values are averaged; torch's own median is the lower one.
-        low, high = (flat.kthvalue(rank + 1).values for rank in ((flat.numel() - 1) // 2, flat.numel() // 2))
-        kernel = torch.exp(-distances / (2 * bandwidth**2 * (low + high) / 2))
-        grams.append(centre_gram(kernel, _form(biased)))
-    return float(ratio(*_terms(inner_products(torch.stack(grams)), 0, 1)))
+    form = _form(biased)
+    sides = (centre_rows(double(side)) for side in _checked_pair(x, y, form))
+    grams = torch.stack([gaussian_gram(side, form, bandwidth=bandwidth) for side in sides])
+    return float(ratio(*_terms(inner_products(grams), 0, 1)))
 
 
 @measure(
@@ -158,25 +150,16 @@ def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
     return cka_from_blocks(torch.stack([block_hsic(x[rows], y[rows]) for rows in even_blocks(x.shape[0], batch)]))
 
 
-def cka_shuffled(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> Tensor:
-    """Linear CKA of x (n, dx) with the rows of y (n, dy) shuffled, `shuffles` times -> (shuffles,).
-
-    The spread is what chance alone produces at this n and d. HSIC of each side with itself is computed once.
-    """
-    if shuffles < 1:
-        raise InputError(f"shuffles must be at least 1, not {shuffles}")
-    hsic, xx, yy = _linear_hsic(x, y, _form(biased))
-    generator = torch.Generator().manual_seed(seed)
-    orders = (torch.randperm(len(x), generator=generator).to(xx.device) for _ in range(shuffles))
-    return torch.stack([ratio(hsic(order), xx, yy) for order in orders])
-
-
 def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
-    """What linear CKA gives when the pairs are shuffled: the mean over `shuffles` seeded shuffles.
+    """What linear CKA of x (n, dx) and y (n, dy) gives when the pairs are shuffled: the mean over seeded shuffles.
 
     About 0 debiased (over all shuffles exactly 0); biased it is the floor to read every value against.
     """
-    return float(cka_shuffled(x, y, seed=seed, shuffles=shuffles, biased=biased).mean())
+    if shuffles < 1:
+        raise InputError(f"shuffles must be at least 1, not {shuffles}")
+    generator = torch.Generator().manual_seed(seed)
+    orders = [torch.randperm(len(x), generator=generator) for _ in range(shuffles)]
+    return float(linear_cka(x, y, _form(biased), orders).mean())
 
 
 def _form(biased: bool) -> str:
@@ -201,27 +184,26 @@ def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
     return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
 
 
-def _linear_hsic(x: Tensor, y: Tensor, form: str) -> tuple[Callable[[Tensor | None], Tensor], Tensor, Tensor]:
-    """HSIC of the pairs of x (n, dx) and y (n, dy), of x and of y, up to one factor, in float64.
+def linear_cka(x: Tensor, y: Tensor, form: str, orders: Sequence[Tensor | None] = (None,)) -> Tensor:
+    """Linear CKA in one of `FORMS` of x (n, dx) and y (n, dy), in float64, for each of some orders of y -> (orders,).
 
-    That of the pairs is a function of an order (n,), by which row i of x meets row order[i] of y; None leaves them.
+    By an order (n,) row i of x meets row order[i] of y; None leaves the rows as they are. What belongs to one side alone
+    is computed once.
     """
     x, y = _checked_pair(x, y, form)
+    orders = [order if order is None else order.to(y.device) for order in orders]
     # Sums of d x d take n d^2 operations, Gram matrices of n x n take n^2 d.
     if x.shape[0] > max(x.shape[1], y.shape[1]):
         first, second = (reduce(add, map(side_sums, _chunks(side))) for side in (x, y))
-
-        def from_sums(order: Tensor | None) -> Tensor:
-            return hsic_from_sums(first, second, reduce(add, map(pair_sums, _chunks(x), _chunks(y, order))), form)
-
-        xx, yy = (hsic_from_sums(side, side, side.own, form) for side in (first, second))
-        return from_sums, xx, yy
-    gram_x, gram_y = (linear_gram(double(side), form) for side in (x, y))
-
-    def from_grams(order: Tensor | None) -> Tensor:
-        return (gram_x * (gram_y if order is None else gram_y[order][:, order])).sum()
-
-    return from_grams, gram_x.square().sum(), gram_y.square().sum()
+        pairs = (reduce(add, map(pair_sums, _chunks(x), _chunks(y, order))) for order in orders)
+        shared = [hsic_from_sums(first, second, pair, form) for pair in pairs]
+        own = [hsic_from_sums(side, side, side.own, form) for side in (first, second)]
+    else:
+        gram_x, gram_y = (linear_gram(double(side), form) for side in (x, y))
+        shuffled = (gram_y if order is None else gram_y[order][:, order] for order in orders)
+        shared = [(gram_x * gram).sum() for gram in shuffled]
+        own = [gram_x.square().sum(), gram_y.square().sum()]
+    return ratio(torch.stack(shared), *own)
 
 
 # 2. Kernel matrices
@@ -256,10 +238,22 @@ def linear_gram(x: Tensor, form: str = "cka") -> Tensor:
     return centre_gram(double(x @ x.mT), form)
 
 
-def _squared_distances(x: Tensor) -> Tensor:
-    """Squared Euclidean distances (..., n, n) of vectors (..., n, d), centred and in float64."""
+def gaussian_gram(x: Tensor, form: str, *, bandwidth: float = 1.0, zeros: bool = True) -> Tensor:
+    """Centred kernel matrices (..., n, n) exp(-|x_i - x_j|^2 / (2 bandwidth^2 m)) of vectors (..., n, d).
+
+    m is the median of the n^2 squared distances, or of those that are not zero (`zeros=False`). The vectors are centred
+    and in float64. NaN where no distance is left.
+    """
     squares = x.square().sum(-1)
-    return (squares[..., :, None] + squares[..., None, :] - 2 * x @ x.mT).clamp(min=0)
+    distances = (squares[..., :, None] + squares[..., None, :] - 2 * x @ x.mT).clamp(min=0)
+    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
+    ordered = distances.flatten(-2).sort(dim=-1).values
+    least = (ordered == 0).sum(-1) * (not zeros)
+    counted = ordered.shape[-1] - least
+    # The two middle values are averaged; torch's own median is the lower one.
+    ranks = torch.stack([least + (counted - 1) // 2, least + counted // 2], dim=-1).clamp(max=ordered.shape[-1] - 1)
+    median = torch.where(counted > 0, ordered.gather(-1, ranks).mean(-1), torch.nan)
+    return centre_gram(torch.exp(-distances / (2 * bandwidth**2 * median[..., None, None])), form)
 
 
 # 3. Linear CKA from sums of size d x d
@@ -698,16 +692,7 @@ def cka_rbf_of_pairs(
     if taken < 2 or begins[-1] + taken > n:
         raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
     chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins])  # (batches, s, size, d)
-    distances = _squared_distances(double(centre_rows(chosen.detach())))
-    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
-    # The median of the distances that are not zero, the two middle ones averaged; NaN where all are zero.
-    ordered = distances.flatten(-2).sort(dim=-1).values
-    zeros = (ordered == 0).sum(-1)
-    left = ordered.shape[-1] - zeros
-    ranks = torch.stack([zeros + (left - 1) // 2, zeros + left // 2], dim=-1).clamp(max=ordered.shape[-1] - 1)
-    middle = ordered.gather(-1, ranks)
-    widths = torch.where(left > 0, (middle[..., 0] + middle[..., 1]) / 2, torch.nan)  # (batches, s)
-    grams = centre_gram(torch.exp(-distances / (2 * widths[..., None, None])), "cka_biased")
+    grams = gaussian_gram(double(centre_rows(chosen.detach())), "cka_biased", zeros=False)
     terms = _terms(inner_products(grams), first, second)  # (batches, pairs, 3)
     values = ratio(*terms.unbind(-1))  # (batches, pairs)
     traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (batches, s)

@@ -4,17 +4,15 @@ Words are numbered from 1; 0 is the root, which is no word. A tree gives every w
 is reached, and exactly one word hangs on the root, as Universal Dependencies ask for.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import score
+from isogloss.measures.scores import share
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
 _NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
@@ -93,36 +91,12 @@ def _arborescence(pairs: Pairs, heads: NDArray[np.int64]) -> NDArray[np.int64]:
     return heads
 
 
-@dataclass(frozen=True)
-class Attachment(Sums):
-    """What attachment scores are made of; two of them are added to pool two texts.
-
-    heads: words with the right head; relations: those of them with the right relation, too; words: all that count.
-
-    >>> both = Attachment(2, 1, 3) + Attachment(1, 1, 1)
-    >>> both.uas, both.las
-    (0.75, 0.5)
-    """
-
-    heads: int
-    relations: int
-    words: int
-
-    @property
-    def uas(self) -> float:
-        """Unlabelled attachment score: share of the words with the right head; NaN without words."""
-        return self.heads / self.words if self.words else math.nan
-
-    @property
-    def las(self) -> float:
-        """Labelled attachment score: share of the words with the right head and relation; NaN without words."""
-        return self.relations / self.words if self.words else math.nan
-
-
 def attachment(
     gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False
-) -> Attachment:
-    """Compare trees over the same words; gold and guess: one a sentence.
+) -> NDArray[np.int64]:
+    """Compare trees over the same words, one a sentence -> (sentences, 3).
+
+    The columns count words with the right head and relation, words with the right head, and all that are compared.
 
     A tree has the head of each word, counted from 1 (`heads`, 0 the root), and the relation to it (`relations`); a gold
     tree also has universal parts of speech (`tags`).
@@ -134,14 +108,12 @@ def attachment(
     >>> from types import SimpleNamespace as Tree
     >>> gold = Tree(heads=(2, 0, 2), relations=("nmod:poss", "root", "punct"), tags=("PRON", "NOUN", "PUNCT"))
     >>> guess = Tree(heads=(2, 0, 1), relations=("nmod", "root", "punct"))
-    >>> attachment([gold], [guess])
-    Attachment(heads=2, relations=2, words=3)
-    >>> attachment([gold], [guess], punctuation=False, subtypes=True)
-    Attachment(heads=2, relations=1, words=2)
+    >>> attachment([gold], [guess]).tolist(), attachment([gold], [guess], punctuation=False, subtypes=True).tolist()
+    ([[2, 2, 3]], [[1, 2, 2]])
     """
     if len(gold) != len(guess):
         raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; they must be as many")
-    total = Attachment(0, 0, 0)
+    counts = np.zeros((len(gold), 3), dtype=np.int64)
     for number, (tree, parsed) in enumerate(zip(gold, guess, strict=True)):
         if not len(tree.heads) == len(tree.relations) == len(parsed.heads) == len(parsed.relations):
             raise InputError(
@@ -152,8 +124,8 @@ def attachment(
         right = [word for word in counted if tree.heads[word] == parsed.heads[word]]
         pairs = [(tree.relations[word], parsed.relations[word]) for word in right]
         named = [mine == theirs if subtypes else universal(mine) == universal(theirs) for mine, theirs in pairs]
-        total += Attachment(len(right), sum(named), len(counted))
-    return total
+        counts[number] = sum(named), len(right), len(counted)
+    return counts
 
 
 def universal(relation: str) -> str:
@@ -167,8 +139,8 @@ def universal(relation: str) -> str:
 
 @score("uas", "Unlabelled attachment", "The share of words with the right head.", paper="Zeman et al. 2018, CoNLL 2018")
 def uas(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True) -> float:
-    """Unlabelled attachment score, see `attachment`."""
-    return attachment(gold, guess, punctuation=punctuation).uas
+    """Unlabelled attachment score, see `attachment`; NaN without words."""
+    return float(share(attachment(gold, guess, punctuation=punctuation).sum(0)[1:]))
 
 
 @score(
@@ -178,5 +150,5 @@ def uas(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True) 
     paper="Zeman et al. 2018, CoNLL 2018",
 )
 def las(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False) -> float:
-    """Labelled attachment score, see `attachment`."""
-    return attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).las
+    """Labelled attachment score, see `attachment`; NaN without words."""
+    return float(share(attachment(gold, guess, punctuation=punctuation, subtypes=subtypes).sum(0)[[0, 2]]))

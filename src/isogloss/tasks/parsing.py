@@ -170,11 +170,7 @@ def score(examples: Sequence[Tree], answers: Sequence[Parse], language: str) -> 
     """Labelled and unlabelled attachment, with and without punctuation; n counts words."""
     scores = {}
     for ending, punctuation in (("", True), ("_without_punctuation", False)):
-        attachments = [
-            attachment([tree], [answer], punctuation=punctuation)
-            for tree, answer in zip(examples, answers, strict=True)
-        ]
-        rows = np.array([(each.relations, each.heads, each.words) for each in attachments], dtype=np.float64)
+        rows = attachment(examples, answers, punctuation=punctuation).astype(np.float64)
         scores["las" + ending] = Score(rows[:, [0, 2]])  # (sentences, 2)
         scores["uas" + ending] = Score(rows[:, [1, 2]])
     return scores

@@ -142,8 +142,8 @@ def find_lexicon(data: Source, source: str, target: str, *, split: str = "train"
 def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
     """Every file of a data set with its kind."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    sets = (each for parent in {path.parent for path in files} for each in lines.aligned_sets(parent).values())
-    aligned = {path for each in sets for path in each.values()}
+    sets = (each for parent in {path.parent for path in files} for each in lines.aligned_sets(parent))
+    aligned = {path for each in sets for path in each.files}
     for path in files:
         yield path, kind_of(path, aligned=path in aligned)
 

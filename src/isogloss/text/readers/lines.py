@@ -161,21 +161,6 @@ def languages_of(source: Source) -> tuple[str, ...] | None:
     return None
 
 
-def aligned_sets(folder: Path, ending: str = "") -> dict[str, dict[str, Path]]:
-    """Line-aligned sets of a folder: stem -> language -> file, for names such as `train.en.gz`.
-
-    `source.en.txt` is one of them only where `.txt` is the ending asked for: that is how running text is named, too,
-    which is parallel to nothing.
-    """
-    sets: dict[str, dict[str, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        name = plain_name(path)
-        stem, dot, last = name.removesuffix(ending).rpartition(".")
-        if (dot or ending) and name.endswith(ending) and last.islower() and is_code(last) and path.is_file():
-            sets.setdefault(stem or folder.resolve().name, {})[code(last)] = path
-    return {stem: files for stem, files in sets.items() if len(files) > 1}
-
-
 def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
     """Refuse languages that the files' names have in another order: each text would be taken for the other's."""
     named = [language_of(file) for file in files]
@@ -216,6 +201,7 @@ class ParallelTable:
 
     files: tuple[Path, ...]
     columns: tuple[str | None, ...]
+    name: str
     has_header: bool = False
     bars: bool = False
 
@@ -270,6 +256,21 @@ class ParallelTable:
         ]
 
 
+def aligned_sets(folder: Path, ending: str = "") -> list[ParallelTable]:
+    """Line-aligned sets of a folder, one a stem, of files with names such as `train.en.gz`.
+
+    `source.en.txt` is one of them only where `.txt` is the ending asked for: that is how running text is named, too,
+    which is parallel to nothing.
+    """
+    sets: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        name = plain_name(path)
+        stem, dot, last = name.removesuffix(ending).rpartition(".")
+        if (dot or ending) and name.endswith(ending) and last.islower() and is_code(last) and path.is_file():
+            sets.setdefault(stem or folder.resolve().name, {})[code(last)] = path
+    return [ParallelTable((*files.values(),), (*files,), stem) for stem, files in sets.items() if len(files) > 1]
+
+
 def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:
     """What the columns of a table are; nothing but the first line is read.
 
@@ -287,7 +288,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
         twice = sorted({each for each in columns if each and columns.count(each) > 1})
         if twice:
             raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
-        return ParallelTable((path,), tuple(columns), has_header=True)
+        return ParallelTable((path,), tuple(columns), path.name, has_header=True)
     known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
     if known is None and bars:
         raise InputError(
@@ -318,4 +319,4 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
             f"{path}:1: {', '.join(map(repr, cells))} looks like a header, but names no language codes; "
             f"write {'<TAB>'.join(known)} there, or take the line out"
         )
-    return ParallelTable((path,), tuple(known), bars=bars)
+    return ParallelTable((path,), tuple(known), path.name, bars=bars)

@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.text.catalog import resolve
@@ -54,7 +54,7 @@ from isogloss.text.languages import checked_codes, code, is_code, pick_languages
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
 from isogloss.text.readers.dictionaries import attach_links
-from isogloss.text.readers.lines import Source, file_path, plain_name
+from isogloss.text.readers.lines import ParallelTable, Source, file_path, plain_name
 
 Pair = tuple[str, str]
 LinkFiles = Source | Mapping[Pair, Source]
@@ -106,7 +106,7 @@ def read_bitexts(
     treebanks = all(plain_name(file).endswith(".conllu") for file in files)
     name = " ".join(file.name for file in files)
     if len(files) == 1 and not treebanks:
-        return [ParallelFiles("table", name, (), files).read(wanted, links)]
+        return [_read(lines.open_table(files[0], wanted), wanted, links)]
     named: tuple[str | None, ...] = wanted or tuple(lines.language_of(file) for file in files)
     if len(named) != len(files):
         raise InputError(f"{len(files)} files but {len(named)} languages ({', '.join(wanted or ())}): give one a file")
@@ -117,7 +117,7 @@ def read_bitexts(
         )
     codes = tuple(filter(None, named))
     lines.check_order(files, codes)
-    return [ParallelFiles("treebanks" if treebanks else "aligned", name, codes, files).read(None, links)]
+    return [_read(ParallelTable(files, codes, name), None, links)]
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
@@ -132,113 +132,88 @@ def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: L
     return bitexts[0]
 
 
-@dataclass(frozen=True)
-class ParallelFiles:
-    """Files that hold one parallel text: a table, or one file of each language."""
-
-    kind: Literal["tatoeba", "table", "aligned", "treebanks"]
-    name: str
-    languages: tuple[str, ...]
-    files: tuple[Path, ...]
-
-    def open(self, languages: Sequence[str] | None = None) -> lines.ParallelTable:
-        """The text as a table that is read row by row; `languages` are for a table that does not tell its own."""
-        table = self.kind == "table"
-        return lines.open_table(self.files[0], languages) if table else lines.ParallelTable(self.files, self.languages)
-
-    def read(self, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
-        """The rows that have text in every one of these languages, by default in all that the files have."""
-        if self.kind == "treebanks":
-            chosen = languages or self.languages
-            files = [self.files[self.languages.index(language)] for language in chosen]
-            bitext = replace(read_treebanks(files, chosen), name=self.name)
-        else:
-            bitext = Bitext(tuple(self.open(languages).read(languages)), name=self.name)
-        if links is not None:
-            if not isinstance(links, Mapping):
-                if len(bitext.languages) != 2:
-                    raise InputError(
-                        f"{links}: one file of links joins two languages, here are {len(bitext.languages)}"
-                    )
-                links = {(bitext.languages[0], bitext.languages[1]): links}
-            # Links count the file's rows, so they are attached before rows with an empty side are left out.
-            corpora = []
-            for corpus in bitext:
-                split = [[word.span() for word in re.finditer(r"\S+", text)] for text in corpus]
-                corpora.append(replace(corpus, words=corpus.words or split))
-            bitext = replace(bitext, corpora=tuple(corpora))
-            for pair, path in links.items():
-                bitext = attach_links(bitext, pair, path)
-        return complete_rows(bitext)
+def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
+    """The rows that have text in every one of these languages, by default in all that the files have."""
+    if plain_name(text.files[0]).endswith(".conllu"):
+        chosen = languages or text.languages
+        bitext = replace(read_treebanks([text.file_of(each) for each in chosen], chosen), name=text.name)
+    else:
+        bitext = Bitext(tuple(text.read(languages)), name=text.name)
+    if links is not None:
+        if not isinstance(links, Mapping):
+            if len(bitext.languages) != 2:
+                raise InputError(f"{links}: one file of links joins two languages, here are {len(bitext.languages)}")
+            links = {(bitext.languages[0], bitext.languages[1]): links}
+        # Links count the file's rows, so they are attached before rows with an empty side are left out.
+        corpora = []
+        for corpus in bitext:
+            split = [[word.span() for word in re.finditer(r"\S+", text)] for text in corpus]
+            corpora.append(replace(corpus, words=corpus.words or split))
+        bitext = replace(bitext, corpora=tuple(corpora))
+        for pair, path in links.items():
+            bitext = attach_links(bitext, pair, path)
+    return complete_rows(bitext)
 
 
-def parallel_files(folder: Path) -> list[ParallelFiles]:
-    """The parallel texts of a folder, see the second table above; a folder without any is an InputError."""
-    paths = sorted(folder.iterdir())
-    tables = [path for path in paths if plain_name(path).endswith(".tsv") and path.is_file()]
-    banks = {path: lines.language_of(path) for path in paths if plain_name(path).endswith(".conllu")}
-    banks = {path: language for path, language in banks.items() if language}
-    treebanks = ParallelFiles("treebanks", folder.name, tuple(filter(None, banks.values())), tuple(banks))
+def parallel_texts(folder: Path) -> tuple[str, list[ParallelTable]]:
+    """The parallel texts of a folder and what they are, see the second table above; without any it is an InputError."""
+    for kind, texts in _layouts(folder):
+        if texts:
+            return kind, texts
+    raise InputError(
+        f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
+        "train.en and train.nl, en.txt and nl.txt, or en_*.conllu; name the files one by one instead"
+    )
+
+
+def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
+    """The texts that a folder has in each layout, looked for one layout after the other."""
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
     tatoeba = []
     for path in paths:
         match = re.fullmatch(r"tatoeba\.([a-z]{3})-eng\.\1", plain_name(path))
         if match and is_code(match[1]):
             english = path.with_name(path.name.replace(f"-eng.{match[1]}", "-eng.eng"))
             language = code(match[1])
-            tatoeba.append(ParallelFiles("tatoeba", f"tatoeba.en-{language}", ("en", language), (english, path)))
-    sets = (
-        tatoeba
-        or _tables((path, lines.languages_of(path) or ()) for path in tables)
-        or _aligned(lines.aligned_sets(folder))
-        or ([treebanks] if banks else [])
-        or _tables((path, lines.header_languages(path)) for path in tables)
-        or _aligned(lines.aligned_sets(folder, ending=".txt"))
-    )
-    if not sets:
-        raise InputError(
-            f"{folder} holds no parallel text by the names of its files; expected tatoeba.xxx-eng.xxx, en-nl.tsv, "
-            "train.en and train.nl, en.txt and nl.txt, or en_*.conllu; name the files one by one instead"
-        )
-    return sets
-
-
-def _aligned(sets: dict[str, dict[str, Path]]) -> list[ParallelFiles]:
-    return [ParallelFiles("aligned", stem, tuple(files), tuple(files.values())) for stem, files in sets.items()]
-
-
-def _tables(tables: Iterable[tuple[Path, tuple[str, ...]]]) -> list[ParallelFiles]:
-    return [ParallelFiles("table", path.name, each, (path,)) for path, each in tables if len(each) > 1]
+            tatoeba.append(ParallelTable((english, path), ("en", language), f"tatoeba.en-{language}"))
+    yield "pair with English", tatoeba
+    tables = [path for path in paths if plain_name(path).endswith(".tsv")]
+    yield "table", [lines.open_table(path) for path in tables if lines.languages_of(path)]
+    yield "aligned files", lines.aligned_sets(folder)
+    named = {path: lines.language_of(path) for path in paths if plain_name(path).endswith(".conllu")}
+    banks = {path: language for path, language in named.items() if language}
+    yield "treebanks", [ParallelTable(tuple(banks), tuple(banks.values()), folder.name)] if banks else []
+    yield "table", [lines.open_table(path) for path in tables if len(lines.header_languages(path)) > 1]
+    yield "aligned files", lines.aligned_sets(folder, ending=".txt")
 
 
 def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     """Every bitext of a folder that has the chosen languages; see the second table above."""
-    sets = parallel_files(folder)
-    if sets[0].kind == "tatoeba":  # pairs of English, which needs not be chosen, and another language
-        pairs = {pair.languages[1]: pair for pair in sorted(sets, key=lambda pair: pair.languages)}
+    kind, texts = parallel_texts(folder)
+    if kind == "pair with English":  # which needs not be chosen
+        pairs = {pair.languages[1]: pair for pair in sorted(texts, key=lambda pair: pair.languages)}
         chosen = list(pairs) if languages is None else [each for each in languages if each != "en"]
         missing = [each for each in chosen if each not in pairs] if chosen else ["en"]
         if missing:
-            raise InputError(f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(pairs)}")
-        return [pairs[each].read() for each in chosen]
-    if sets[0].kind == "treebanks":
-        codes = sets[0].languages
+            raise InputError(f"{folder} has no {kind} for {', '.join(missing)}; it has {', '.join(pairs)}")
+        return [_read(pairs[each]) for each in chosen]
+    if kind == "treebanks":
+        codes = texts[0].languages
         chosen = pick_languages(languages, list(dict.fromkeys(codes)), where=folder)
         for language in chosen:
             if codes.count(language) > 1:
-                files = (file.name for file, each in zip(sets[0].files, codes, strict=True) if each == language)
+                files = (file.name for file, each in zip(texts[0].files, codes, strict=True) if each == language)
                 several = f"{folder} has several treebanks of {language} ({', '.join(files)})"
                 raise InputError(f"{several}; name the files one by one")
-        return [sets[0].read(chosen)]
+        return [_read(texts[0], chosen)]
     # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
     choice = set(languages or ())
-    fitting = [each for each in sets if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
+    fitting = [each for each in texts if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
     if not fitting:
-        wanted, available = ", ".join(languages or ()), ", ".join("-".join(each.languages) for each in sets)
-        kind = "table" if sets[0].kind == "table" else "aligned files"
-        raise InputError(f"{folder} has no {kind} of {wanted}; it has {available}")
-    if languages is None:
-        return [each.read() for each in fitting]
-    return [each.read([language for language in languages if language in each.languages]) for each in fitting]
+        available = ", ".join("-".join(each.languages) for each in texts)
+        raise InputError(f"{folder} has no {kind} of {', '.join(languages or ())}; it has {available}")
+    shared = [None if languages is None else [each for each in languages if each in text.languages] for text in fitting]
+    return list(map(_read, fitting, shared))
 
 
 def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
@@ -380,38 +355,39 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
                 raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
             if len(paths) == 2:
                 lines.check_order(paths, named)
-            files = ParallelFiles("aligned" if len(paths) == 2 else "table", paths[0].name, named, paths)
-            sources += _pair_sources(files, (named[0], named[1]), option)
+                text = ParallelTable(paths, named, paths[0].name)
+            else:
+                text = lines.open_table(paths[0], named)
+            sources += _pair_sources(text, (named[0], named[1]), option)
         else:
             path = Path(resolve(str(entry)))
-            for text in parallel_files(path) if path.is_dir() else [ParallelFiles("table", path.name, (), (path,))]:
+            for text in parallel_texts(path)[1] if path.is_dir() else [lines.open_table(path)]:
                 sources += _pair_sources(text, None, option)
     if not sources:
         raise InputError(f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
     return sources
 
 
-def _pair_sources(text: ParallelFiles | Bitext, wanted: Pair | None, option: str) -> Iterator[PairSource]:
+def _pair_sources(text: ParallelTable | Bitext, wanted: Pair | None, option: str) -> Iterator[PairSource]:
     """The pairs of two languages, or of English (or the first language) and each other one."""
-    if isinstance(text, ParallelFiles) and text.kind == "treebanks":
-        text = text.read()
-    table = text if isinstance(text, Bitext) else text.open(wanted)
+    if isinstance(text, ParallelTable) and plain_name(text.files[0]).endswith(".conllu"):
+        text = _read(text)
     where = text.name or "the bitext" if isinstance(text, Bitext) else text.files[0]
-    languages = pick_languages(wanted, table.languages, where=where)
+    languages = pick_languages(wanted, text.languages, where=where)
     if len(languages) < 2:
         raise InputError(f"--{option} {where} has one language only, {', '.join(languages)}; alignment needs two")
     centre = "en" if "en" in languages and not wanted else languages[0]
     for pair in ((centre, other) for other in languages if other != centre):
-        if isinstance(table, Bitext):
-            sides = (table[language].sentences for language in pair)
-            name = table.name or "-".join(pair)
-            yield PairSource(pair, name, partial(zip, *sides, strict=True), mark=table.fingerprint)
+        if isinstance(text, Bitext):
+            sides = (text[language].sentences for language in pair)
+            name = text.name or "-".join(pair)
+            yield PairSource(pair, name, partial(zip, *sides, strict=True), mark=text.fingerprint)
         else:
-            files = tuple(dict.fromkeys(map(table.file_of, pair)))
+            files = tuple(dict.fromkeys(map(text.file_of, pair)))
             name = " ".join(file.name for file in files)
-            yield PairSource(pair, name, partial(_table_pairs, table, pair), files)
+            yield PairSource(pair, name, partial(_table_pairs, text, pair), files)
 
 
-def _table_pairs(table: lines.ParallelTable, languages: Pair) -> Iterator[Pair]:
+def _table_pairs(table: ParallelTable, languages: Pair) -> Iterator[Pair]:
     for _, (source, target) in table.rows(languages):
         yield source, target
