@@ -11,14 +11,12 @@ from isogloss.errors import InputError
 from isogloss.measures import MEASURES
 from isogloss.measures.perplexity import (
     Likelihood,
-    balance,
-    balance_interval,
     balance_step,
     crossing,
-    crossing_interval,
     crossings,
     perplexity,
     perplexity_interval,
+    step_over_seeds,
     tokens_per,
 )
 
@@ -179,8 +177,6 @@ def test_crossings_are_where_the_lines_change_order_on_a_fine_grid(seed):
 def test_balance_by_hand():
     """The target halves, the others grow by a quarter, then by three: worth it, no longer worth it."""
     target, others = [16, 8, 4], [4, 5, 15]
-    expected = [0.0, math.log(1.25 / 2), math.log(3.75 / 4)]
-    assert balance(target, others).tolist() == pytest.approx(expected)
     assert balance_step([0, 50, 100], target, others) == 50
     assert balance_step([0, 50, 100], others, [1, 1, 1]) == 0, "nothing gained"
     assert balance_step([0, 50, 100], [4, 2, 2], [1, 1, 1]) == 50, "the earlier of equals"
@@ -202,7 +198,7 @@ def test_over_seeds_the_interval_is_students():
     first = [[8, 8, 0.5], [8, 4, 1], [8, 1, 1]]
     each = [crossing(steps, *pair) for pair in zip(first, second, strict=True)]
     assert each == pytest.approx([150, 150, 200 / 3])
-    found = crossing_interval(steps, first, second)
+    found = step_over_seeds(crossing, steps, first, second)
     low, high = stats.t.interval(0.95, 2, loc=np.mean(each), scale=stats.sem(each))
     assert low < 0 or high > 200, "clipping is of use here"
     assert (found.value, found.n) == (pytest.approx(np.mean(each)), 3)
@@ -212,26 +208,26 @@ def test_over_seeds_the_interval_is_students():
 def test_seeds_that_do_not_cross_are_left_out_and_counted():
     steps, never, once = [0, 100], [8, 8], [8, 0.5]
     second = [2, 2]
-    assert crossing_interval(steps, [never, never], [second, second]) is None
-    found = crossing_interval(steps, [never, once, never, never], [second] * 4)
+    assert step_over_seeds(crossing, steps, [never, never], [second, second]) is None
+    found = step_over_seeds(crossing, steps, [never, once, never, never], [second] * 4)
     assert (found.value, found.n) == (50.0, 1)
     assert math.isnan(found.low) and math.isnan(found.high), "one seed has no interval"
-    found = crossing_interval(steps, [once, never, once], [second] * 3)
+    found = step_over_seeds(crossing, steps, [once, never, once], [second] * 3)
     assert (found.value, found.low, found.high, found.n) == (50.0, 50.0, 50.0, 2)
 
 
 def test_a_seed_that_ended_early_counts_as_far_as_it_went():
     steps, gone = [0, 100, 200], math.nan
     target, others = [[8, 4, 2], [8, 4, gone]], [[2, 2, 3], [2, 2, gone]]
-    found = balance_interval(steps, target, others)
+    found = step_over_seeds(balance_step, steps, target, others)
     assert (found.value, found.n) == (150.0, 2)
     assert (found.low, found.high) == (0.0, 200.0)
-    crossed = crossing_interval(steps, target, [[2, 2, 3], [2, gone, 9]])
+    crossed = step_over_seeds(crossing, steps, target, [[2, 2, 3], [2, gone, 9]])
     assert (crossed.value, crossed.n) == (pytest.approx(crossing(steps, target[0], [2, 2, 3])), 1)
     with pytest.raises(InputError, match="no values at step 0, the first"):
-        balance_interval(steps, [[gone, 4, 2]], [[2, 2, 3]])
+        step_over_seeds(balance_step, steps, [[gone, 4, 2]], [[2, 2, 3]])
     with pytest.raises(InputError, match="seed 1 has no evaluation"):
-        crossing_interval(steps, target, [[2, 2, 3], [gone, gone, 2]])
+        step_over_seeds(crossing, steps, target, [[2, 2, 3], [gone, gone, 2]])
 
 
 @pytest.mark.parametrize(
@@ -242,9 +238,9 @@ def test_a_seed_that_ended_early_counts_as_far_as_it_went():
         (lambda: crossing([0, 1], [1, 1, 1], [1, 1]), r"first curve needs 2 values, one a step, not shape \(3,\)"),
         (lambda: crossing([0, 1], [1, 1], [1, 0]), "value 1 of the second curve is 0"),
         (lambda: balance_step([0, 1], [1, math.nan], [1, 1]), "value 1 of the target curve is nan"),
-        (lambda: balance([1, 1], [1, math.inf]), "value 1 of the others curve is inf"),
-        (lambda: balance([], []), "rising list of at least one"),
-        (lambda: crossing_interval([0, 1], [[1, 1]], [[1, 1], [1, 1]]), r"must both be \(seeds, 2\)"),
+        (lambda: balance_step([0, 1], [1, 1], [1, math.inf]), "value 1 of the others curve is inf"),
+        (lambda: balance_step([], [], []), "rising list of at least one"),
+        (lambda: step_over_seeds(crossing, [0, 1], [[1, 1]], [[1, 1], [1, 1]]), r"must both be \(seeds, 2\)"),
     ],
 )
 def test_what_is_no_curve_is_refused(call, message):

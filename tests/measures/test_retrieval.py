@@ -116,7 +116,7 @@ def test_the_same_source_with_two_translations_accepts_both():
 
 def test_several_right_answers_count_by_the_best_and_do_not_block_each_other():
     x, y = angles(0, 90), angles(8, 4, 2, 80)
-    there, back = retrieve(x, y, gold=[{0, 1}, {3}], ks=(1, 2))
+    there, back = retrieve(x, y, gold=torch.tensor([[0, 0], [0, 1], [1, 3]]), ks=(1, 2))
     assert there.ranks.tolist() == [2, 1]  # 2 degrees is wrong and nearer; 8 is right and not in the way of 4
     assert there.m == 4
     assert there.n == 2
@@ -149,7 +149,7 @@ def test_methods_judged_together_are_those_judged_one_by_one(monkeypatch):
     x = draw(60, 8, 1, torch.float32)
     y = torch.cat([x + 0.7 * draw(60, 8, 2, torch.float32), draw(9, 8, 3, torch.float32)])
     given = {
-        "gold": [{i} for i in range(60)],
+        "gold": torch.arange(60)[:, None].expand(60, 2),
         "keys_x": [i // 2 for i in range(60)],
         "keys_y": [i % 50 for i in range(69)],
     }
@@ -197,7 +197,7 @@ def test_floor_is_what_random_vectors_score():
 
 def test_floor_with_several_right_answers_by_hand():
     """4 candidates, 2 right: 1/2 at 1; two draws miss both with 1/2 * 1/3, so 5/6 at 2. MRR: 1/2 + 1/3/2 + 1/6/3."""
-    there, _ = retrieve(angles(0), angles(1, 2, 3, 4), gold=[{0, 1}], ks=(1, 2, 3))
+    there, _ = retrieve(angles(0), angles(1, 2, 3, 4), gold=torch.tensor([[0, 0], [0, 1]]), ks=(1, 2, 3))
     assert [there.p[k].floor for k in (1, 2, 3)] == pytest.approx([1 / 2, 5 / 6, 1])
     assert there.mrr.floor == pytest.approx(1 / 2 + 1 / 6 + 1 / 18)
 
@@ -243,9 +243,8 @@ def test_margin_by_hand():
         (lambda x: retrieval(x, x, method="csls_knn_10"), "unknown retrieval method"),
         (lambda x: retrieval(x, x, k=0), "k must be at least 1"),
         (lambda x: retrieval(x, x, ks=(0,)), "ks must be"),
-        (lambda x: retrieval(x, x, gold=[{9}, (), (), (), ()]), "outside"),
-        (lambda x: retrieval(x, x, gold=[(), (), (), (), ()]), "no pair"),
-        (lambda x: retrieval(x, x, gold=[{1}]), "1 queries but x has 5"),
+        (lambda x: retrieval(x, x, gold=torch.tensor([[0, 9]])), "outside"),
+        (lambda x: retrieval(x, x, gold=torch.zeros((0, 2), dtype=torch.long)), "no pair"),
         (lambda x: retrieval(x, x, gold=torch.zeros(2, 3)), "shape"),
         (lambda x: retrieval(x, x, keys_x=["a"]), "1 labels for 5 items"),
         (lambda x: retrieval(x, torch.full_like(x, math.nan)), "y holds a value that is not finite"),

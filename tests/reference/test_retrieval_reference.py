@@ -81,7 +81,8 @@ def test_ranks_with_several_right_answers_agree_with_a_loop(method, monkeypatch)
     random = np.random.default_rng(0)
     gold = [set(random.choice(50, size=random.integers(0, 4), replace=False).tolist()) for _ in range(40)]
     expected = full_scores(x, y, method, 10)
-    there, back = retrieve(x, y, gold=gold, method=method, k=10)
+    pairs = torch.tensor([(i, j) for i, right in enumerate(gold) for j in right])
+    there, back = retrieve(x, y, gold=pairs, method=method, k=10)
 
     def rank(row, right):
         best = max(row[j] for j in right)

@@ -170,71 +170,60 @@ def crossing(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> float | N
     return next(iter(crossings(steps, first, second)), None)
 
 
-def balance(target: ArrayLike, others: ArrayLike) -> Floats:
-    """Nats lost (above zero) or gained since the first evaluation, both curves together: two (n,) -> (n,).
-
-    >>> balance([8, 4, 2], [2, 2, 16]).round(3).tolist()  # halved; quartered while the others grew eightfold
-    [0.0, -0.693, 0.693]
-    """
-    _, target, others = _curves(None, target=target, others=others)
-    return np.log(target / target[0]) + np.log(others / others[0])
-
-
 def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
-    """The evaluated step with the lowest `balance`, the earliest of equals.
+    """The evaluated step with the lowest balance of what is gained and lost, the earliest of equals.
 
     steps (n,), rising, of which the first is what the others are compared with; target (n,), others (n,), above zero.
     Where no gain was worth its price, that is the first step.
 
-    >>> balance_step([0, 50, 100], [8, 4, 2], [2, 2, 16])
+    >>> balance_step([0, 50, 100], [8, 4, 2], [2, 2, 16])  # halved; quartered while the others grew eightfold
     50
     """
     at, target, others = _curves(steps, target=target, others=others)
-    return int(at[np.argmin(balance(target, others))])
+    return int(at[np.argmin(np.log(target / target[0]) + np.log(others / others[0]))])
 
 
-def crossing_interval(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval | None:
-    """The mean `crossing` of several seeds with a t interval, clipped to the range of steps; None where none crosses.
+def step_over_seeds(
+    step_of: Callable[..., float | None], steps: ArrayLike, first: ArrayLike, second: ArrayLike
+) -> Interval | None:
+    """The mean over seeds of a step that two curves have, with a t interval clipped to the range of steps.
 
-    steps (n,); first (seeds, n) and second (seeds, n), row i of both from one seed; NaN where a seed was not evaluated,
-    as after an early stop. Seeds whose curves do not cross are left out of the mean and of its `n`: with fewer than all
-    of them the mean is too early, because the seeds left out would cross later if at all.
+    Seeds without such a step (curves that do not cross) are left out of the mean and of its `n`: with fewer than all of
+    them the mean of a crossing is too early, because the seeds left out would cross later if at all. None where no seed
+    has one.
+
+    Args:
+        step_of: `crossing` or `balance_step`.
+        steps: (n,).
+        first: (seeds, n), NaN where a seed was not evaluated, as after an early stop. The balance is measured from the
+            first evaluation, which may not be missing.
+        second: the same of the other curve, row i of both from one seed.
 
     >>> first, second = [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]]
-    >>> mean = crossing_interval([0, 100, 200], first, second)
+    >>> mean = step_over_seeds(crossing, [0, 100, 200], first, second)
     >>> mean.value, mean.n
     (150.0, 2)
     """
-    return _over_seeds(crossing, steps, first, second)
+    at, x, y = (np.asarray(values, dtype=np.float64) for values in (steps, first, second))
+    if x.ndim != 2 or x.shape != y.shape or x.shape[1:] != at.shape:
+        raise InputError(f"curves over seeds must both be (seeds, {at.size}), not {x.shape} and {y.shape}")
+    evaluated = ~(np.isnan(x) | np.isnan(y))  # (seeds, n)
+    if not evaluated.any(axis=1).all():
+        missing = int(np.argmin(evaluated.any(axis=1)))
+        raise InputError(f"seed {missing} has no evaluation with both values; leave it out")
+    if step_of is balance_step and not evaluated[:, 0].all():
+        raise InputError(f"a seed has no values at step {at[0]:g}, the first, which balance is measured from")
+    each = [step_of(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
+    known = [step for step in each if step is not None]
+    return mean_over_seeds(known).clipped(at[0], at[-1]) if known else None
 
 
-def balance_interval(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> Interval | None:
-    """The mean `balance_step` of several seeds with a t interval, clipped to the range of steps; every seed has one.
-
-    steps (n,); target (seeds, n), others (seeds, n), NaN where a seed was not evaluated. The first evaluation may not
-    be missing: it is what the others are compared with. None without seeds.
-
-    >>> mean = balance_interval([0, 50, 100], [[8, 4, 2], [8, 4, 2]], [[2, 2, 16], [2, 2, 3]])
-    >>> mean.value, mean.low, mean.high  # 50 and 100: two seeds leave everything open
-    (75.0, 0.0, 100.0)
-    """
-    start = float(np.asarray(steps)[0])
-
-    def step(at: Floats, *curves: Floats) -> float:
-        if at[0] != start:
-            raise InputError(f"a seed has no values at step {start:g}, the first, which balance is measured from")
-        return balance_step(at, *curves)
-
-    return _over_seeds(step, steps, target, others)
-
-
-def _curves(steps: ArrayLike | None, **curves: ArrayLike) -> list[Floats]:
-    """The steps and the curves as arrays, one finite value above zero a step; None counts the steps from 0."""
-    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()}
-    counted = range(next(iter(arrays.values())).size)
-    at = np.asarray(counted if steps is None else steps, dtype=np.float64)
+def _curves(steps: ArrayLike, **curves: ArrayLike) -> list[Floats]:
+    """The steps and the curves as arrays, one finite value above zero a step."""
+    at = np.asarray(steps, dtype=np.float64)
     if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
         raise InputError("steps must be one rising list of at least one number; sort the evaluations by step")
+    arrays = {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()}
     for name, curve in arrays.items():
         if curve.shape != at.shape:
             raise InputError(f"the {name} curve needs {len(at)} values, one a step, not shape {curve.shape}")
@@ -244,22 +233,3 @@ def _curves(steps: ArrayLike | None, **curves: ArrayLike) -> list[Floats]:
                 f"value {wrong[0]} of the {name} curve is {curve[wrong[0]]:g}; logarithms need finite values above zero"
             )
     return [at, *arrays.values()]
-
-
-def _over_seeds(
-    step_of: Callable[..., float | None], steps: ArrayLike, first: ArrayLike, second: ArrayLike
-) -> Interval | None:
-    """The mean over seeds of a step that two curves have; its interval stays inside the training.
-
-    Of each seed, `step_of` is given the steps and the two curves without the evaluations that either curve lacks.
-    """
-    at, x, y = (np.asarray(values, dtype=np.float64) for values in (steps, first, second))
-    if x.ndim != 2 or x.shape != y.shape or x.shape[1:] != at.shape:
-        raise InputError(f"curves over seeds must both be (seeds, {at.size}), not {x.shape} and {y.shape}")
-    evaluated = ~(np.isnan(x) | np.isnan(y))  # (seeds, n)
-    if not evaluated.any(axis=1).all():
-        missing = int(np.argmin(evaluated.any(axis=1)))
-        raise InputError(f"seed {missing} has no evaluation with both values; leave it out")
-    each = [step_of(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
-    known = [step for step in each if step is not None]
-    return mean_over_seeds(known).clipped(at[0], at[-1]) if known else None

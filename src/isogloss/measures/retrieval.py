@@ -22,7 +22,7 @@ its copy. Pass the texts as `keys_x` and `keys_y`; a copy of a right answer is t
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,6 @@ from isogloss.measures.statistics import Interval, mean_interval, wilson_interva
 
 METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 INDUCTION_METHODS = ("cosine", "csls")
-Gold = Sequence[Collection[int]] | Tensor
 
 # Scores held at once: 128 MiB in float32. Larger blocks are hardly faster, and smaller ones starve the matrix product.
 SCORES_AT_ONCE = 2**25
@@ -215,7 +214,7 @@ def retrieval(
     method: str = "cosine",
     k: int = 10,
     ks: Sequence[int] = (1, 5, 10),
-    gold: Gold | None = None,
+    gold: Tensor | None = None,
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
 ) -> dict[str, float]:
@@ -254,7 +253,7 @@ def retrieve_each(
     methods: Sequence[str],
     k: int = 10,
     ks: Sequence[int] = (1, 5, 10),
-    gold: Gold | None = None,
+    gold: Tensor | None = None,
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
 ) -> list[tuple[Retrieval, Retrieval]]:
@@ -266,8 +265,7 @@ def retrieve_each(
         methods: some of `METHODS`.
         k: neighbours that CSLS and the margin look at.
         ks: where precision is read.
-        gold: for each row of x the rows of y that are right, or a tensor (p, 2) of right pairs; row i of x matches row
-            i of y where it is None.
+        gold: (p, 2) row numbers of x and y that are right; row i of x matches row i of y where it is None.
         keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
         keys_y: the same for y.
     """
@@ -318,7 +316,7 @@ def right_pairs(
     n: int,
     m: int,
     *,
-    gold: Gold | None = None,
+    gold: Tensor | None = None,
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
 ) -> Tensor:
@@ -330,23 +328,19 @@ def right_pairs(
         if n != m:
             raise InputError(f"x has {n} items and y has {m}; say which rows match with gold=, or give equally many")
         pairs = torch.arange(n)[:, None].expand(n, 2)
-    elif isinstance(gold, Tensor):
+    else:
         if gold.ndim != 2 or gold.shape[1] != 2 or gold.is_floating_point():
             raise InputError(f"gold must be a tensor of row numbers of shape (pairs, 2), not {tuple(gold.shape)}")
         pairs = gold.cpu().long()
-    else:
-        if len(gold) != n:
-            raise InputError(f"gold lists answers for {len(gold)} queries but x has {n} items")
-        listed = [(i, j) for i, answers in enumerate(gold) for j in answers]
-        pairs = torch.tensor(listed, dtype=torch.long).reshape(-1, 2)
     if pairs.numel() == 0:
         raise InputError("gold holds no pair, so there is nothing to retrieve")
     if bool((pairs < 0).any()) or int(pairs[:, 0].max()) >= n or int(pairs[:, 1].max()) >= m:
         raise InputError(f"gold names a row outside x ({n} items) or y ({m} items)")
     if keys_x is None and keys_y is None:
         return pairs
-    same_x, same_y = _same(n, keys_x), _same(m, keys_y)
-    extended = {(a, b) for i, j in pairs.tolist() for a in same_x[i] for b in same_y[j]}
+    labels_x, labels_y = keys_x or range(n), keys_y or range(m)
+    rows_x, rows_y = _rows_of(labels_x), _rows_of(labels_y)
+    extended = {(a, b) for i, j in pairs.tolist() for a in rows_x[labels_x[i]] for b in rows_y[labels_y[j]]}
     return torch.tensor(sorted(extended), dtype=torch.long).reshape(-1, 2)
 
 
@@ -356,14 +350,12 @@ def _distinct(pairs: Tensor, m: int) -> Tensor:
     return torch.stack([numbers // m, numbers % m], dim=1)
 
 
-def _same(n: int, keys: Sequence[Hashable] | None) -> list[list[int]]:
-    """For each item the items with the same key, itself included."""
-    if keys is None:
-        return [[i] for i in range(n)]
-    groups: dict[Hashable, list[int]] = defaultdict(list)
+def _rows_of(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
+    """The rows that carry each key."""
+    rows: dict[Hashable, list[int]] = defaultdict(list)
     for i, key in enumerate(keys):
-        groups[key].append(i)
-    return [groups[key] for key in keys]
+        rows[key].append(i)
+    return rows
 
 
 def _repeats(y: Tensor, keys: Sequence[Hashable] | None) -> int:
@@ -398,40 +390,38 @@ def one_way(
     return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
 
 
-def _declare(name: str, title: str, explanation: str) -> None:
-    """One number of `retrieval` as a measure of its own: the mean of both directions, by cosine."""
-    measure(
-        name,
-        title=title,
-        explanation=explanation,
+for _name, _title, _explanation in (
+    (
+        "p@1",
+        "Retrieval P@1",
+        "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
+        "translation?",
+    ),
+    ("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five."),
+    ("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten."),
+    (
+        "mrr",
+        "Mean reciprocal rank",
+        "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
+        "1/2, third 1/3.",
+    ),
+):
+    measure(  # one number of `retrieval`: the mean of both directions, by cosine
+        _name,
+        _title,
+        _explanation,
         higher_is_better=True,
         range=(0.0, 1.0),
         invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
         paper="Conneau et al. 2018, Word Translation Without Parallel Data",
-    )(lambda x, y, **options: retrieval(x, y, **options)[name])
-
-
-_declare(
-    "p@1",
-    "Retrieval P@1",
-    "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
-    "translation?",
-)
-_declare("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five.")
-_declare("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten.")
-_declare(
-    "mrr",
-    "Mean reciprocal rank",
-    "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
-    "1/2, third 1/3.",
-)
+    )(lambda x, y, name=_name, **options: retrieval(x, y, **options)[name])
 
 
 # Dictionary induction
 
 
 def induction(
-    x: Tensor, y: Tensor, gold: Gold, *, method: str = "csls", k: int = 10, ks: tuple[int, ...] = (1, 5, 10)
+    x: Tensor, y: Tensor, gold: Tensor, *, method: str = "csls", k: int = 10, ks: tuple[int, ...] = (1, 5, 10)
 ) -> Retrieval:
     """Dictionary induction: find the translations of the words that have one in `gold` among all of y.
 
@@ -439,8 +429,8 @@ def induction(
     target vocabulary, and a query is right at k if any of its translations is among the first k. CSLS takes off what a
     candidate gives to everybody, which is judged by the whole source vocabulary.
 
-    x (n, d) and y (m, d) are the vocabularies in one space, the source mapped. gold: pairs of row numbers (p, 2), or
-    for each row of x the rows of y that are right. Ties count against us. Scores are made block by block, and only of
+    x (n, d) and y (m, d) are the vocabularies in one space, the source mapped. gold: pairs of row numbers (p, 2). Ties
+    count against us. Scores are made block by block, and only of
     the queries; CSLS besides looks at all pairs once, for the k nearest source words of every candidate.
 
     >>> x = torch.tensor([[1.0, 0.1], [0.1, 1.0], [-1.0, 0.0]])

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures.perplexity import balance_interval, crossing_interval
+from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option, hidden
@@ -377,14 +377,14 @@ def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]
             continue
         others = others.reindex(index=target.index, columns=target.columns)
         curves = target.columns.to_numpy(float), target.to_numpy(), others.to_numpy()
-        crossing, balance = crossing_interval(*curves), balance_interval(*curves)
-        if crossing is None or crossing.n < len(target):
-            which = "" if crossing is None else f" in {len(target) - crossing.n} of {len(target)} seeds"
+        crossed, balanced = (step_over_seeds(step_of, *curves) for step_of in (crossing, balance_step))
+        if crossed is None or crossed.n < len(target):
+            which = "" if crossed is None else f" in {len(target) - crossed.n} of {len(target)} seeds"
             name = training_name({"plan": plan, "condition": condition})
             run.note(f"{name}: the curves of {language} and the others per {unit} do not cross{which}")
         coordinates = {"model": model, "plan": plan, "condition": condition, "unit": unit, "target": language}
         rows = []
-        for measure, step in (("crossing_step", crossing), ("balance_step", balance)):
+        for measure, step in (("crossing_step", crossed), ("balance_step", balanced)):
             if step is not None:
                 rows.append(row(measure, step, over="seeds", **coordinates))
         yield rows
