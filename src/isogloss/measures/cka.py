@@ -187,8 +187,8 @@ def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
 def linear_cka(x: Tensor, y: Tensor, form: str, orders: Sequence[Tensor | None] = (None,)) -> Tensor:
     """Linear CKA in one of `FORMS` of x (n, dx) and y (n, dy), in float64, for each of some orders of y -> (orders,).
 
-    By an order (n,) row i of x meets row order[i] of y; None leaves the rows as they are. What belongs to one side alone
-    is computed once.
+    By an order (n,) row i of x meets row order[i] of y; None leaves the rows as they are. What belongs to one side
+    alone is computed once.
     """
     x, y = _checked_pair(x, y, form)
     orders = [order if order is None else order.to(y.device) for order in orders]

@@ -188,7 +188,7 @@ def spans(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
 
 
 def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> np.ndarray:
-    """Count the spans of sentences, each a sequence of tags -> (sentences, 3): spans on which both agree, guessed, gold.
+    """Count the spans of each sentence of tags -> (sentences, 3): spans on which both agree, guessed and gold ones.
 
     Their sums over sentences are what `f1`, and `share` for precision (columns 0, 1) and recall (0, 2), are made of.
 
