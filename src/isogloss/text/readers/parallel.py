@@ -176,7 +176,7 @@ def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
             english = path.with_name(path.name.replace(f"-eng.{match[1]}", "-eng.eng"))
             language = code(match[1])
             tatoeba.append(ParallelTable((english, path), ("en", language), f"tatoeba.en-{language}"))
-    yield "pair with English", tatoeba
+    yield "tatoeba", tatoeba
     tables = [path for path in paths if plain_name(path).endswith(".tsv")]
     yield "table", [lines.open_table(path) for path in tables if lines.languages_of(path)]
     yield "aligned files", lines.aligned_sets(folder)
@@ -190,12 +190,12 @@ def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
 def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     """Every bitext of a folder that has the chosen languages; see the second table above."""
     kind, texts = parallel_texts(folder)
-    if kind == "pair with English":  # which needs not be chosen
+    if kind == "tatoeba":  # pairs of English, which needs not be chosen, and another language
         pairs = {pair.languages[1]: pair for pair in sorted(texts, key=lambda pair: pair.languages)}
         chosen = list(pairs) if languages is None else [each for each in languages if each != "en"]
         missing = [each for each in chosen if each not in pairs] if chosen else ["en"]
         if missing:
-            raise InputError(f"{folder} has no {kind} for {', '.join(missing)}; it has {', '.join(pairs)}")
+            raise InputError(f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(pairs)}")
         return [_read(pairs[each]) for each in chosen]
     if kind == "treebanks":
         codes = texts[0].languages
