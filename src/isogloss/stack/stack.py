@@ -13,7 +13,7 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -71,6 +71,11 @@ class Stack:
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
         return f"Stack({self.name!r}, cuts {self.first} to {self.last}, {self.width} wide, {self.dtype}, {self.device})"
+
+    @property
+    def parts(self) -> "list[Stack]":
+        """The stack alone, where a `Chain` has its slices."""
+        return [self]
 
     @property
     def device(self) -> torch.device:
@@ -234,87 +239,87 @@ class Stack:
 
 
 class Chain:
-    """Slices and maps run one after the other, as `chain` joins them.
+    """Slices joined with maps between them, which run as one stack: `chain(dutch[:4], rotation, english[4:])`.
 
-    Its cuts are numbered through; where a map stands, the cut is what comes out of the map, which is what the next
-    block reads. steps: slices and maps in order; parts, maps: those of each kind. tokenizer: of the part that takes
-    text. max_length: most tokens a sentence may have. model: all modules together, for switching modes.
+    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is any
+    function (tokens, width) -> (tokens, width). Cuts are numbered through; where a map stands, the cut is what comes
+    out of the map, which is what the next block reads.
+
+    steps: slices and maps in order; parts: the slices. tokenizer: of the part that takes text. max_length: most tokens
+    a sentence may have. model: all modules together, for switching modes. packs: whether every part runs packed.
     """
 
     def __init__(self, *steps: Stack | Callable[[Tensor], Tensor]) -> None:
         if not steps or not isinstance(steps[0], Stack) or not steps[0].embeds:
             raise InputError("a chain begins with a slice that takes text, as in chain(a[:4], rotation, b[4:])")
-        self.steps, self.tokenizer = steps, steps[0].tokenizer
-        self.parts = [step for step in steps if isinstance(step, Stack)]
-        self.maps = [step for step in steps if not isinstance(step, Stack)]
+        self.steps, self.parts = steps, [step for step in steps if isinstance(step, Stack)]
         widths = {part.width for part in self.parts}
         if len(widths) > 1:
             raise InputError(f"the parts of a chain must be equally wide, not {' and '.join(map(str, sorted(widths)))}")
-        self.width = self.parts[0].width
+        self.tokenizer, self.width, self.device = steps[0].tokenizer, steps[0].width, steps[0].device
         self.name = " + ".join(f"{part.name}[{part.first}:{part.last}]" for part in self.parts)
         self.cuts = range(sum(len(part.blocks) for part in self.parts) + 1)
         self.max_length = min(part.max_length for part in self.parts)
-        modules = [mapping for mapping in self.maps if isinstance(mapping, nn.Module)]
-        self.model = nn.ModuleList([*(part.model for part in self.parts), *modules])
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.parts[0].device
-
-    @property
-    def packs(self) -> bool:
-        """Whether every part runs packed."""
-        return all(part.packs for part in self.parts)
+        self.packs = all(part.packs for part in self.parts)
+        modules = [step.model if isinstance(step, Stack) else step for step in steps]
+        self.model = nn.ModuleList(module for module in modules if isinstance(module, nn.Module))
 
     @property
     def fingerprint(self) -> str:
         """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
         digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
-        for apply in self.maps:
+        for apply in (step for step in self.steps if not isinstance(step, Stack)):
             digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
-            for name, weight in apply.state_dict().items() if isinstance(apply, nn.Module) else ():
-                digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+            if isinstance(apply, nn.Module):
+                hash_weights(digest, apply)
         return digest.hexdigest()
 
+    def cuts_of(self, part: Part) -> range:
+        """The cuts that can be read of a part, which is the states."""
+        if part != "states":
+            raise InputError("of a chain only the states are read; read the attention of its parts one by one")
+        return self.cuts
+
     def read(
-        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = lambda cut, states: states
+        self,
+        batch: Batch,
+        layers: Sequence[int] | None = None,
+        *,
+        reduce: Reduce = lambda cut, states: states,
+        part: Part = "states",
     ) -> dict[int, Any]:
         """Run a batch and reduce each wanted cut as soon as it is there; see `Stack.read`."""
-        wanted = set(self.cuts if layers is None else layers)
-        if not wanted <= set(self.cuts):
-            raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
+        known = self.cuts_of(part)
+        wanted = set(known if layers is None else layers)
+        if not wanted <= set(known):
+            raise InputError(f"{self.name} has cuts 0 to {known[-1]}, not {sorted(wanted - set(known))}")
+
+        def keep(inside: Mapping[int, int], cut: int, states: Tensor) -> Any:
+            return reduce(inside[cut], states) if cut in inside else states
+
         results: dict[int, Any] = {}
         hidden: Any = None
-        end = 0
-        for step, following in zip(self.steps, (*self.steps[1:], None), strict=True):
-            if isinstance(step, Stack):
-                offset, end = end - step.first, end + step.last - step.first
-
-                def keep(cut: int, states: Tensor, offset: int = offset, end: int = end) -> Tensor | None:
-                    number = cut + offset
-                    if number in wanted and number < end:
-                        results[number] = reduce(number, states)
-                    return states if number == end else None
-
-                inner = [cut for cut in step.cuts if cut + offset in wanted or cut == step.last]
-                if hidden is not None:
-                    inner = [cut for cut in inner if cut > step.first or step.first == step.last]
-                hidden = step.read(batch, inner, reduce=keep, hidden=hidden)[step.last]
-            else:
+        end = 0  # the cut of the chain that the steps so far end with
+        for step in self.steps:
+            if not isinstance(step, Stack):
                 hidden = step(hidden)
-            if end in wanted and (following is None or isinstance(following, Stack)):
+                continue
+            if end in wanted and hidden is not None:
                 results[end] = reduce(end, hidden)
+            begin = step.first if hidden is None else step.first + 1
+            inside = {
+                cut: cut - step.first + end for cut in range(begin, step.last) if cut - step.first + end in wanted
+            }
+            states = step.read(batch, [*inside, step.last], reduce=partial(keep, inside), hidden=hidden)
+            hidden = states.pop(step.last)
+            results |= {inside[cut]: reduced for cut, reduced in states.items()}
+            end += step.last - step.first
+        if end in wanted:
+            results[end] = reduce(end, hidden)
         return results
 
 
-def chain(*parts: Stack | Callable[[Tensor], Tensor]) -> Chain:
-    """Join slices, with maps between them: `chain(dutch[:4], rotation, english[4:])`.
-
-    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is
-    any function (tokens, width) -> (tokens, width).
-    """
-    return Chain(*parts)
+chain = Chain
 
 
 @contextmanager
@@ -409,10 +414,10 @@ def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
     return twin
 
 
-def hash_weights(digest: Any, model: nn.Module, *, but: str) -> None:
+def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
     """Feed a hash with every weight of a model, in the order of their names, but those whose name begins so."""
     for name, weight in sorted(model.state_dict().items()):
-        if not name.startswith(but):
+        if not but or not name.startswith(but):
             digest.update(name.encode())
             digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
 

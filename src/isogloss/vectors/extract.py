@@ -9,6 +9,7 @@ batch a sentence shares changes nothing but rounding.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from isogloss.measures.inputs import double
 from isogloss.progress import Progress, shifted, silent
 from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Chain, Part, Stack, measuring
-from isogloss.text.batches import Batch, encode, group
+from isogloss.text.batches import Batch, encode, group, ranges
 from isogloss.text.corpora import Corpus, shortened
 from isogloss.text.words import words_of
 
@@ -87,14 +88,19 @@ def stream(
     unknown = [unit for unit in units if unit not in UNITS]
     if unknown:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
-    if part != "states" and isinstance(stack, Chain):
-        raise InputError("of a chain only the states are read; read the attention of its parts one by one")
-    known = stack.cuts if isinstance(stack, Chain) else stack.cuts_of(part)
-    wanted = list(known if layers is None else layers)
+    if pool not in POOLS:
+        raise InputError(f"pool {pool!r} is not known; choose {' or '.join(POOLS)}")
+    wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
     ready = prepared or prepare(stack, len(order))
+
+    def pooled_by_unit(numbered: Mapping[Unit, tuple[Tensor, Tensor]], _: int, states: Tensor) -> dict[Unit, Tensor]:
+        return {
+            unit: POOLS[pool if unit == "word" else "mean"](states, owners, len(items))
+            for unit, (items, owners) in numbered.items()
+        }
 
     def read(rows: list[int], progress: Progress) -> Vectors:
         """Vectors of these rows in their order; `progress` hears how many of them are done."""
@@ -115,14 +121,24 @@ def stream(
                 f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
                 "after tokenisation; remove it on every side"
             )
-        parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]] = []
-        done = 0
+        numbers: list[int] = []  # of the distinct sentences, in the order in which they are run
+        pooled: dict[Unit, list[Tensor]] = {unit: [] for unit in units}  # (layers, items of a batch, width) each
+        items: dict[Unit, list[Tensor]] = {unit: [] for unit in units}
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
-            parts.append((members, *_pooled(stack, batch, wanted, units, pool, part, ready)))
-            done += len(members)
-            progress(f"reading {corpus.language}", int(len(rows) * done / len(distinct)), len(rows))
-        return _in_order(parts, rows, copies, units, whole)
+            numbered = {unit: _number_items(batch, unit) for unit in units}
+            with measuring(stack.model), ready():
+                states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), part=part)
+            for unit, (own_items, _) in numbered.items():
+                pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
+                items[unit].append(own_items.cpu() + torch.tensor([len(numbers), 0]))
+            numbers += members
+            progress(f"reading {corpus.language}", int(len(rows) * len(numbers) / len(distinct)), len(rows))
+        sentences = torch.argsort(torch.tensor(numbers))[copies]  # (rows,): which of the sentences that were run it is
+        ordered = {unit: _in_order(pooled.pop(unit), torch.cat(items[unit]), sentences, rows) for unit in units}
+        cut = torch.as_tensor(rows)[whole.shortened[copies]]
+        values, own = ({unit: pair[side] for unit, pair in ordered.items()} for side in (0, 1))
+        return Vectors(rows, values, own, cut.tolist())
 
     for start in range(0, len(order), chunk):
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
@@ -133,8 +149,7 @@ def prepare(stack: Stack | Chain, sentences: int) -> Prepared:
     """What makes reading so many sentences faster: on a CPU, the weights as they are now laid out for its kernels."""
     if sentences < WORTH_LAYING_OUT:
         return nullcontext
-    parts = stack.parts if isinstance(stack, Chain) else (stack,)
-    return laid_out([(block, part.family) for part in parts for block in part.blocks])
+    return laid_out([(block, part.family) for part in stack.parts for block in part.blocks])
 
 
 def vectors(
@@ -170,90 +185,44 @@ def vectors(
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
 
 
-def _pooled(
-    stack: Stack | Chain,
-    batch: Batch,
-    layers: list[int],
-    units: Sequence[Unit],
-    pool: Pool,
-    part: Part,
-    ready: Prepared,
-) -> tuple[dict[Unit, Tensor], dict[Unit, Tensor]]:
-    """Every wanted cut of a batch, pooled by unit: values (layers, items, width), items (items, 2) in the batch."""
-    groups: dict[Unit, Tensor] = {}
-    items: dict[Unit, Tensor] = {}
+def _number_items(batch: Batch, unit: Unit) -> tuple[Tensor, Tensor]:
+    """The items of a unit: of each its sentence in the batch and its number there, (items, 2), sentence by sentence.
+
+    And which of them each token belongs to, (tokens,), -1 for none.
+    """
     sentence = batch.sentence_of_tokens()
-    begins = torch.cumsum(batch.lengths, 0) - batch.lengths  # the first token of each sentence
-    for unit in units:
-        if unit in ("sentence", "first"):
-            groups[unit] = torch.where(batch.content, sentence, -1)
-            if unit == "first":
-                groups[unit] = torch.full_like(sentence, -1).index_copy_(0, begins, sentence[begins])
-            numbers = torch.arange(len(batch), device=sentence.device)
-            items[unit] = torch.stack([numbers, torch.zeros_like(numbers)], dim=1)
-        elif unit == "word":  # the words that have tokens are numbered
-            width = max(1, int(batch.words.max()) + 1) if len(batch.words) else 1
-            inside = batch.words >= 0
-            keys, numbers = torch.unique(sentence[inside] * width + batch.words[inside], return_inverse=True)
-            groups[unit] = torch.full_like(batch.words, -1)
-            groups[unit][inside] = numbers
-            items[unit] = torch.stack([keys // width, keys % width], dim=1)
-        else:
-            before = torch.cumsum(batch.content, 0)
-            starts = (before - batch.content.long())[begins]
-            groups[unit] = torch.where(batch.content, before - 1, -1)
-            number = before - 1 - starts[sentence]
-            items[unit] = torch.stack([sentence, number], dim=1)[batch.content]
-    functions = {"mean": mean_by_group, "first": first_of_group}
-    if pool not in functions:
-        raise InputError(f"pool {pool!r} is not known; choose mean or first")
-
-    def reduce(_: int, states: Tensor) -> dict[Unit, Tensor]:
-        return {
-            unit: functions[pool if unit == "word" else "mean"](states, groups[unit], len(items[unit]))
-            for unit in units
-        }
-
-    how: dict[str, Any] = {} if isinstance(stack, Chain) else {"part": part}
-    with measuring(stack.model), ready():
-        states = stack.read(batch, layers, reduce=reduce, **how)
-    values = {unit: torch.stack([states[layer][unit] for layer in layers]) for unit in units}
-    return values, {unit: items[unit].cpu() for unit in units}
+    begins = (torch.cumsum(batch.lengths, 0) - batch.lengths)[sentence]  # the first token of each token's sentence
+    if unit == "word":
+        numbers = batch.words
+    elif unit == "token":
+        before = torch.cumsum(batch.content, 0) - batch.content.long()
+        numbers = torch.where(batch.content, before - before[begins], -1)
+    else:
+        is_first = torch.arange(len(begins), device=begins.device) == begins
+        numbers = torch.where(batch.content if unit == "sentence" else is_first, 0, -1)
+    inside, width = numbers >= 0, max(1, int(numbers.max()) + 1)
+    keys, index = torch.unique(sentence[inside] * width + numbers[inside], return_inverse=True)
+    owners = torch.full_like(numbers, -1)
+    owners[inside] = index
+    return torch.stack([keys // width, keys % width], dim=1), owners
 
 
-def _in_order(
-    parts: list[tuple[list[int], dict[Unit, Tensor], dict[Unit, Tensor]]],
-    rows: list[int],
-    copies: list[int],
-    units: Sequence[Unit],
-    whole: Batch,
-) -> Vectors:
-    """Put the batches of a chunk back into the order its sentences came in, every copy in its place."""
-    copy_of = torch.as_tensor(copies)
-    values: dict[Unit, Tensor] = {}
-    items: dict[Unit, Tensor] = {}
-    for unit in units:
-        # Of every item the number of its distinct sentence, and its own number there.
-        sentences = torch.cat([torch.as_tensor(members)[numbered[unit][:, 0]] for members, _, numbered in parts])
-        numbers = torch.cat([numbered[unit][:, 1] for _, _, numbered in parts])
-        order = torch.argsort(sentences, stable=True)
-        sizes = torch.bincount(sentences, minlength=len(whole))  # items of each sentence
-        begins = torch.cumsum(sizes, 0) - sizes
-        counts = sizes[copy_of]
-        row_of = torch.repeat_interleave(torch.arange(len(rows)), counts)
-        within = torch.arange(len(row_of)) - (torch.cumsum(counts, 0) - counts)[row_of]
-        chosen = order[begins[copy_of][row_of] + within]
-        items[unit] = torch.stack([torch.as_tensor(rows)[row_of], numbers[chosen]], dim=1)
-        # `torch.cat(batches, dim=1)[:, chosen]` without the room for all batches side by side.
-        batches = [pooled[unit] for _, pooled, _ in parts]
-        values[unit] = batches[0].new_empty((batches[0].shape[0], len(chosen), batches[0].shape[2]))
-        start = 0
-        for batch in batches:
-            here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
-            values[unit][:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
-            start += batch.shape[1]
-    cut = torch.as_tensor(rows)[whole.shortened[copy_of]]
-    return Vectors(rows, values, items, cut.tolist())
+def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The values and items of some rows, in their order, of what batches gave.
+
+    batches: (layers, items of a batch, width) each; items (items, 2): the sentence of each, counted over all batches,
+    and its number there; sentences (rows,): which of them each row is.
+    """
+    borders = torch.searchsorted(items[:, 0].contiguous(), torch.arange(int(sentences.max()) + 2))
+    sizes = borders[sentences + 1] - borders[sentences]
+    chosen = torch.from_numpy(ranges(borders[sentences].numpy(), sizes.numpy()))
+    values = batches[0].new_empty((len(batches[0]), len(chosen), batches[0].shape[2]))
+    start = 0
+    for batch in batches:  # `torch.cat(batches, dim=1)[:, chosen]` without the room for all batches side by side
+        here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
+        values[:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
+        start += batch.shape[1]
+    return values, torch.stack([torch.repeat_interleave(torch.as_tensor(rows), sizes), items[chosen, 1]], dim=1)
 
 
 def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
@@ -281,6 +250,9 @@ def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     result = torch.full((count, states.shape[1]), torch.nan, dtype=torch.float32, device=states.device)
     result[present] = states[firsts[present]].float()
     return result
+
+
+POOLS = {"mean": mean_by_group, "first": first_of_group}
 
 
 class TypeSums:
