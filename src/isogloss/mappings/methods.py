@@ -18,7 +18,7 @@ Commands name a method together with what is done to both spaces first (`parse_m
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -155,24 +155,29 @@ UNMAPPED = {"raw": "none", "centred": "centred", "normalised": "iterative"}
 
 @dataclass(frozen=True)
 class MappingSpec:
-    """A mapping that is fitted, or none (`method` is empty), and a normalisation of both spaces."""
+    """A mapping that is fitted, or none (`method` is empty), and a normalisation of both spaces.
+
+    options: further arguments of `fit_mapping`.
+    """
 
     name: str
     method: str
     normalise: str
+    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def learns(self) -> bool:
         """Whether it needs pairs to learn from."""
         return self.method != ""
 
-    def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **options: Any) -> Mapping:
-        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and the other options are those of `fit_mapping`.
+    def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **more: Any) -> Mapping:
+        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and what more there is are those of `fit_mapping`.
 
         Without a method it only normalises each space: what a map must beat.
         """
         if self.learns:
-            return fit_mapping(x, y, method=self.method, normalise=self.normalise, spaces=spaces, **options)
+            how = {"method": self.method, "normalise": self.normalise, "spaces": spaces, **self.options, **more}
+            return fit_mapping(x, y, **how)
         wide, other = (space.shape[1] for space in spaces)
         if wide != other:
             raise InputError(f"x has width {wide} and y has width {other}; without a map they must be equal")
@@ -180,8 +185,8 @@ class MappingSpec:
         return Mapping("none", torch.eye(wide, dtype=torch.float64), source, target, 0)
 
 
-def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:
-    """The specs of --mappings, separated by commas, none of them twice.
+def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpec]:
+    """The specs of --mappings, separated by commas, none of them twice; options: further ones of `fit_mapping`.
 
     >>> [spec.normalise for spec in parse_mappings("raw,procrustes+iterative")]
     ['none', 'iterative']
@@ -201,7 +206,7 @@ def parse_mappings(text: str | Sequence[str]) -> list[MappingSpec]:
                 f"--mappings takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
                 f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"
             )
-        specs.append(MappingSpec(name, method, normalise or "none"))
+        specs.append(MappingSpec(name, method, normalise or "none", options))
     return specs
 
 

@@ -22,7 +22,7 @@ from isogloss.errors import InputError
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
-from isogloss.progress import Progress, silent
+from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import Judged, behind_rows, check_widths, note_shortened, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -37,15 +37,14 @@ from isogloss.text.corpora import Lexicon
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.text.readers.lines import languages_of
 from isogloss.text.streams import paragraphs
-from isogloss.vectors.static import TypeVectors, cooccurrences, count_types, ppmi_vectors, type_vectors
+from isogloss.vectors.static import cooccurrences, count_types, ppmi_vectors, type_vectors
 
 LEVELS = ("word", "piece")
 KS = (1, 5, 10)
+STATIC = "static"  # the level of the baseline's vectors
 TRAINED = "train"  # --static train: word vectors are counted in the text itself
 STATIC_LINES = 200_000  # lines of a file of word vectors that are read, the usual cut
 STATIC_WIDTH, STATIC_WINDOW = 300, 5
-
-WordVectors = tuple[Sequence[str], Tensor]  # words and the vector of each, (words, width)
 
 
 @recipe
@@ -91,7 +90,8 @@ def lexicon(
     >>> lexicon("mini", text={"en": "en.txt", "nl": "nl.txt"}, train_lexicon="en-nl.train.txt",
     ...         test_lexicon="en-nl.test.txt")  # doctest: +SKIP
     """
-    specs, wanted = parse_mappings(mappings), [level.strip() for level in levels.split(",")]
+    specs = parse_mappings(mappings, refine=refine, ridge_strength=ridge_strength)
+    wanted = [level.strip() for level in levels.split(",")]
     if not set(wanted) <= set(LEVELS) or len(set(wanted)) < len(wanted):
         raise InputError(f"--levels takes {' and '.join(LEVELS)}, separated by a comma, not {levels!r}")
     files = options.language_files(text)
@@ -100,52 +100,48 @@ def lexicon(
     asked = ({"train": train_lexicon} if any(spec.learns for spec in specs) else {}) | {"test": test_lexicon}
     source, *targets = files
     lexicons = _read_lexicons(asked, source, targets, data)
+    known_entries = {
+        target: partial(entries, lexicons.get(("train", target)), lexicons["test", target], identical=identical)
+        for target in targets
+    }
     baseline = None if static is None else _read_static([static] if isinstance(static, str) else static, list(files))
     first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
     check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = shared_layers(first, second, layers)
-    name = options.model_name(first.name)
-    reading = LexiconReading(
-        source=source,
-        device=measuring_device(first.device),
-        models={"model": name, "other_model": None if other is None else options.model_name(second.name)},
-        lexicons=lexicons,
-        levels=[level for level in LEVELS if level in wanted],
-        layers=cuts,
-        fit={"refine": refine, "ridge_strength": ridge_strength},
-        specs=specs,
-        static=baseline,
-        identical=identical,
-        seed=seed,
-    )
+    look_up = partial(_lookup_rows, specs=specs, device=measuring_device(first.device))
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
         most_frequent = partial(frequent_words, most=vocabulary, least=min_count, progress=progress)
         words = {name: most_frequent(drawn) for name, drawn in texts.items()}
         for target in targets:  # what is wrong with dictionaries and baselines is found before a model reads anything
-            reading.entries(target, [words[source], words[target]])
-        static = {} if baseline is None else _static_spaces(baseline, texts, words, seed, progress)
-        for target in targets if static else ():
-            widths = static[source][1].shape[1], static[target][1].shape[1]
-            check_widths((f"--static {source}", f"--static {target}"), widths, specs)
-        spaces: dict[tuple[str, str], TypeVectors | WordVectors] = {}
+            known_entries[target]((words[source], words[target]))
+        spaces: dict[tuple[str, str], Space] = {}
+        if baseline is not None:
+            spaces |= _static_spaces(baseline, texts, words, seed, progress)
+            widths = {language: spaces[STATIC, language].vectors[None].shape[1] for language in files}
+            for target in targets:
+                check_widths((f"--static {source}", f"--static {target}"), (widths[source], widths[target]), specs)
         for language, drawn in texts.items():
             stack = first if language == source else second
-            about = {"model": options.model_name(stack.name), "task": "lexicon", "source": language, "seed": seed}
+            name = options.model_name(stack.name)
+            shown = name if language == source or other is not None else None
+            about = {"model": name, "task": "lexicon", "source": language, "seed": seed}
             counts = [row("vocabulary", len(words[language]), n=len(drawn), unit="word", **about)]
             if "word" in wanted:
                 how: dict[str, Any] = {"types": words[language], "folder": run.scratch / "types", "layers": cuts}
                 read = type_vectors(stack, drawn, language, total=len(drawn), progress=progress, **how)
                 note_shortened(run, read.shortened, read.sentences, language, stack)
                 counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
-                spaces["word", language] = read
+                spaces["word", language] = Space(shown, read.words, read)
             if "piece" in wanted:
-                spaces["piece", language] = single_pieces(stack, words[language])
+                pieces, matrix = single_pieces(stack, words[language])
+                spaces["piece", language] = Space(shown, pieces, {None: matrix})
             yield counts
         for target in targets:
-            yield from _pair_rows(reading, target, spaces, static, run, progress)
+            base = {"data": lexicons["test", target].name, "source": source, "target": target, "seed": seed}
+            yield from _pair_rows(known_entries[target], spaces, look_up, {"task": "lexicon", **base}, run, progress)
 
     def hashes(progress: Progress) -> dict[str, Any]:
         known: dict[str, Any] = {"model": first.fingerprint, "text": options.describe_files(files, progress)}
@@ -155,162 +151,108 @@ def lexicon(
             known["static"] = options.describe_files(vectors, progress) or TRAINED
         return known | {f"{split} {target}": each.fingerprint for (split, target), each in lexicons.items()}
 
-    return Work(name, rows, hashes, depth=first.cuts[-1])
+    return Work(options.model_name(first.name), rows, hashes, depth=first.cuts[-1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class LexiconReading:
-    """How words are looked up.
+@dataclass(frozen=True)
+class Space:
+    """Words of one language and their vectors by layer, (words, width) each; the layer is None where there are none.
 
-    Args:
-        source: The language that words are looked up from.
-        models: What tables call the source's model and that of the targets, None where it is one model.
-        lexicons: The dictionary of each (split, target).
-        levels: `word`, `piece`, or both.
-        layers: Cuts to read.
-        specs: Which mappings are compared.
-        fit: How they are fitted.
-        static: Files of static word vectors by language; none of them for counting in the text; None for no baseline.
-        identical: Whether pairs that are written alike count.
-        seed: Of every draw.
-        device: Where vectors are compared.
+    model: what tables call the model they come from, None for that of the source.
     """
 
-    source: str
-    models: Mapping[str, str | None]
-    lexicons: Mapping[tuple[str, str], Lexicon]
-    levels: Sequence[str]
-    layers: Sequence[int]
-    specs: Sequence[MappingSpec]
-    fit: Mapping[str, Any]
-    static: Mapping[str, Path] | None
-    identical: bool
-    seed: int
-    device: torch.device
-
-    def entries(self, target: str, words: Sequence[Sequence[str]]) -> "Entries":
-        """What two vocabularies know of the dictionaries."""
-        train, test = self.lexicons.get(("train", target)), self.lexicons["test", target]
-        return entries(train, test, (words[0], words[1]), identical=self.identical)
+    model: str | None
+    words: Sequence[str]
+    vectors: Mapping[Any, Tensor]
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
 def _pair_rows(
-    reading: LexiconReading,
-    target: str,
-    spaces: Mapping[tuple[str, str], TypeVectors | WordVectors],
-    static: Mapping[str, WordVectors],
+    known_entries: Callable[[Sequence[Sequence[str]]], "Entries"],
+    spaces: Mapping[tuple[str, str], Space],
+    look_up: Callable[..., Iterator[Sequence[Row]]],
+    base: Mapping[str, Any],
     run: Run,
     progress: Progress,
 ) -> Iterator[Sequence[Row]]:
-    """All rows of the source and one target; `identical` of the last level comes last: then they are all there."""
-    languages = (reading.source, target)
-    pair = {"task": "lexicon", "data": reading.lexicons["test", target].name, "seed": reading.seed}
-    pair |= {"source": reading.source, "target": target}
-    if run.has(row("identical", 0, condition="test", unit=reading.levels[-1], **pair, **reading.models)):
+    """All rows of the source and one target; `identical` of the last level comes last: then they are all there.
+
+    known_entries: what two vocabularies know of the dictionaries. spaces: those of each level and language.
+    """
+    source, target = languages = base["source"], base["target"]
+    levels = {level: {**base, "unit": level} for level in LEVELS if (level, source) in spaces}
+    for level, where in levels.items():
+        where |= _models([spaces[level, language] for language in languages])
+    if run.has(row("identical", 0, condition="test", **where)):
         return
-    for level in reading.levels:
-        words, at = zip(*(_space(spaces[level, language]) for language in languages), strict=True)
-        base = {**pair, "unit": level}
-        models = {**base, **reading.models}
+    for level, where in levels.items():
+        sides = [spaces[level, language] for language in languages]
         try:
-            known = reading.entries(target, words)
+            known = known_entries([side.words for side in sides])
         except InputError as error:
-            run.note(f"{level}s of {reading.source} and {target} are not judged: {error}")
-            yield [row(name, 0.0, n=0, condition="test", **models) for name in ("coverage", "identical")]
+            run.note(f"{level}s of {source} and {target} are not judged: {error}")
+            yield [row(name, 0.0, n=0, condition="test", **where) for name in ("coverage", "identical")]
             continue
         if known.shared:
-            run.note(
-                f"{known.shared:,} pairs of {reading.lexicons['train', target].name} were not learned from: their "
-                "words are looked up in the test"
-            )
-        by_layer: dict[Any, Judged] = {}
-        layers: Sequence[int | None] = reading.layers if level == "word" else [None]
-        for number, layer in enumerate(layers):
-            sides = at[0](layer), at[1](layer)
-            judged, coordinates = by_layer.setdefault(layer, {}), {**models, "layer": layer}
-            yield list(_induction_rows(reading, sides, known, run.note, coordinates=coordinates, judged=judged))
-            progress(f"looking up {level}s in {target}", number + 1, len(layers))
-        yield list(behind_rows(by_layer, base=models, unit=level))
-        if reading.static is not None:
-            yield list(_static_rows(reading, words, [static[language] for language in languages], base, run))
-        yield list(_coverage_rows(known, models))
+            why = "were not learned from: their words are looked up in the test"
+            run.note(f"{known.shared:,} pairs of {known.name} {why}")
+        if (STATIC, source) in spaces:  # on the same vocabularies: words that the model has a vector of, and no others
+            common = [_among(spaces[STATIC, name], side.words) for name, side in zip(languages, sides, strict=True)]
+            title = common[0].model
+            try:
+                matched = known_entries([side.words for side in common])
+            except InputError as error:
+                run.note(f"{title} is not judged: {error}")
+            else:
+                yield from look_up(common, matched, {**where, **_models(common)}, run, prefix=f"{title}: ")
+        shown = named(progress, f"looking up {level}s in {target}")
+        yield from look_up(sides, known, where, run, progress=shown)
 
 
-def _space(read: TypeVectors | WordVectors) -> tuple[Sequence[str], Callable[[Any], Tensor]]:
-    """The words that have a vector, and a function of the layer that gives those vectors, (words, width)."""
-    if not isinstance(read, TypeVectors):
-        return read[0], lambda _: read[1]
-    seen = np.flatnonzero(read.counts)
-    return [read.words[number] for number in seen.tolist()], lambda layer: read.at(layer)[torch.from_numpy(seen)]
+def _models(sides: Sequence[Space]) -> dict[str, Any]:
+    return {"model": sides[0].model, "other_model": sides[1].model}
 
 
-def _induction_rows(
-    reading: LexiconReading,
-    sides: tuple[Tensor, Tensor],
+def _lookup_rows(
+    sides: Sequence[Space],
     known: "Entries",
-    note: Callable[[str], None],
-    *,
     coordinates: Mapping[str, Any],
-    judged: Judged,
-) -> Iterator[Row]:
-    """P@k of every mapping and method: sides (n, d) and (m, d) are the vectors of both vocabularies.
-
-    judged takes what was found, note what the reader of the run must know.
-    """
-    x, y = (side.to(reading.device) for side in sides)
-    for spec in reading.specs:
-        train = known.pairs["train"] if spec.learns else torch.zeros((0, 2), dtype=torch.long)
-        source, target = train.T.to(x.device)
-        mapping = spec.fit(x[source], y[target], spaces=(x, y), **reading.fit)
-        if mapping.underdetermined:
-            note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
-        mapped, goal = mapping(x), mapping.target(y)
-        for method in INDUCTION_METHODS:
-            answers = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
-            judged[spec.name, method] = answers
-            how = {"condition": spec.name, "method": method, **coordinates}
-            yield from (row(f"p@{k}", share, **how) for k, share in answers.p.items())
-
-
-def _static_rows(
-    reading: LexiconReading,
-    known: Sequence[Sequence[str]],
-    static: Sequence[WordVectors],
-    base: Mapping[str, Any],
     run: Run,
-) -> Iterator[Row]:
-    """The baseline on the same vocabularies: words that the model has a vector of, and no others."""
-    sides, words = [], []
-    for vocabulary, (names, vectors) in zip(known, static, strict=True):
-        numbers = {word: number for number, word in enumerate(names)}
-        words.append([word for word in vocabulary if word in numbers])
-        sides.append(vectors[[numbers[word] for word in words[-1]]])
-    models: list[str | None] = ["static: PPMI", None]
-    if reading.static:
-        models = [f"static: {reading.static[base[side]].name}" for side in ("source", "target")]
-    try:
-        matched = reading.entries(base["target"], words)
-    except InputError as error:
-        run.note(f"{models[0]} is not judged: {error}")
-        return
+    *,
+    specs: Sequence[MappingSpec],
+    device: torch.device,
+    prefix: str = "",
+    progress: Progress = silent,
+) -> Iterator[Sequence[Row]]:
+    """Words looked up at every layer, P@k of every mapping and method; how far behind the best each layer is; coverage.
 
-    def note(sentence: str) -> None:
-        run.note(f"{models[0]}: {sentence}")
-
-    coordinates = {**base, "model": models[0], "other_model": models[1]}
-    yield from _induction_rows(reading, (sides[0], sides[1]), matched, note, coordinates=coordinates, judged={})
-    yield from _coverage_rows(matched, coordinates)
-
-
-def _coverage_rows(known: "Entries", coordinates: Mapping[str, Any]) -> Iterator[Row]:
-    """Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike."""
-    for split, n in known.words.items():
-        yield row("coverage", known.known[split] / n, n=n, condition=split, **coordinates)
+    prefix: what notes of the run begin with.
+    """
+    by_layer: dict[Any, Judged] = {}
+    for number, layer in enumerate(sides[0].vectors):
+        x, y = (side.vectors[layer].to(device) for side in sides)
+        source, target = known.pairs["train"].T.to(device)
+        judged, rows = by_layer.setdefault(layer, {}), list[Row]()
+        for spec in specs:
+            mapping = spec.fit(x[source], y[target], spaces=(x, y))
+            if mapping.underdetermined:
+                run.note(prefix + underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the dictionary"))
+            mapped, goal = mapping(x), mapping.target(y)
+            for method in INDUCTION_METHODS:
+                judged[spec.name, method] = induction(mapped, goal, known.pairs["test"], method=method, ks=KS)
+                how = {"condition": spec.name, "method": method, **coordinates, "layer": layer}
+                rows += [row(f"p@{k}", share, **how) for k, share in judged[spec.name, method].p.items()]
+        yield rows
+        progress("", number + 1, len(sides[0].vectors))
+    yield list(behind_rows(by_layer, base=coordinates, unit=coordinates["unit"]))
+    # Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike.
+    rows = [
+        row("coverage", known.known[split] / n, n=n, condition=split, **coordinates) for split, n in known.words.items()
+    ]
     n = known.known["test"]
-    yield row("identical", known.alike / n, n=n, condition="test", **coordinates)
+    yield [*rows, row("identical", known.alike / n, n=n, condition="test", **coordinates)]
 
 
 # --- the baseline: static word vectors -------------------------------------------------------------------------------
@@ -337,20 +279,28 @@ def _static_spaces(
     words: Mapping[str, Sequence[str]],
     seed: int,
     progress: Progress,
-) -> dict[str, WordVectors]:
+) -> dict[tuple[str, str], Space]:
     """Words and vectors of every language, of files or counted in the text: those of its vocabulary that have one."""
-    spaces: dict[str, WordVectors] = {}
+    spaces = {}
     width = min(STATIC_WIDTH, *(len(each) - 1 for each in words.values()))
-    for language, text in texts.items():
-        types = words[language]
+    for number, (language, text) in enumerate(texts.items()):
+        model, types = "static: PPMI" if number == 0 else None, words[language]
         if files:
-            known, values = read_word_vectors(files[language], keep=set(types), most=STATIC_LINES)
-            spaces[language] = known, torch.from_numpy(values)
+            model = f"static: {files[language].name}"
+            types, values = read_word_vectors(files[language], keep=set(types), most=STATIC_LINES)
         else:
             how: dict[str, Any] = {"window": STATIC_WINDOW, "total": len(text), "progress": progress}
             counts = cooccurrences(text, language, types=types, **how)
-            spaces[language] = types, torch.from_numpy(ppmi_vectors(counts, width=width, seed=seed))
+            values = ppmi_vectors(counts, width=width, seed=seed)
+        spaces[STATIC, language] = Space(model, types, {None: torch.from_numpy(values)})
     return spaces
+
+
+def _among(space: Space, words: Sequence[str]) -> Space:
+    """Those of these words that a space has, in their order."""
+    numbers = {word: number for number, word in enumerate(space.words)}
+    common = [word for word in words if word in numbers]
+    return Space(space.model, common, {None: space.vectors[None][[numbers[word] for word in common]]})
 
 
 # --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
@@ -399,7 +349,7 @@ def frequent_words(text: DrawnText, *, most: int, least: int, progress: Progress
     return words[:most]
 
 
-def single_pieces(stack: Stack, words: Sequence[str]) -> WordVectors:
+def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor]:
     """The words that are a single piece of the model's vocabulary, and their rows of its embedding matrix, float32.
 
     A word that is no piece as it is may be one with a capital: German nouns are.
@@ -427,8 +377,8 @@ class Entries:
     """The pairs of two dictionaries that two vocabularies know, as row numbers (pairs, 2).
 
     words: how many source words each dictionary has, known: how many of them are left. alike: how many of those in the
-    test have a translation that is written like them. shared: pairs of the training dictionary left out because their
-    source word is in the test.
+    test have a translation that is written like them. shared: how many pairs of the training dictionary, `name`, were
+    left out because their source word is in the test.
     """
 
     pairs: Mapping[str, Tensor]
@@ -436,18 +386,17 @@ class Entries:
     known: Mapping[str, int]
     alike: int
     shared: int
+    name: str
 
 
-def entries(
-    train: Lexicon | None, test: Lexicon, words: tuple[Sequence[str], Sequence[str]], *, identical: bool = True
-) -> Entries:
+def entries(train: Lexicon | None, test: Lexicon, words: Sequence[Sequence[str]], *, identical: bool = True) -> Entries:
     """Which pairs of the dictionaries two vocabularies know; a dictionary of unknown words is refused.
 
     identical: whether pairs written alike count.
     """
     numbers = [{word: number for number, word in enumerate(side)} for side in words]
     asked = {source.lower() for source, _ in test}
-    pairs, sizes, known, shared = {}, {}, {}, 0
+    pairs, sizes, known, shared = {"train": torch.zeros((0, 2), dtype=torch.long)}, {}, {}, 0
     for split, lexicon in (("train", train), ("test", test)):
         if lexicon is None:
             continue
@@ -472,7 +421,7 @@ def entries(
         pairs[split] = torch.tensor([(numbers[0][source], numbers[1][target]) for source, target in both])
         known[split] = len({source for source, _ in both})
     alike = len({source for source, target in pairs["test"].tolist() if words[0][source] == words[1][target]})
-    return Entries(pairs, sizes, known, alike, shared)
+    return Entries(pairs, sizes, known, alike, shared, "" if train is None else train.name)
 
 
 def _read_lexicons(

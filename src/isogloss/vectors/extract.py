@@ -281,8 +281,8 @@ class TypeSums:
             added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
             self.sums[number, rows] += added.cpu().double().numpy()
 
-    def write_means(self, means: NDArray[np.float32]) -> None:
-        """Write the means to `means` (layers, types, width), a layer at a time; nan for a type without uses."""
+    def write_means(self, means: NDArray[np.float32], types: Any = slice(None)) -> None:
+        """Write the means of all or some types to `means` (layers, types, width); nan for a type without uses."""
         with np.errstate(invalid="ignore"):
-            for number, sums in enumerate(self.sums):
-                means[number] = sums / self.counts[:, None]
+            for number, sums in enumerate(self.sums):  # a layer at a time
+                means[number] = sums[types] / self.counts[types, None]

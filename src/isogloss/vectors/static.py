@@ -16,7 +16,7 @@ S keeps the few strongest directions from drowning the rest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,11 @@ PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours counted before they are added u
 
 
 @dataclass(frozen=True)
-class TypeVectors:
-    """Mean vectors of word types on disk.
+class TypeVectors(Mapping[int, Tensor]):
+    """Mean vectors of word types on disk, by layer: (words, width), float32, read when they are asked for.
 
-    words: the types, most frequent first; counts: (types,) uses of each that were read; shortened: sentences cut to the
-    model's length, of `sentences`.
+    words: the types that occur, most frequent first; counts (words,): uses of each that were read; shortened: sentences
+    cut to the model's length, of `sentences`.
     """
 
     store: VectorStore
@@ -54,9 +54,14 @@ class TypeVectors:
     sentences: int
     shortened: int
 
-    def at(self, layer: int) -> Tensor:
-        """The vectors at a layer, (types, width), float32."""
+    def __getitem__(self, layer: int) -> Tensor:
         return self.store.read(self.language, self.layers.index(layer))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
 
 
 def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
@@ -96,17 +101,17 @@ def type_vectors(
 
     folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total:
     how many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut,
-    has no vector: nan, and a count of 0.
+    has no vector, and is left out.
     """
     wanted = list(stack.cuts if layers is None else layers)
     if not types:
         raise InputError(f"there are no words of {language} to take vectors of")
     store, in_progress = VectorStore(folder, mark=f"{language}.json"), f".{language}.sums"
     if not store.complete:
-        shape = (len(wanted), len(types), stack.width)
         done = shortened = 0
         try:
-            sums = TypeSums(types, store.create(in_progress, shape, dtype=np.float64), exact=False)
+            room = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
+            sums = TypeSums(types, room, exact=False)
             ready = prepare(stack, total or 10_000)
             # Of a sentence of nothing but control characters nothing is left.
             worded = (sentence for sentence in sentences if spans(sentence, language))
@@ -117,12 +122,13 @@ def type_vectors(
                     shortened += len(chunk.shortened)
                 done += len(part)
                 progress(f"reading {language}", done, max(total, done))
-            with store.filling(language, shape) as means:
-                sums.write_means(means)
+            seen = np.flatnonzero(sums.counts)
+            with store.filling(language, (len(wanted), len(seen), stack.width)) as means:
+                sums.write_means(means, seen)
         finally:
             store.remove(in_progress)
-        counts = sums.counts.tolist()
-        store.finish({"words": list(types), "layers": wanted, "counts": counts, "read": [done, shortened]})
+        words, counts = [types[number] for number in seen.tolist()], sums.counts[seen].tolist()
+        store.finish({"words": words, "layers": wanted, "counts": counts, "read": [done, shortened]})
     facts = store.facts()
     counted = np.array(facts["counts"], dtype=np.int64)
     return TypeVectors(store, language, facts["words"], facts["layers"], counted, *facts["read"])
