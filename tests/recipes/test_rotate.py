@@ -84,8 +84,7 @@ def test_inductive_means_are_of_the_text_learned_from_and_transductive_ones_of_t
     draw = torch.Generator().manual_seed(0)
     x, y, u, v = (torch.randn(20, 5, generator=draw, dtype=torch.float64) + shift for shift in (1, -2, 3, 0.5))
     (way,) = parse_mappings(name)
-    fit = {"refine": 0, "ridge_strength": 1.0}
-    found = dict(rotation._fitted(way, {"train": (x, y), "test": (u, v)}, fit))
+    found = dict(rotation._fitted(way, {"train": (x, y), "test": (u, v)}))
     assert list(found) == [f"{name} inductive", f"{name} transductive"]
     for mapping, sides in zip(found.values(), ((x, y), (u, v)), strict=True):
         for one, space in zip((mapping.source, mapping.target), sides, strict=True):

@@ -80,7 +80,7 @@ def rotate(
 
     >>> table = rotate("mini", tatoeba, train_bitext=europarl)  # doctest: +SKIP
     """
-    specs = [] if mappings == "none" else parse_mappings(mappings)
+    specs = [] if mappings == "none" else parse_mappings(mappings, refine=refine, ridge_strength=ridge_strength)
     texts = bitexts_of(bitext)
     if not texts:
         raise InputError("--bitext is missing: it names the parallel sentences that are looked up")
@@ -116,142 +116,129 @@ def rotate(
         )
     if saved and not learned:
         raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
-    pairs = [trial.test.languages for trial in trials]
+    pairs = [trial.languages for trial in trials]
     if saved and len(set(pairs)) < len(pairs):
         raise InputError("--save-mappings goes with one --bitext: several ask for a map of the same two languages")
     other_name = None if second is first else options.model_name(second.name) + (" random" if random_weights else "")
-    names = {"model": options.model_name(first.name), "other_model": other_name}
-    reading = RotateReading(
-        stacks=(first, second),
-        layers=cuts,
-        saved=saved,
-        specs=specs,
-        fit={"refine": refine, "ridge_strength": ridge_strength},
-        base={**names, "task": "rotate", "unit": "sentence", "seed": seed},
-    )
+    base: dict[str, Any] = {"model": options.model_name(first.name), "other_model": other_name}
+    base |= {"task": "rotate", "unit": "sentence", "seed": seed}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         for number, trial in enumerate(trials):
-            yield from _rows_of_trial(reading, trial, run, run.scratch / str(number), progress)
+            source, target = trial.languages
+            about, n = {**base, "data": trial.name}, trial.texts["train"].rows if "train" in trial.texts else 0
+            # How many sentences were learned from comes last, and says that all rows of the trial are there.
+            last = row("learned_from", n, n=n, **about, source=source, target=target)
+            if run.has(last):
+                continue
+            if trial.left_out:
+                count = f"{trial.left_out:,} sentences for learning"
+                run.note(f"{count} are looked up in {trial.name}, and were not learned from")
+            store = VectorStore(run.scratch / str(number))
+            _read_vectors(trial, (first, second), cuts, store, run, progress)
+            folder = run.folder / MAPPINGS / f"{source}-{target}"
+            folders = {layer: folder / f"layer-{layer}" if layer in saved else None for layer in cuts}
+            yield from _trial_rows(trial, store, folders, specs, about, measuring_device(first.device), run, progress)
+            yield [last]
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
     hashes |= {} if second is first else {"other": second.fingerprint}
     for trial in trials:
-        train = None if trial.train is None else trial.train.fingerprint
-        hashes[f"{trial.name} {'-'.join(trial.test.languages)}"] = {"test": trial.test.fingerprint, "train": train}
-    return Work(str(names["model"]), rows, hashes, depth=first.cuts[-1])
+        known = {part: text.fingerprint for part, text in trial.texts.items()}
+        hashes[f"{trial.name} {'-'.join(trial.languages)}"] = {"train": None, **known}
+    return Work(str(base["model"]), rows, hashes, depth=first.cuts[-1])
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Two languages: the sentences to learn from (None where nothing is learned) and those to look up.
+    """Two languages: the sentences to look up, `test`, and those to learn from, `train`, where anything is learned.
 
     left_out: sentences of the text to learn from that are looked up, and so were not learned from.
     """
 
     name: str
-    train: Bitext | None
-    test: Bitext
-    left_out: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class RotateReading:
-    """How every trial is read and judged.
-
-    Args:
-        stacks: The model of the first language, and that of the others.
-        layers: Cuts to read.
-        saved: Those whose mappings stay in the run folder.
-        specs: Which mappings are compared.
-        fit: How they are fitted.
-        base: Coordinates that every row has.
-    """
-
-    stacks: tuple[Stack, Stack]
-    layers: Sequence[int]
-    saved: Sequence[int]
-    specs: Sequence[MappingSpec]
-    fit: Mapping[str, Any]
-    base: Mapping[str, Any]
+    languages: Direction
+    texts: Mapping[str, Bitext]
+    left_out: int = 0
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _rows_of_trial(
-    reading: RotateReading, trial: Trial, run: Run, folder: Path, progress: Progress
-) -> Iterator[Sequence[Row]]:
-    """All rows of two languages; how many sentences were learned from comes last, and says that they are all there."""
-    source, target = trial.test.languages
-    base = {**reading.base, "data": trial.name}
-    pair = {**base, "source": source, "target": target}
-    n = 0 if trial.train is None else trial.train.rows
-    last = row("learned_from", n, n=n, **pair)
-    if run.has(last):
-        return
-    if trial.left_out:
-        run.note(f"{trial.left_out:,} sentences for learning are looked up in {trial.name}, and were not learned from")
-    device = measuring_device(reading.stacks[0].device)
-    texts = {"test": trial.test} | ({} if trial.train is None else {"train": trial.train})
-    # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
-    distinct = {part: text.distinct_rows for part, text in texts.items()}
-    compared = {part: torch.tensor(rows, device=device) for part, rows in distinct.items() if len(rows) >= CKA_LEAST}
-    store = VectorStore(folder)
-    for part, text in texts.items():
-        for corpus, stack in zip(text, reading.stacks, strict=True):
+def _read_vectors(
+    trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], store: VectorStore, run: Run, progress: Progress
+) -> None:
+    """Read both texts of a trial, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
+    for part, text in trial.texts.items():
+        for corpus, stack in zip(text, stacks, strict=True):
             name, done, shortened = f"{part}.{corpus.language}", 0, 0
             if name in store:
                 continue
-            with store.filling(name, (len(reading.layers), len(corpus), stack.width)) as states:
-                for chunk in stream(stack, corpus, layers=reading.layers, progress=progress):
+            with store.filling(name, (len(layers), len(corpus), stack.width)) as states:
+                for chunk in stream(stack, corpus, layers=layers, progress=progress):
                     states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
             title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
             layer_comparison.note_shortened(run, shortened, done, title, stack)
+
+
+def _trial_rows(
+    trial: Trial,
+    store: VectorStore,
+    layers: Mapping[int, Path | None],
+    specs: Sequence[MappingSpec],
+    base: Mapping[str, Any],
+    device: torch.device,
+    run: Run,
+    progress: Progress,
+) -> Iterator[Sequence[Row]]:
+    """P@k and CKA of two languages at every layer, and what compares layers; layers: where each one's maps are kept."""
+    source, target = trial.languages
+    pair = {**base, "source": source, "target": target}
+    # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
+    distinct = {part: torch.tensor(text.distinct_rows, device=device) for part, text in trial.texts.items()}
+    compared = {part: rows for part, rows in distinct.items() if len(rows) >= CKA_LEAST}
     by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
-    alike: list[Row] = []
-    for number, layer in enumerate(reading.layers):
-        answers = {direction: layers.setdefault(layer, {}) for direction, layers in by_layer.items()}
+    alike: dict[str, dict[int, float]] = {part: {} for part in ("train", "test")}  # debiased CKA of each layer
+    for number, (layer, folder) in enumerate(layers.items()):
+        answers = {direction: judged.setdefault(layer, {}) for direction, judged in by_layer.items()}
         sides: dict[str, Sides] = {}
-        for part in texts:
-            x, y = (store.read(f"{part}.{name}", number).to(device) for name in (source, target))
+        for part in trial.texts:
+            x, y = (store.read(f"{part}.{language}", number).to(device) for language in trial.languages)
             sides[part] = x, y
-        saved = run.folder / MAPPINGS / f"{source}-{target}" / f"layer-{layer}" if layer in reading.saved else None
-        yield list(_retrieval_rows(reading, trial, sides, {**base, "layer": layer}, answers, saved, run))
+        yield list(_retrieval_rows(specs, trial, sides, {**base, "layer": layer}, answers, folder, run))
         # How alike the two spaces are before any map; `condition` says on which text, `train` or `test`. `cka` is
         # debiased, `cka_biased` the printed formula with centring and `cka_uncentred` without.
-        of_layer = []
         for part, rows in compared.items():
-            for form, cka in cka_forms(*(side[rows] for side in sides[part]), seed=base["seed"]).items():
-                of_layer.append(row(form, cka, condition=part, **pair, layer=layer))
-        alike += of_layer
-        yield of_layer
-        progress(f"looking up {source} and {target}", number + 1, len(reading.layers))
-    for direction, layers in by_layer.items():
+            forms = cka_forms(*(side[rows] for side in sides[part]), seed=base["seed"])
+            yield [row(form, cka, condition=part, **pair, layer=layer) for form, cka in forms.items()]
+            if isfinite(forms["cka"].value):
+                alike[part][layer] = forms["cka"].value
+        progress(f"looking up {source} and {target}", number + 1, len(layers))
+    for direction, judged in by_layer.items():
         where = {**base, "source": direction[0], "target": direction[1]}
-        yield list(layer_comparison.behind_rows(layers, base=where, unit="sentence"))
-    yield list(_correlation_rows(alike, by_layer, coordinates=pair))
-    yield [last]
+        yield list(layer_comparison.behind_rows(judged, base=where, unit="sentence"))
+    part = "train" if "train" in compared else "test"
+    yield list(_correlation_rows(alike[part], by_layer, coordinates=pair))
 
 
 def _retrieval_rows(
-    reading: RotateReading,
+    specs: Sequence[MappingSpec],
     trial: Trial,
     sides: Mapping[str, Sides],
     coordinates: Mapping[str, Any],
     answers: Mapping[Direction, Judged],
-    saved: Path | None,
+    folder: Path | None,
     run: Run,
 ) -> Iterator[Row]:
-    """P@k of every mapping, both directions; `answers` takes what each direction found, `saved` the fitted mappings."""
+    """P@k of every mapping, both directions; `answers` takes what each one found, `folder` the fitted mappings."""
     x, y = sides["test"]
-    keys_x, keys_y = (list(corpus.sentences) for corpus in trial.test)
-    for spec in reading.specs:
-        for number, (name, mapping) in enumerate(_fitted(spec, sides, reading.fit)):
-            if saved is not None and spec.learns and number == 0:  # with the means of the text it was learned from
-                save(mapping, saved / f"{spec.name}.safetensors")
+    keys_x, keys_y = (list(corpus.sentences) for corpus in trial.texts["test"])
+    for spec in specs:
+        for number, (name, mapping) in enumerate(_fitted(spec, sides)):
+            if folder is not None and spec.learns and number == 0:  # with the means of the text it was learned from
+                save(mapping, folder / f"{spec.name}.safetensors")
             if mapping.underdetermined:
                 run.note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text"))
             mapped, goal = mapping(x), mapping.target(y)
@@ -263,28 +250,20 @@ def _retrieval_rows(
                     yield from (row(f"p@{k}", share, **how, **coordinates) for k, share in judged.p.items())
 
 
-def _fitted(
-    spec: MappingSpec, sides: Mapping[str, Sides], fit: Mapping[str, Any]
-) -> Iterator[tuple[str, SpaceMapping]]:
+def _fitted(spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str, SpaceMapping]]:
     """The mappings of a spec, each with a name that says where its means come from, if it has any."""
     means = spec.normalise not in ("none", "length")
     inductive, transductive = (f"{spec.name} {kind}" if means else spec.name for kind in ("inductive", "transductive"))
-    test = sides["test"]
-    if "train" not in sides:
-        yield transductive, spec.fit(*test, spaces=test, ridge_strength=fit["ridge_strength"])
-        return
-    mapping = spec.fit(*sides["train"], spaces=sides["train"], **fit)
-    yield inductive, mapping
-    if means:
-        source, target = (normalisation(side, spec.normalise) for side in test)
+    learned = sides.get("train", sides["test"])
+    mapping = spec.fit(*learned, spaces=learned)
+    yield inductive if "train" in sides else transductive, mapping
+    if means and "train" in sides:
+        source, target = (normalisation(side, spec.normalise) for side in sides["test"])
         yield transductive, replace(mapping, source=source, target=target)
 
 
 def _correlation_rows(
-    cka: Sequence[Row],
-    by_layer: Mapping[Direction, Mapping[int, Judged]],
-    *,
-    coordinates: Mapping[str, Any],
+    alike: Mapping[int, float], by_layer: Mapping[Direction, Mapping[int, Judged]], *, coordinates: Mapping[str, Any]
 ) -> Iterator[Row]:
     """`cka_retrieval`: do layers whose spaces are more alike let more translations be found.
 
@@ -292,13 +271,6 @@ def _correlation_rows(
     of both directions. n counts layers; below four there is no interval, and no row below three or where a curve is
     level.
     """
-    debiased = [entry for entry in cka if entry["measure"] == "cka"]
-    text = "train" if any(entry["condition"] == "train" for entry in debiased) else "test"
-    alike = {
-        int(entry["layer"]): float(entry["value"])
-        for entry in debiased
-        if entry["condition"] == text and isfinite(entry["value"])
-    }
     if len(alike) < 3:  # a line goes through any two points
         return
     for mapping, method in next(iter(next(iter(by_layer.values())).values())):
@@ -319,7 +291,7 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
     for other in others:
         test = _drawn(Bitext((text[first], text[other]), name=text.name), sample, seed, "asked")
         if train is None:
-            yield Trial(name, None, test, 0)
+            yield Trial(name, (first, other), {"test": test})
             continue
         texts = given
         if not all(isinstance(each, Bitext) for each in given):
@@ -334,7 +306,8 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
                 f"--train-bitext has {len(apart)} sentences of {first} and {other} that are not looked up in {name}; "
                 "give more"
             )
-        yield Trial(name, _drawn(parallel.take(apart), most, seed, "learned"), test, parallel.rows - len(apart))
+        learned = _drawn(parallel.take(apart), most, seed, "learned")
+        yield Trial(name, (first, other), {"test": test, "train": learned}, parallel.rows - len(apart))
 
 
 def _drawn(text: Bitext, most: int, seed: int, part: str) -> Bitext:
