@@ -202,7 +202,7 @@ def test_refinement_is_that_of_the_mapping(planted, tmp_path, monkeypatch):
     fit = MappingSpec.fit
 
     def watched(self, x, y, **more):
-        seen.append((more["refine"], fit(self, x, y, **more)))
+        seen.append((self.options["refine"], fit(self, x, y, **more)))
         return seen[-1][1]
 
     monkeypatch.setattr(MappingSpec, "fit", watched)

@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -26,7 +26,7 @@ from torch import Tensor
 from isogloss.errors import InputError
 from isogloss.mappings import Mapping as SpaceMapping, Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
-from isogloss.mappings.methods import parse_mappings, underdetermined_note
+from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe as options, task_scores
@@ -108,21 +108,11 @@ def stitch(
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
     options.one_process("stitch")
-    processor, (mapper, *more) = choose_device(device), parse_mappings(mapping)
+    processor, (mapper, *more) = choose_device(device), parse_mappings(mapping, refine=refine, restore=denormalise)
     if more or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = options.half_precision(dtype, processor)
-    sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
-    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    if len(others) != 1:
-        raise InputError(
-            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
-            f"{', '.join(others) or 'none'}"
-        )
-    if len(sets.dev) > 1:
-        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
-    (target,) = others
-    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
+    sets, target = _two_languages(read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad))
     texts = bitexts_of(bitext)
     if not texts:
         raise InputError(
@@ -131,65 +121,48 @@ def stitch(
     parallel = bitext_with(texts, (sets.source, target), "bitext")
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
-    for stack in (source, second):
-        if stack.family.kind != "encoder":
-            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
-    if source.width != second.width:
-        raise InputError(
-            f"{source.name} is {source.width} wide and {second.name} {second.width}; layers of one cannot stand on "
-            "layers of the other: take models of one width"
-        )
+    _refuse_models(source, second)
     cuts = shared_layers(source, second, layers)
     tokens = min(source.max_length, second.max_length, length or sets.task.length)
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        languages = (target, sets.source)  # the map leads from the target's space to the one the task is learned in
-        pairs = choose_word_pairs(parallel, languages, most=word_pairs, max_uses=max_uses, seed=seed, progress=progress)
-        store = VectorStore(run.scratch)
-        how: dict[str, Any] = {"layers": cuts, "pooling": pooling, "normalise": mapper.normalise}
-        how["rows"] = space_rows(parallel.rows, most=sample, seed=seed)
-        sides = [(number, first) for number, first, _ in pairs], [(number, other) for number, _, other in pairs]
-        spaces = [
-            read_words(stack, parallel[language], words, store=store, progress=progress, **how)
-            for stack, language, words in zip((second, source), languages, sides, strict=True)
-        ]
-        own, foreign = list[Items](), list[Items]()  # sets of the source and of the target, each in its model's tokens
+        # The map leads from the target's space to the one the task is learned in.
+        stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
+        drawn: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed, "progress": progress}
+        pairs = choose_word_pairs(parallel, (target, sets.source), **drawn)
+        reading: dict[str, Any] = {"layers": cuts, "rows": space_rows(parallel.rows, most=sample, seed=seed)}
+        reading |= {"pooling": pooling, "store": store, "progress": progress}
+        maps = fit_maps(mapper, parallel, stacks, pairs, **reading)
+        items = {language: list[Items]() for language in stacks}  # each set in the tokens of its language's model
         for task_set in sets.all:
-            stack, part = (source, own) if task_set.language == sets.source else (second, foreign)
-            part.append(tokenise_set(sets, task_set, tokenizer=stack.tokenizer, length=tokens, progress=progress))
-        for sentence in lost_notes(sets.all, [*own, *foreign]):
+            how: dict[str, Any] = {"tokenizer": stacks[task_set.language].tokenizer, "length": tokens}
+            items[task_set.language].append(tokenise_set(sets, task_set, progress=progress, **how))
+        for sentence in lost_notes(sets.all, [*items[sets.source], *items[target]]):
             run.note(sentence)
-        epoch = steps_in_epoch(own[0], batch)
+        epoch = steps_in_epoch(items[sets.source][0], batch)
         optimiser = options.optimisation(epochs * epoch, rate, warm_up)
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
-        autocast = torch.bfloat16 if half else None
-        setup = StitchSetup(source, second, sets, own, foreign, settings, batch, checkpoint, fresh_layers, autocast)
         yield skipped_rows(sets, base)
-        for number, cut in enumerate(cuts):
-            coordinates = {**base, "layer": cut}
-            x, y = (store.read(f"words.{language}", number) for language in languages)
-            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
-            x, y = x[complete], y[complete]  # (pairs, width) each
+        for number, (cut, (fitted, count)) in enumerate(zip(cuts, maps, strict=True), 1):
             data = parallel.name or "-".join(parallel.languages)
-            yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **coordinates)]
-            known = spaces[0][number], spaces[1][number]
-            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=known, refine=refine, restore=denormalise)
+            yield [row("learned_from", count, target=target, data=data, unit="word", seed=seed, **base, layer=cut)]
             if fitted.underdetermined:
-                run.note(underdetermined_note(mapping, fitted.pairs, x.shape[1], "the parallel text"))
+                run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
-            states = cache(partial(_read_states, setup, fitted, cut=cut, folder=run.scratch, progress=progress))
+            states = cache(partial(_read_states, stacks, items, cut, fitted, half, run.scratch, progress))
             results: list[Row] = []
             for each in range(seed, seed + seeds):
                 conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
                 folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{each}"
                 if not finished(folder):
-                    shown = named(progress, f"training on layer {cut} ({number + 1} of {len(cuts)}), seed {each}")
-                    at: dict[str, Any] = {"cut": cut, "seed": each, "folder": folder}
-                    train_layer(setup, states(), conditions=conditions, progress=shown, **at)
-                chosen = _condition_rows(setup, folder, conditions, {**coordinates, "seed": each})
+                    shown = named(progress, f"training on layer {cut} ({number} of {len(cuts)}), seed {each}")
+                    stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=seed_of(each, "fresh blocks", cut))
+                    own_settings, at = replace(settings, seed=each), {"batch": batch, "checkpoint": checkpoint}
+                    train_layer(stack, sets, states(), conditions, own_settings, folder, progress=shown, **at)
+                chosen = _condition_rows(folder, rate, sets, conditions, {**base, "layer": cut, "seed": each})
                 results += chosen
                 yield chosen
             yield mean_rows(results)
@@ -199,6 +172,31 @@ def stitch(
     hashes: dict[str, Any] = {"model": source.fingerprint, "data": sets.hashes, "parallel text": parallel.fingerprint}
     hashes |= {} if other is None else {"other": second.fingerprint}
     return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
+
+
+def _two_languages(sets: TaskSets) -> tuple[TaskSets, str]:
+    """The sets with the tests of the source before those of the target, and the target, which is one language."""
+    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
+    if len(others) != 1:
+        raise InputError(
+            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
+            f"{', '.join(others) or 'none'}"
+        )
+    if len(sets.dev) > 1:
+        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
+    return replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == others[0])), others[0]
+
+
+def _refuse_models(source: Stack, target: Stack) -> None:
+    """Refuse models that cannot be cut, or whose layers cannot stand on each other."""
+    for stack in (source, target):
+        if stack.family.kind != "encoder":
+            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
+    if source.width != target.width:
+        raise InputError(
+            f"{source.name} is {source.width} wide and {target.name} {target.width}; layers of one cannot stand on "
+            "layers of the other: take models of one width"
+        )
 
 
 # --- words in context that translate each other ----------------------------------------------------------------------
@@ -327,33 +325,37 @@ def read_words(
     return [Normalisation(normalise, subtracted, own) for subtracted, own in zip(means, mean, strict=True)]
 
 
+def fit_maps(
+    mapper: MappingSpec,
+    bitext: Bitext,
+    stacks: Mapping[str, Stack],
+    pairs: Sequence[WordPair],
+    *,
+    store: VectorStore,
+    **reading: Any,
+) -> Iterator[tuple[SpaceMapping, int]]:
+    """The map from the first language's space to the second's at every layer, and the pairs of words it is fitted on.
+
+    stacks: the model of each language. store and `reading`: as `read_words` takes them.
+    """
+    reading["normalise"] = mapper.normalise
+    spaces = [
+        read_words(stack, bitext[language], [(pair[0], pair[side]) for pair in pairs], store=store, **reading)
+        for side, (language, stack) in enumerate(stacks.items(), 1)
+    ]
+    for number, normalisations in enumerate(zip(*spaces, strict=True)):
+        x, y = (store.read(f"words.{language}", number) for language in stacks)
+        complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
+        x, y = x[complete], y[complete]  # (pairs, width) each
+        yield mapper.fit(x, y, spaces=(x, y), normalisations=normalisations), len(x)
+
+
 # --- a task trained on one layer -------------------------------------------------------------------------------------
 
 Conditions = Mapping[str, SpaceMapping | None]
 States = tuple[Sequence[Prefix], Sequence[Prefix]]
-"""States of one cut: of the source's sets, as the task's layers read them, and of the target's tests."""
-
-
-@dataclass(frozen=True)
-class StitchSetup:
-    """What all trainings of the run have in common.
-
-    source, target: the models. sets: with the source's tests before the target's. own: the source's sets as items of
-    its model: training, development, tests. foreign: the target's tests as items of its model. settings: those of the
-    first seed. batch: items of an update. checkpoint: updates between checkpoints. fresh_layers: layers between the cut
-    and the head. dtype: what forward passes compute in, None for that of the weights.
-    """
-
-    source: Stack
-    target: Stack
-    sets: TaskSets
-    own: Sequence[Items]
-    foreign: Sequence[Items]
-    settings: Settings
-    batch: int
-    checkpoint: int
-    fresh_layers: int
-    dtype: torch.dtype | None
+"""States of one cut: of the source's sets (training, development, tests) as the task's layers read them, and of the
+target's tests."""
 
 
 def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
@@ -382,83 +384,93 @@ def random_rotation(width: int, *, seed: int) -> Tensor:
     return q * torch.sign(torch.diagonal(r))
 
 
-def _read_states(setup: StitchSetup, mapping: SpaceMapping, *, cut: int, folder: Path, progress: Progress) -> States:
-    """States of one cut, computed once, in memory or else in files below `folder`."""
+def _read_states(
+    stacks: Mapping[str, Stack],
+    items: Mapping[str, Sequence[Items]],
+    cut: int,
+    mapping: SpaceMapping,
+    half: bool,
+    folder: Path,
+    progress: Progress,
+) -> States:
+    """States of one cut, computed once, in memory or else in files below `folder`.
+
+    stacks, items: the models and their sets, those of the target first.
+    """
+    how: dict[str, Any] = {"dtype": torch.bfloat16 if half else None, "progress": progress}
+    foreign, own = (
+        [
+            read_prefix(stack, part, cut, file=folder / f"cut-{cut}-{language}-{number}.states", **how)
+            for number, part in enumerate(items[language])
+        ]
+        for language, stack in stacks.items()
+    )
     # Layers that will be given normalised states have to be trained on normalised states.
     turn = mapping.target if mapping.restore == "normalised" else None
-
-    def read(side: str, stack: Stack, sets: Sequence[Items]) -> list[Prefix]:
-        files = [folder / f"cut-{cut}-{side}-{number}.states" for number in range(len(sets))]
-        how: dict[str, Any] = {"dtype": setup.dtype, "progress": progress}
-        return [read_prefix(stack, items, cut, file=file, **how) for items, file in zip(sets, files, strict=True)]
-
-    own = [replace(prefix, turn=turn) for prefix in read("own", setup.source, setup.own)]
-    return own, read("foreign", setup.target, setup.foreign)
+    return [replace(prefix, turn=turn) for prefix in own], foreign
 
 
 def train_layer(
-    setup: StitchSetup,
+    stack: Stack,
+    sets: TaskSets,
     states: States,
-    *,
-    cut: int,
-    seed: int,
-    folder: Path,
     conditions: Conditions,
+    settings: Settings,
+    folder: Path,
+    *,
+    batch: int,
+    checkpoint: int,
     progress: Progress = silent,
 ) -> None:
-    """Train fresh blocks and a head on the source's states at a cut, and score the best epoch's model.
+    """Train the blocks of a stack above a cut, and a head, on the source's states there; score the best epoch's model.
 
     The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once,
     the target's in each condition. The scores are left in the folder.
     """
-    sets, (own, foreign) = setup.sets, states
-    fresh = seed_of(seed, "fresh blocks", cut)
-    stack = with_fresh_blocks(setup.source, cut, count=setup.fresh_layers, seed=fresh)
-    freeze(stack, cut)
-    model = TaskModel(stack, sets.task, sets.labels, seed=seed, half=setup.settings.half)
-    model.hold(cut)
-    objective = task_objective(model, setup.own[0], batch=setup.batch, seed=seed, prefix=own[0])
-    loop = Training(model, objective, replace(setup.settings, seed=seed), join(stack.device))
-    dev, main = sets.dev[sets.source], sets.task.main
+    (train_states, *own), foreign = states
+    freeze(stack, train_states.cut)
+    model = TaskModel(stack, sets.task, sets.labels, seed=settings.seed, half=settings.half)
+    model.hold(train_states.cut)
+    how: dict[str, Any] = {"batch": batch, "seed": settings.seed, "prefix": train_states}
+    loop = Training(model, task_objective(model, train_states.items, **how), settings, join(stack.device))
+    dev, main, dtype = sets.dev[sets.source], sets.task.main, torch.bfloat16 if settings.half else None
 
     def score() -> Iterator[Reading]:
         if loop.step > 0:  # a head that was not trained says nothing
-            given = predict(model, dev.examples, setup.own[1], prefix=own[1], dtype=setup.dtype)
+            given = predict(model, dev.examples, own[0].items, prefix=own[0], dtype=dtype)
             yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
 
-    probe = Probe(steps_in_epoch(setup.own[0], setup.batch), score)
-    checkpoints = Checkpoints(folder, lambda folder: None, setup.checkpoint)
+    probe = Probe(steps_in_epoch(train_states.items, batch), score)
+    checkpoints = Checkpoints(folder, lambda folder: None, checkpoint)
     for _ in train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None
-    count = len(own) - 1  # of the source's sets that are scored
-    scored, items, prefixes = sets.scored[:count], list(setup.own[1:]), list(own[1:])
+    scored, prefixes = sets.scored[: len(own)], own
     for mapping in conditions.values():
-        scored += sets.scored[count:]
-        items += setup.foreign
-        prefixes += [replace(prefix, turn=mapping) for prefix in foreign]
+        scored = [*scored, *sets.scored[len(own) :]]
+        prefixes = [*prefixes, *(replace(prefix, turn=mapping) for prefix in foreign)]
     with wearing(model, loop.best_weights):
-        scores = task_scores.score_sets(model, scored, items, prefixes=prefixes, dtype=setup.dtype)
+        items = [prefix.items for prefix in prefixes]
+        scores = task_scores.score_sets(model, scored, items, prefixes=prefixes, dtype=dtype)
     task_scores.save_scores(folder, loop.best_step, scores)
     finish(folder, keep_best=False)
 
 
 def _condition_rows(
-    setup: StitchSetup, folder: Path, conditions: Conditions, coordinates: Mapping[str, Any]
+    folder: Path, rate: float, sets: TaskSets, conditions: Conditions, coordinates: Mapping[str, Any]
 ) -> list[Row]:
     """The rows of a finished training, of the epoch the source's dev set chose: scores of each condition.
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
-    models = task_scores.scored_models(folder, setup.settings.optimisation.rate)
-    sets, begin, count = setup.sets, len(setup.own) - 1, len(setup.foreign)
+    (model,) = task_scores.scored_models(folder, rate)
+    begin = sum(each.language == sets.source for each in sets.scored)  # where the target's sets begin
+    count = len(sets.scored) - begin
     rows: list[Row] = []
     for number, condition in enumerate(conditions):
         first = begin + number * count
-        taken = [
-            replace(model, scores=[*model.scores[:begin], *model.scores[first : first + count]]) for model in models
-        ]
-        for entry in task_scores.result_rows(taken, sets, {**coordinates, "condition": condition}):
+        taken = replace(model, scores=[*model.scores[:begin], *model.scores[first : first + count]])
+        for entry in task_scores.result_rows([taken], sets, {**coordinates, "condition": condition}):
             repeated = entry["target"] == sets.source and condition != STITCHED
             if entry["target"] != task_scores.OTHERS and entry["measure"] != "chosen_rate" and not repeated:
                 rows.append(entry)
