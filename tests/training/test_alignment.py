@@ -17,7 +17,6 @@ from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (
     Aligner,
     Alignment,
-    PlainSentences,
     align_pairs,
     batch_loss,
     coins,
@@ -498,7 +497,7 @@ DOUBLE = {1: [(2,), (3,)], 2: [(2,), (3, 3), (3,)]}
 
 
 def texts(*sentences):
-    return PlainSentences(np.concatenate(sentences), np.array([len(one) for one in sentences]))
+    return np.concatenate(sentences), np.array([len(one) for one in sentences])
 
 
 def test_rows_are_laid_out_by_hand():
@@ -518,7 +517,8 @@ def test_rows_are_laid_out_by_hand():
 def test_sides_are_read_from_the_streams_they_are_of_and_change_places(pairs):
     streams, groups, numbers = list(pairs.values()), np.array([1, 0, 1, 0, 0]), np.array([3, 23, 0, 5, 5])
     swapped = np.array([False, True, True, False, True])
-    found = [np.split(side.ids, np.cumsum(side.sizes)[:-1]) for side in read_sides(streams, groups, numbers, swapped)]
+    sides = read_sides(streams, groups, numbers, swapped)
+    found = [np.split(ids, np.cumsum(sizes)[:-1]) for ids, sizes in sides]
     for row in range(5):
         stream = streams[groups[row]]
         sides = np.split(stream.ids, stream.begins[1:-1])[2 * numbers[row] :][:2]

@@ -143,12 +143,8 @@ def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
     return (torch.stack(squares).sum() + TINY).sqrt()
 
 
-@dataclass(frozen=True)
-class PlainSentences:
-    """Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
-
-    ids: np.ndarray
-    sizes: np.ndarray
+PlainSentences = tuple[np.ndarray, np.ndarray]
+"""Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
 
 
 def read_sides(
@@ -172,7 +168,7 @@ def read_sides(
         for group in known:
             mine = owners == group
             ids[mine] = streams[group].ids[tokens[mine]]
-        sides.append(PlainSentences(ids, sizes))
+        sides.append((ids, sizes))
     return sides
 
 
@@ -197,13 +193,12 @@ def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, lon
     """
     marks = borders[len(texts)]
     if longest is not None:
-        sizes = fitting(texts[0].sizes, texts[1].sizes, longest - sum(map(len, marks)))
-        begins = [np.cumsum(text.sizes) - text.sizes for text in texts]
+        sizes_in_room = fitting(texts[0][1], texts[1][1], longest - sum(map(len, marks)))
         texts = [
-            PlainSentences(text.ids[ranges(begin, size)], size)
-            for text, begin, size in zip(texts, begins, sizes, strict=True)
+            (ids[ranges(np.cumsum(sizes) - sizes, fitted)], fitted)
+            for (ids, sizes), fitted in zip(texts, sizes_in_room, strict=True)
         ]
-    lengths = sum((text.sizes for text in texts), np.array(sum(map(len, marks))))
+    lengths = sum((sizes for _, sizes in texts), np.array(sum(map(len, marks))))
     rows, width = len(lengths), int(lengths.max())
     ids = np.full(rows * width, padding, dtype=np.int64)
     content = np.zeros(len(ids), dtype=bool)
@@ -213,11 +208,12 @@ def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, lon
             ids[position] = each
             position = position + 1
         if number < len(texts):
-            inside = ranges(position, texts[number].sizes)
-            ids[inside], content[inside] = texts[number].ids, True
-            position = position + texts[number].sizes
+            text, sizes = texts[number]
+            inside = ranges(position, sizes)
+            ids[inside], content[inside] = text, True
+            position = position + sizes
     # The first mark between two sentences ends the first one; what follows it begins the second.
-    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0].sizes + min(1, len(marks[1]))
+    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0][1] + min(1, len(marks[1]))
     return Filled(ids.reshape(rows, width), content.reshape(rows, width), lengths, second)
 
 
@@ -234,13 +230,13 @@ def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarra
 def sentence_names(sentences: PlainSentences) -> np.ndarray:
     """A number for each sentence, (sentences,) int64: a hash of its token ids and their order, never 0.
 
-    >>> names = sentence_names(PlainSentences(np.array([7, 8, 8, 7, 7, 8]), np.array([2, 2, 2])))
+    >>> names = sentence_names((np.array([7, 8, 8, 7, 7, 8]), np.array([2, 2, 2])))
     >>> bool(names[0] == names[2]), bool(names[0] == names[1])
     (True, False)
     """
-    sizes = sentences.sizes
+    ids, sizes = sentences
     places = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
-    mixed = splitmix(splitmix(sentences.ids.astype(np.uint64)) ^ places)
+    mixed = splitmix(splitmix(ids.astype(np.uint64)) ^ places)
     sums = np.append(np.uint64(0), np.cumsum(mixed))  # beyond 64 bits they go on at 0, and differences stay right
     ends = np.cumsum(sizes)
     names = splitmix((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
@@ -286,7 +282,9 @@ class Alignment:
 class Aligner(nn.Module):
     """A masked LM that is being aligned, and what goes with it: projection, key encoder, queue, sums of losses.
 
-    model: a `...ForMaskedLM`, which is changed in place; stack: of its encoder.
+    model: a `...ForMaskedLM`, which is changed in place; stack: of its encoder. How its passes run is set by
+    `align_pairs`: `end_to_end`, without padding; `graphs`, as CUDA graphs; `marks`, how many special tokens a sentence
+    has before and after it.
     """
 
     queue: Tensor
@@ -297,7 +295,8 @@ class Aligner(nn.Module):
     def __init__(self, model: Any, stack: Stack, how: Alignment, *, seed: int) -> None:
         super().__init__()
         self.model, self.how, self.stack = model, how, stack
-        self.sentences = stack[: how.layer]
+        self.sentences, self.end_to_end, self.marks = stack[: how.layer], False, (1, 1)
+        self.graphs: Mapping[str, Captured] = {}
         device = stack.device
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.register_buffer("sums", torch.zeros(4, dtype=wide, device=device))  # nats and counts: TLM, contrast
@@ -330,6 +329,52 @@ class Aligner(nn.Module):
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a run that goes on loads the same model first.
         self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
+
+    def vectors(self, rows: Rows, side: str) -> Tensor:
+        """Sentences of one side, `query` or `key`, as vectors of length 1, (rows, width), float32."""
+        keys = side == "key" and self.how.queued
+        stack, projection = (self.keys, self.key_projection) if keys else (self.sentences, self.projection)
+        lengths, graphs = rows[f"{side}_lengths"], self.graphs.get(side)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not keys):
+            states, begins = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=graphs)
+            if self.how.pool == "first":
+                return normalize(projection(states[begins].float()).float())
+            # The mean over each row without its special tokens.
+            sizes = (lengths - sum(self.marks)).numpy()
+            owners, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.full_like(sizes, self.marks[0]), sizes)
+            numbers = to_device(owners, states.device)  # (content tokens,)
+            chosen = states[begins[numbers] + to_device(places, states.device)].float()
+            sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
+            pooled = sums.index_add(0, numbers, chosen) / to_device(sizes, states.device)[:, None]
+            return normalize(projection(pooled).float())
+
+    def contrast(self, rows: Rows) -> Tensor:
+        """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
+        names, temperature = (rows["query_names"], rows["key_names"]), self.how.temperature
+        query, keys = self.vectors(rows, "query"), self.vectors(rows, "key")
+        with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
+            if not self.how.queued:
+                return batch_loss(query, keys, temperature=temperature, names=names)
+            self.pending.append((keys, names[1]))
+            return queue_loss(query, keys, self.queue, temperature=temperature, same=repeats(self.names, names))
+
+    def loss(self, rows: Rows, name: str) -> Tensor:
+        """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
+        how, total = self.how, self.sums.new_zeros((), dtype=torch.float32)
+        if how.tlm:
+            options: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": self.graphs.get("tlm")}
+            nats = row_loss(self.model, self.stack, rows, end_to_end=self.end_to_end, **options)
+            total = total + how.tlm * nats * rows["pairs_per_token"][0]
+            self.sums[0] += nats.detach()
+            self.sums[1] += (rows["labels"] != IGNORE).sum()
+        if how.contrastive:
+            nats = self.contrast(rows)
+            total = total + how.contrastive * nats
+            self.sums[2] += nats.detach()
+            self.sums[3] += len(rows["query"])
+        if how.pull:
+            total = total + how.pull * pair_count(rows) * distance(self.model.parameters(), self.start)
+        return total
 
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
@@ -374,18 +419,19 @@ def align_pairs(
     whether arithmetic is in half precision, in which a GPU runs the rows end to end. graphs: of `graphs_of`, none where
     it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
-    how, words = aligner.how, pool.to(device)
+    how, stack, words = aligner.how, aligner.stack, pool.to(device)
     sampler = PairSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
     maskable[list(marks)] = False
     # Rows run end to end, where the family allows, on a CPU, and in half precision on a GPU. Its kernel knows no
     # dropout of attention, without which lengths would be read back in every layer.
-    kernel = device.type == "cuda" and half and not drops_attention(aligner.stack)
-    end_to_end = aligner.stack.family.packs and (device.type == "cpu" or kernel)
-    if graphs is None:
-        on_gpu = end_to_end and device.type == "cuda"
-        graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled) if on_gpu else {}
+    kernel = device.type == "cuda" and half and not drops_attention(stack)
+    aligner.end_to_end = stack.family.packs and (device.type == "cpu" or kernel)
+    aligner.marks = len(borders[1][0]), len(borders[1][1])
+    if graphs is None and aligner.end_to_end and device.type == "cuda":
+        graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled)
+    aligner.graphs = graphs or {}
 
     def draw(step: int) -> list[Part]:
         groups, numbers = sampler.rows(step, batch)
@@ -395,9 +441,8 @@ def align_pairs(
             whole = fill(sides, borders, padding, longest=longest)
             content = to_device(whole.content & maskable[whole.ids], device)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-            masked = mask(
-                to_device(whole.ids, device), content, mask_id=mask_id, pool=words, generator=draw_from, share=how.share
-            )
+            masking: dict[str, Any] = {"mask_id": mask_id, "pool": words, "generator": draw_from, "share": how.share}
+            masked = mask(to_device(whole.ids, device), content, **masking)
             rows |= vars(masked)
             rows |= {"lengths": torch.from_numpy(whole.lengths), "second": torch.from_numpy(whole.second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
@@ -410,60 +455,12 @@ def align_pairs(
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
-    def vectors(stack: Stack, projection: nn.Module, rows: Rows, side: str) -> Tensor:
-        """Sentences of one side as vectors of length 1, (rows, width), float32."""
-        lengths = rows[f"{side}_lengths"]
-        states, begins = row_states(stack, rows[side], lengths, end_to_end=end_to_end, graphs=graphs.get(side))
-        if how.pool == "first":
-            return normalize(projection(states[begins].float()).float())
-        # The mean over each row without its borders.
-        before, after = map(len, borders[1])
-        sizes = (lengths - before - after).numpy()
-        owners, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.full_like(sizes, before), sizes)
-        numbers = to_device(owners, device)  # (content tokens,)
-        chosen = states[begins[numbers] + to_device(places, device)].float()
-        sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
-        pooled = sums.index_add(0, numbers, chosen) / to_device(sizes, device)[:, None]
-        return normalize(projection(pooled).float())
+    return Objective(draw, aligner.loss, pair_count, after=aligner.after)
 
-    def contrast(rows: Rows) -> Tensor:
-        """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
-        names = rows["query_names"], rows["key_names"]
-        query = vectors(aligner.sentences, aligner.projection, rows, "query")
-        if not how.queued:
-            keys = vectors(aligner.sentences, aligner.projection, rows, "key")
-        else:
-            with torch.no_grad():
-                keys = vectors(aligner.keys, aligner.key_projection, rows, "key")
-            aligner.pending.append((keys, names[1]))
-        with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
-            if not how.queued:
-                return batch_loss(query, keys, temperature=how.temperature, names=names)
-            same = repeats(aligner.names, names)
-            return queue_loss(query, keys, aligner.queue, temperature=how.temperature, same=same)
 
-    def loss(rows: Rows, name: str) -> Tensor:
-        """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
-        total = aligner.sums.new_zeros((), dtype=torch.float32)
-        if how.tlm:
-            options: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": graphs.get("tlm")}
-            nats = row_loss(aligner.model, aligner.stack, rows, end_to_end=end_to_end, **options)
-            total = total + how.tlm * nats * rows["pairs_per_token"][0]
-            aligner.sums[0] += nats.detach()
-            aligner.sums[1] += (rows["labels"] != IGNORE).sum()
-        if how.contrastive:
-            nats = contrast(rows)
-            total = total + how.contrastive * nats
-            aligner.sums[2] += nats.detach()
-            aligner.sums[3] += len(rows["query"])
-        if how.pull:
-            total = total + how.pull * count(rows) * distance(aligner.model.parameters(), aligner.start)
-        return total
-
-    def count(rows: Rows) -> int:
-        return len(next(iter(rows.values())))
-
-    return Objective(draw, loss, count, after=aligner.after)
+def pair_count(rows: Rows) -> int:
+    """How many pairs there are in the rows of a step."""
+    return len(next(iter(rows.values())))
 
 
 def graphs_of(
