@@ -48,7 +48,7 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.stopping import select_by
+from isogloss.training.stopping import Choice, select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
 MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
@@ -141,6 +141,74 @@ def align(
         share=mask_share,
     )
     longest = stack.max_length if length is None else length
+    _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
+    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
+    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
+    if packed is not None and Path(packed).is_file():
+        raise InputError(f"--packed {packed} is a file; give a folder")
+    languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
+    given = recipe.parallel_texts(bitext, languages) if bitext else []
+    measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
+    coordinates = {"model": recipe.model_name(model), "plan": objective_name(how), "seed": seed}
+
+    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+        packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured, "progress": progress}
+        folder = run.scratch / "pairs"
+        if packed is not None:
+            folder = Path(packed) / _packing_hash(sources, stack, **packing)
+        with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
+            pairs = pack_text(sources, folder, stack=stack, **packing)
+        sides = [
+            Corpus(language, [pair[number] for pair in islice(each.open(), LOOKED_AT)], name=each.name)
+            for each in sources
+            for number, language in enumerate(each.languages)
+        ]
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, sides)):
+            run.note(sentence)
+        if not dropout:
+            without_dropout(source)
+        aligner = Aligner(source, stack, how, seed=seed)
+        drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
+        drawing |= {"half": settings.half, "compiled": recipe.compiles(compiled, hardware, auto=False)}
+        marks = {"borders": borders_of(stack.tokenizer), **masking_of(stack.tokenizer)}
+        objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
+        training = Training(aligner, objective, settings, join(hardware))
+        parallel = given or pairs.bitexts()
+        if not parallel and best:
+            raise InputError(
+                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+                "--bitext, or leave --best out"
+            )
+        if not parallel:
+            run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
+        every, corpora = probe or max(1, steps), texts or pairs.corpora()
+        probes = [Probe(report, aligner.losses), *_held_out_probes(source, stack, parallel, corpora, every, settings)]
+        checkpoints = Checkpoints(
+            run.folder / "checkpoints", partial(save_masked_lm, source, stack.tokenizer), every=checkpoint
+        )
+        selection = _select_by_precision(how.layer) if best else None
+        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
+            entries = []
+            for reading in readings:
+                is_loss, about = reading["measure"] == "loss", dict(coordinates)
+                about |= {"data": "train"} if is_loss else {}
+                # The perplexity probe has no target language here: what it pools as the others is all of them.
+                about |= {"target": "all"} if reading.get("target") == "others" else {}
+                if "task" in reading or not is_loss:  # the sum of the losses has no task; each has a row of its own
+                    entries.append(row(**{**reading, **about}))
+            yield entries
+        _leave_model(run, training, checkpoints, pairs, batch=batch, how=how, best=best)
+
+    def hashes(progress: Progress) -> dict[str, Any]:
+        compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
+        compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
+        return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
+
+    return recipe.Work(recipe.model_name(model), rows, hashes, depth=stack.cuts[-1])
+
+
+def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, micro_batch: int | None) -> None:
+    """Refuse options that contradict each other or the model."""
     in_batch, whole = how.contrastive and how.negatives == "batch", how.size // batch * batch
     mistakes = {
         f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}": how.layer not in stack.cuts,
@@ -166,107 +234,55 @@ def align(
     for sentence, is_made in mistakes.items():
         if is_made:
             raise InputError(sentence)
-    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
-    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
-    if packed is not None and Path(packed).is_file():
-        raise InputError(f"--packed {packed} is a file; give a folder")
-    every = probe or max(1, steps)
-    languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
-    given = recipe.parallel_texts(bitext, languages) if bitext else []
-    measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
-    name = recipe.model_name(model)
-    coordinates = {"model": name, "plan": objective_name(how), "seed": seed}
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        folder = run.scratch / "pairs"
-        if packed is not None:  # the folder that runs share has one for all that decides the packed pairs
-            facts: dict[str, Any] = {"pairs": pair_facts(sources, progress), "longest": longest, "share": held_out}
-            facts["tokenizer"] = stack.tokenizer.backend_tokenizer.to_str()
-            facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
-            folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-        with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
-            packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
-            pairs = pack_text(sources, folder, stack=stack, progress=progress, **packing)
-        first = [(each, list(islice(each.open(), LOOKED_AT))) for each in sources]
-        sides = [
-            Corpus(language, [pair[number] for pair in some], name=each.name)
-            for each, some in first
-            for number, language in enumerate(each.languages)
-        ]
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, sides)):
-            run.note(sentence)
-        if not dropout:
-            without_dropout(source)
-        aligner = Aligner(source, stack, how, seed=seed)
-        objective = align_pairs(
-            aligner,
-            pairs.streams,
-            borders=borders_of(stack.tokenizer),
-            batch=batch,
-            longest=longest,
-            exponent=exponent,
-            compiled=recipe.compiles(compiled, hardware, auto=False),
-            seed=seed,
-            device=hardware,
-            half=settings.half,
-            **masking_of(stack.tokenizer),
-        )
-        training = Training(aligner, objective, settings, join(hardware))
-        probes = [Probe(report, aligner.losses)]
-        if parallel := given or pairs.bitexts():
-            probes.append(retrieval_probe(lambda language: stack, parallel, every=every))
-        elif best:
-            raise InputError(
-                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
-                "--bitext, or leave --best out"
-            )
+
+def _held_out_probes(
+    model: Any, stack: Stack, bitexts: Sequence[Bitext], corpora: Sequence[Corpus], every: int, settings: Settings
+) -> Iterator[Probe]:
+    """Retrieval and perplexity on text that is not trained on, where there is any."""
+    if bitexts:
+        yield retrieval_probe(lambda language: stack, bitexts, every=every)
+    if corpora:
+        tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+        masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
+        masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
+        yield sentence_perplexity_probe(model, tokenised, **masked)
+
+
+def _select_by_precision(layer: int) -> Choice:
+    """Choose by P@1 at the layer that is compared, averaged over all texts."""
+
+    def precision(readings: Sequence[Reading]) -> float | None:
+        of_layer = [each["value"] for each in readings if (each["measure"], each.get("layer")) == ("p@1_mean", layer)]
+        return sum(of_layer) / len(of_layer) if of_layer else None
+
+    return replace(select_by("p@1_mean", layer=layer), value=precision)
+
+
+def _leave_model(
+    run: Run,
+    training: Training,
+    checkpoints: Checkpoints,
+    pairs: "PackedPairs",
+    *,
+    batch: int,
+    how: Alignment,
+    best: bool,
+) -> None:
+    """Write the last model, or the best, with its card into the run's folder."""
+    step = training.best_step if best and training.best_step is not None else training.step
+    if step < training.step:
+        highest = f"mean P@1 at layer {how.layer}"
+        which = f"that of step {step:,} of {training.step:,}, where {highest} was highest"
+        if not step:
+            which = f"the one it began with, before any update: {highest} was never higher after it"
+        run.note(f"--best: the model is {which}")
+    with whole_folder(run.folder / "model") as folder:
+        if best and (checkpoints.folder / "best").is_dir():
+            shutil.copytree(checkpoints.folder / "best", folder, dirs_exist_ok=True)
         else:
-            run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
-        if corpora := texts or pairs.corpora():
-            tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-            masked: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "target": ""}
-            masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
-            probes.append(sentence_perplexity_probe(source, tokenised, **masked))
-
-        export = partial(save_masked_lm, source, stack.tokenizer)
-        checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
-
-        def precision(readings: Sequence[Reading]) -> float | None:
-            """P@1 at the layer that is compared, averaged over all texts."""
-            of_layer = [each for each in readings if (each["measure"], each.get("layer")) == ("p@1_mean", how.layer)]
-            return sum(each["value"] for each in of_layer) / len(of_layer) if of_layer else None
-
-        selection = replace(select_by("p@1_mean", layer=how.layer), value=precision) if best else None
-        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
-            entries = []
-            for reading in readings:
-                is_loss, about = reading["measure"] == "loss", dict(coordinates)
-                about |= {"data": "train"} if is_loss else {}
-                # The perplexity probe has no target language here: what it pools as the others is all of them.
-                about |= {"target": "all"} if reading.get("target") == "others" else {}
-                if "task" in reading or not is_loss:  # the sum of the losses has no task; each has a row of its own
-                    entries.append(row(**{**reading, **about}))
-            yield entries
-        step = training.best_step if best and training.best_step is not None else training.step
-        if step < training.step:
-            highest = f"mean P@1 at layer {how.layer}"
-            which = f"that of step {step:,} of {training.step:,}, where {highest} was highest"
-            if not step:
-                which = f"the one it began with, before any update: {highest} was never higher after it"
-            run.note(f"--best: the model is {which}")
-        with whole_folder(run.folder / "model") as folder:
-            if best and (checkpoints.folder / "best").is_dir():
-                shutil.copytree(checkpoints.folder / "best", folder, dirs_exist_ok=True)
-            else:
-                export(folder)
-            write_text(folder / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
-
-    def hashes(progress: Progress) -> dict[str, Any]:
-        compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-        compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
-        return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
-
-    return recipe.Work(name, rows, hashes, depth=stack.cuts[-1])
+            checkpoints.export(folder)
+        write_text(folder / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
 
 
 def objective_name(how: Alignment) -> str:
@@ -404,6 +420,15 @@ def pack_text(
         {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
         {title: facts["measured"] for title, facts in known.items()},
     )
+
+
+def _packing_hash(
+    sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], progress: Progress, **how: Any
+) -> str:
+    """A hash of all that decides the packed pairs; `how`: the options `longest` and `share` of `pack_text`."""
+    facts = {"pairs": pair_facts(sources, progress), "tokenizer": stack.tokenizer.backend_tokenizer.to_str(), **how}
+    facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
