@@ -121,69 +121,52 @@ def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapp
         sets: What they were scored on.
         coordinates: Model, plan, condition, seed and the like.
     """
-    languages = list(sets.dev)
-    best = choose(models, languages.index(sets.source), sets.task)
-    rows = list(_test_rows([best] * len(sets.tests), sets, coordinates))
-    if len(languages) > 1:
-        oracles = [
-            choose(models, languages.index(test.language), sets.task) if test.language in languages else None
-            for test in sets.tests
-        ]
+    best = {language: choose(models, number, sets.task) for number, language in enumerate(sets.dev)}
+    rows = list(_test_rows([best[sets.source]] * len(sets.tests), sets, coordinates))
+    if len(best) > 1:
+        oracles = [best.get(test.language) for test in sets.tests]
         rows += _test_rows(oracles, sets, {**coordinates, "selection": ORACLE})
     return rows
 
 
-@dataclass(frozen=True)
-class _BootstrappedScore:
-    """A score, its bootstrap draws (draws,), its floor, and the number of its items."""
-
-    value: float
-    draws: np.ndarray
-    floor: float
-    n: int
-
-
 def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
-    """Scores of the model chosen for each test set, where there is one, and what they lose against the source."""
-    main: dict[int, tuple[_BootstrappedScore, dict[str, Any]]] = {}
+    """Scores of the model chosen for each test set, where there is one, and what they lose against the source.
+
+    A score is an array, (1 + draws,): its value, and those of its bootstrap draws.
+    """
+    name, main = sets.task.main, dict[int, np.ndarray]()
+    answers: dict[int, dict[str, Any]] = {}  # floor, number of items and coordinates of each main score
     for number, (test, model) in enumerate(zip(sets.tests, chosen, strict=True)):
         if model is None:
             continue
         where = {**coordinates, "target": test.language, "data": test.name}
-        for name, score in model.scores[len(sets.dev) + number].items():
-            drawn = _BootstrappedScore(
-                score.value, resampled(score, seed_of(0, "bootstrap", len(score.counts))), score.floor, score.n
-            )
-            yield _score_row(name, drawn, where)
-            if name == sets.task.main:
-                main[number] = drawn, {**where, "unit": name}
+        for measure, score in model.scores[len(sets.dev) + number].items():
+            values = np.append(score.value, resampled(score, seed_of(0, "bootstrap", len(score.counts))))
+            yield _interval_row(measure, values, floor=score.floor, n=score.n, **where)
+            if measure == name:
+                main[number], answers[number] = values, {**where, "floor": score.floor, "n": score.n}
         yield row("chosen_step", model.step, **where)
         yield row("chosen_rate", model.rate, **where)
-    source, _ = main[[test.language for test in sets.tests].index(sets.source)]  # its first test set
-    others = [drawn for number, drawn in main.items() if sets.tests[number].language != sets.source]
-    for target, where in others:
-        yield from _gap_rows(source, target, where)
+    source = main[[test.language for test in sets.tests].index(sets.source)]  # its first test set
+    others = [number for number in main if sets.tests[number].language != sets.source]
+    for number in others:
+        yield from _gap_rows(source, main[number], {**answers[number], "floor": None, "unit": name})
     if others:
-        scores = [target for target, _ in others]
-        mean = _BootstrappedScore(
-            float(np.mean([score.value for score in scores])),
-            np.mean([score.draws for score in scores], axis=0),
-            float(np.mean([score.floor for score in scores])),
-            sum(score.n for score in scores),
-        )
-        where = {**coordinates, "target": OTHERS}
-        yield _score_row(sets.task.main, mean, where)
-        yield from _gap_rows(source, mean, {**where, "unit": sets.task.main})
+        mean = np.mean([main[number] for number in others], axis=0)
+        floor = float(np.mean([answers[number]["floor"] for number in others]))
+        where = {**coordinates, "target": OTHERS, "n": sum(answers[number]["n"] for number in others)}
+        yield _interval_row(name, mean, floor=floor, **where)
+        yield from _gap_rows(source, mean, {**where, "unit": name})
 
 
-def _score_row(name: str, score: _BootstrappedScore, where: Mapping[str, Any]) -> Row:
-    low, high = percentile_interval(score.draws)
-    return row(name, score.value, low=low, high=high, floor=score.floor, n=score.n, **where)
-
-
-def _gap_rows(source: _BootstrappedScore, target: _BootstrappedScore, where: Mapping[str, Any]) -> Iterator[Row]:
+def _gap_rows(source: np.ndarray, target: np.ndarray, where: Mapping[str, Any]) -> Iterator[Row]:
+    yield _interval_row("gap", source - target, **where)
     with np.errstate(divide="ignore", invalid="ignore"):
-        for name, scale, scales in (("gap", 1.0, np.ones(1)), ("relative_gap", source.value, source.draws)):
-            value = (source.value - target.value) / scale if scale else np.nan  # no share of nothing
-            low, high = percentile_interval((source.draws - target.draws) / scales)
-            yield row(name, value, low=low, high=high, n=target.n, **where)
+        relative = (source - target) / source
+    relative[0] = relative[0] if source[0] else np.nan  # no share of nothing
+    yield _interval_row("relative_gap", relative, **where)
+
+
+def _interval_row(name: str, values: np.ndarray, **rest: Any) -> Row:
+    low, high = percentile_interval(values[1:])
+    return row(name, values[0], low=low, high=high, **rest)

@@ -126,7 +126,7 @@ def type_vectors(
             with store.filling(language, (len(wanted), len(seen), stack.width)) as means:
                 sums.write_means(means, seen)
         finally:
-            store.remove(in_progress)
+            store.path(in_progress).unlink(missing_ok=True)
         words, counts = [types[number] for number in seen.tolist()], sums.counts[seen].tolist()
         store.finish({"words": words, "layers": wanted, "counts": counts, "read": [done, shortened]})
     facts = store.facts()

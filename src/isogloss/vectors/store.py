@@ -46,12 +46,7 @@ class VectorStore:
     """
 
     def __init__(self, folder: Path, *, mark: str = "complete.json") -> None:
-        """Open a folder, which need not exist yet.
-
-        Args:
-            folder: where the files are.
-            mark: name of the JSON file that marks the store as complete.
-        """
+        """Open a folder, which need not exist yet; mark: name of the JSON file that marks the store as complete."""
         self.folder, self.mark = folder, folder / mark
 
     @property
@@ -73,11 +68,11 @@ class VectorStore:
         return np.lib.format.open_memmap(self.path(name), mode="w+", dtype=dtype, shape=tuple(shape))
 
     @contextmanager
-    def filling(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> Iterator[NDArray[Any]]:
+    def filling(self, name: str, shape: Sequence[int]) -> Iterator[NDArray[Any]]:
         """A memory-mapped array to fill inside the block; it gets its name when the block ends without an error."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with whole(self.path(name)) as beside:
-            values = np.lib.format.open_memmap(beside, mode="w+", dtype=dtype, shape=tuple(shape))
+            values = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=tuple(shape))
             yield values
             values.flush()
 
@@ -91,10 +86,6 @@ class VectorStore:
         """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
         values = np.load(self.path(name), mmap_mode="r")
         return torch.from_numpy(np.array(values if index is None else values[index]))
-
-    def remove(self, name: str) -> None:
-        """Remove an array, if there is one of this name."""
-        self.path(name).unlink(missing_ok=True)
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
@@ -125,7 +116,7 @@ def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], f
     ...     [[len(chunk) for chunk in again()] for _ in range(2)]
     [[2, 3], [2, 3]]
     """
-    held: list[Tensor | torch.Size] = []  # tensors in their order, and the shapes of those whose values are in the file
+    held: list[Tensor] = []  # in their order, in memory or mapped from the file
     room: dict[torch.device, float] = {}
     origin, complete = CPU, False
 
@@ -140,20 +131,17 @@ def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], f
         if size > SHARE * shutil.disk_usage(file.parent).free:
             return False
         with file.open("ab") as opened:
+            begin = opened.tell()
             tensor.cpu().numpy().tofile(opened)
-        held.append(tensor.shape)
+        mapped = np.memmap(file, np.float32, mode="c", offset=begin, shape=tuple(tensor.shape))
+        held.append(torch.from_numpy(mapped))
         return True
 
     def again() -> Iterator[Tensor]:
         nonlocal origin, complete
-        done, holding = 0, True
-        for part in held if complete else ():
-            if isinstance(part, torch.Size):
-                values = np.fromfile(file, dtype=np.float32, count=part.numel(), offset=4 * done)
-                done += part.numel()
-                part = torch.from_numpy(values).view(part)
-            yield part.to(origin)
+        holding = True
         if complete:
+            yield from (part.to(origin) for part in held)
             return
         held.clear()  # of a reading that was broken off
         room.clear()
