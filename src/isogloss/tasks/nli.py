@@ -4,16 +4,16 @@ The pair is one item, `[CLS] premise [SEP] hypothesis [SEP]`, its head on the fi
 Conneau et al. 2018). Chance is a third where the labels are equally many, as they are in XNLI.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from isogloss.measures.scores import Score
-from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Segments, Task, label_guess, label_loss
-from isogloss.text.readers.examples import NLI as LABELS, NO_GOLD, SentencePair, every_row, read_pairs
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task, label_guess, label_loss
+from isogloss.text.readers.examples import NLI as LABELS, SentencePair, pair_rows, read_pairs
+from isogloss.text.readers.lines import fail
 
 
 def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
@@ -41,13 +41,6 @@ def score(examples: Sequence[SentencePair], answers: Sequence[str], language: st
     return {"accuracy": Score(np.array([[correct, 1] for correct in right], dtype=np.float64))}
 
 
-def rows(source: Source, problem: Problem) -> Iterator[FileRow]:
-    """Every row of a file; a pair without a gold label is passed over."""
-    for line, pair in every_row(source, problem):
-        passed = pair is not None and pair.label == NO_GOLD
-        yield FileRow(f"{source}:{line}", None if passed else pair, bad=pair is None)
-
-
 def swap(example: SentencePair, translation: SentencePair, segment: int) -> SentencePair:
     """The premise (0) or the hypothesis (1) of the translation."""
     return replace(example, **{("first", "second")[segment]: (translation.first, translation.second)[segment]})
@@ -73,7 +66,7 @@ NLI = Task(
     score=score,
     segments=Segments(
         switched=(0, 1),
-        rows=rows,
+        rows=pair_rows,
         texts=lambda example: [(example.first, ()), (example.second, ())],  # every word of both may be replaced
         rebuild=lambda example, texts: replace(example, first=texts[0].text, second=texts[1].text),
         swap=swap,

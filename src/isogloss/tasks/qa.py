@@ -24,10 +24,10 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError
 from isogloss.measures.scores import Score, answer_f1, exact_match
-from isogloss.tasks.task import FileRow, Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
+from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
-from isogloss.text.readers.examples import Question, every_question, read_questions
+from isogloss.text.readers.examples import Question, question_rows, read_questions
 from isogloss.text.readers.lines import fail
 from isogloss.text.switching import Switched
 from isogloss.text.words import refuse_slow
@@ -165,10 +165,7 @@ QA = Task(
     length=384,
     segments=Segments(
         switched=(0,),
-        rows=lambda source, problem: (
-            FileRow(where, question, name, bad=question is None)
-            for where, name, question in every_question(source, problem)
-        ),
+        rows=question_rows,
         texts=texts,
         rebuild=rebuild,
         swap=lambda example, translation, _: replace(example, question=translation.question),

@@ -41,6 +41,7 @@ from isogloss.seeds import seed_of
 from isogloss.text.batches import Batch, ranges
 from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
+from isogloss.text.readers.examples import FileRow
 from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
 from isogloss.text.words import refuse_slow, word_of_tokens
@@ -48,20 +49,6 @@ from isogloss.text.words import refuse_slow, word_of_tokens
 DRAWS = 5  # of shuffled answers, for a chance floor
 DROPOUT = 0.1  # of heads, as in BERT's own
 SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
-
-
-@dataclass(frozen=True, slots=True)
-class FileRow:
-    """A row of a file of examples, bad or not, so that rows of translated files can be told to correspond.
-
-    where: file and line. example: what was read; None where the row is bad (its problem was told) or passed over. name:
-    what the row is called in every language, "" where only its place tells it from others.
-    """
-
-    where: str
-    example: Any
-    name: str = ""
-    bad: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from isogloss.text.languages import code, is_code
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import TaggedSentence, read_tagged, stream_trees
 from isogloss.text.readers.dictionaries import stream_pairs
-from isogloss.text.readers.examples import NLI, every_question, every_row
+from isogloss.text.readers.examples import NLI, pair_rows, question_rows
 from isogloss.text.readers.lines import DAMAGED, Problem, Source, plain_name, stream_lines
 
 VARIABLE = "ISOGLOSS_DATA"
@@ -340,8 +340,8 @@ READERS: dict[str, Reader] = {
     "treebank": stream_trees,
     "dictionary": stream_pairs,
     "tags": _tagged_sentences,
-    "inference": every_row,
-    "questions": every_question,
+    "inference": pair_rows,
+    "questions": question_rows,
 }
 """What reads each kind of file row by row and tells every problem."""
 

@@ -41,6 +41,20 @@ _NEEDED = ("first", "second", "label")
 NO_GOLD = "-"
 
 
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A row of a file of examples, bad or not, so that rows of translated files can be told to correspond.
+
+    where: file and line. example: what was read; None where the row is bad (its problem was told) or passed over. name:
+    what the row is called in every language, "" where only its place tells it from others.
+    """
+
+    where: str
+    example: Any
+    name: str = ""
+    bad: bool = False
+
+
 @dataclass(frozen=True)
 class SentencePair:
     """Two sentences and what joins them, such as a premise, a hypothesis and `entailment`."""
@@ -61,27 +75,24 @@ def read_pairs(source: Source, problem: Problem = fail, **chosen: str) -> list[S
         chosen: `split` or `language`: where the file has such a column, only rows that have this value there (`TEST`
             of SICK's `SemEval_set`).
     """
-    gold = (pair for _, pair in every_row(source, problem, **chosen) if pair is not None and pair.label != NO_GOLD)
+    gold = (row.example for row in pair_rows(source, problem, **chosen) if row.example is not None)
     part = f" in the split {chosen['split']!r}" if "split" in chosen else ""
     return require_rows(gold, source, f"pair of sentences with a label{part}")
 
 
-def every_row(source: Source, problem: Problem = fail, **chosen: str) -> Iterator[tuple[int, SentencePair | None]]:
-    """Line and pair of every row, None in the place of a bad one; pairs without a gold label are there, too.
-
-    The arguments are those of `read_pairs`.
-    """
+def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterator[FileRow]:
+    """Every row of a file of pairs; one without a gold label is passed over. Arguments as of `read_pairs`."""
     path = file_path(source)
-    first = lines.first_line(path)
-    is_json = first.lstrip().startswith("{")
-    names = _meanings(first.split("\t"))
-    if is_json or any(names.count(each) != 1 for each in _NEEDED):
-        names = []  # the first line is no header
-    columns, wanted = (names, "") if names else (_NEEDED, " (premise, hypothesis, label: there is no header)")
+    start = lines.first_line(path)
+    is_json = start.lstrip().startswith("{")
+    columns, wanted = _meanings(start.split("\t")), ""
+    has_header = not is_json and all(columns.count(each) == 1 for each in _NEEDED)
+    if not has_header:
+        columns, wanted = list(_NEEDED), " (premise, hypothesis, label: there is no header)"
     for number, line in lines.usable_lines(path, problem):
-        if (number == 1 and names) or (is_json and line is not None and not line.strip()):
+        where, pair, bad = f"{path}:{number}", None, line is None
+        if (number == 1 and has_header) or (is_json and line is not None and not line.strip()):
             continue
-        pair = None
         try:
             if line is not None:
                 row = line.split("\t")
@@ -90,16 +101,23 @@ def every_row(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
                 cells = _json_cells(line) if is_json else dict(zip(columns, row, strict=True))
                 if any(cells.get(column, value).lower() != value.lower() for column, value in chosen.items()):
                     continue
-                first, second, label = (cells[column].strip() for column in _NEEDED)
-                label = "contradiction" if label.lower() == "contradictory" else label.lower()
-                if label != NO_GOLD and not (first and second):
-                    raise ValueError(f"the {'second' if first else 'first'} sentence of the pair is empty")
-                if label not in (*NLI, NO_GOLD):
-                    raise ValueError(f"the label {label!r} is not one of {', '.join(NLI)}")
-                pair = SentencePair(first, second, label)
+                pair = _pair(*(cells[column].strip() for column in _NEEDED))
         except ValueError as error:
-            problem(f"{path}:{number}: {error}")
-        yield number, pair
+            problem(f"{where}: {error}")
+            bad = True
+        yield FileRow(where, pair, bad=bad)
+
+
+def _pair(first: str, second: str, label: str) -> SentencePair | None:
+    """A labelled pair, None without a gold label; a ValueError says what is wrong with it."""
+    label = "contradiction" if label.lower() == "contradictory" else label.lower()
+    if label == NO_GOLD:
+        return None
+    if not (first and second):
+        raise ValueError(f"the {'second' if first else 'first'} sentence of the pair is empty")
+    if label not in NLI:
+        raise ValueError(f"the label {label!r} is not one of {', '.join(NLI)}")
+    return SentencePair(first, second, label)
 
 
 def _json_cells(line: str) -> dict[str, str]:
@@ -143,12 +161,12 @@ def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     One without a question or an answer, with an answer that is not where it should be in its context, or with an id
     that was there before is a problem, and left out.
     """
-    asked = (question for _, _, question in every_question(source, problem) if question is not None)
+    asked = (row.example for row in question_rows(source, problem) if row.example is not None)
     return require_rows(asked, source, "question with an answer")
 
 
-def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[str, str, Question | None]]:
-    """Where each question of a file stands, its id, and the question; None in the place of a bad one."""
+def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
+    """Every question of a file, called by its id."""
     seen: set[str] = set()
     for where, context, entry in _entries(file_path(source)):
         identifier, question = str(entry["id"]), None
@@ -173,7 +191,7 @@ def every_question(source: Source, problem: Problem = fail) -> Iterator[tuple[st
             question = Question(identifier, asked, context, texts, starts)
         except ValueError as error:
             problem(f"{where}: {error}")
-        yield where, identifier, question
+        yield FileRow(where, question, identifier, bad=question is None)
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
