@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired
+from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import Interval, jackknife_interval, t_quantile
 
@@ -155,10 +155,7 @@ def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased:
 
     About 0 debiased (over all shuffles exactly 0); biased it is the floor to read every value against.
     """
-    if shuffles < 1:
-        raise InputError(f"shuffles must be at least 1, not {shuffles}")
-    generator = torch.Generator().manual_seed(seed)
-    orders = [torch.randperm(len(x), generator=generator) for _ in range(shuffles)]
+    orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
     return float(linear_cka(x, y, _form(biased), orders).mean())
 
 
@@ -616,7 +613,7 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     """
     x, y = _checked_pair(x, y, "cka")
     n = x.shape[0]
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).to(x.device)
+    order = shuffled_orders(n, seed=seed, shuffles=1)[0].to(x.device)
     x, y = x[order], y[order]
     block, shuffles = block_size(n)
     stream = CkaStream([("x", "y")], block=block, shuffles=shuffles, seed=seed)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width
+from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
 
@@ -183,12 +183,9 @@ def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) 
     The distance of two spaces that have nothing to do with each other, at this n, d and spread of directions. Shuffles
     differ little among themselves, and each costs as much as the value: one is the default.
     """
-    if shuffles < 1:
-        raise InputError(f"shuffles must be at least 1, not {shuffles}")
     x, y = _centred(x, y)
-    generator = torch.Generator().manual_seed(seed)
-    orders = (torch.randperm(x.shape[0], generator=generator).to(y.device) for _ in range(shuffles))
-    return sum(_residual(x, y[order]) for order in orders) / shuffles
+    orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
+    return sum(_residual(x, y[order.to(y.device)]) for order in orders) / shuffles
 
 
 def _centred(x: Tensor, y: Tensor) -> Iterator[Tensor]:

@@ -80,6 +80,14 @@ def centre_rows(x: Tensor) -> Tensor:
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
 
 
+def shuffled_orders(n: int, *, seed: int, shuffles: int) -> list[Tensor]:
+    """Random orders of n items, (n,) each, drawn on the CPU so that one seed gives the same on every device."""
+    if shuffles < 1:
+        raise InputError(f"shuffles must be at least 1, not {shuffles}")
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randperm(n, generator=generator) for _ in range(shuffles)]
+
+
 class Sums:
     """What dataclasses of sums have in common: `+` and `-` work field by field, so that parts of a text can be pooled.
 

@@ -166,7 +166,7 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
 
 @dataclass(frozen=True)
 class AER(Sums):
-    """Alignment error rate of a corpus, as the sums it is formed from.
+    """Alignment error rate of a corpus, as the sums it is formed from; 1 - F1 where every possible link is sure.
 
     With predicted links A, sure links S and possible links P (S among them):
     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), precision = |A & P| / |A|, recall = |A & S| / |S|.
@@ -192,11 +192,6 @@ class AER(Sums):
     def recall(self) -> float:
         """Share of the sure links that were predicted."""
         return _ratio(self.sure_found, self.sure)
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; equals 1 - AER when every possible link is sure."""
-        return _ratio(2.0 * self.precision * self.recall, self.precision + self.recall)
 
 
 def alignment_error_rate(

@@ -168,17 +168,11 @@ def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_lengt
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    pad, unknown, first, last, mask = SPECIAL
+    # Sentences of a pair are not told apart by a type: ModernBERT takes none, and streams have one.
+    inputs = ["input_ids", "attention_mask"]
+    special = {f"{piece[1:-1].lower()}_token": piece for piece in SPECIAL}  # pad_token="[PAD]"
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        model_max_length=max_length,
-        # Sentences of a pair are not told apart by a type: ModernBERT takes none, and streams have one.
-        model_input_names=["input_ids", "attention_mask"],
-        pad_token=pad,
-        unk_token=unknown,
-        cls_token=first,
-        sep_token=last,
-        mask_token=mask,
+        tokenizer_object=tokenizer, model_max_length=max_length, model_input_names=inputs, **special
     )
 
 

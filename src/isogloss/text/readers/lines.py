@@ -99,12 +99,9 @@ def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | 
                 try:
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
+                    wrong = f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line)"
                     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                         wrong = "this looks like UTF-16"
-                    else:
-                        wrong = (
-                            f"not valid UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start + 1} of the line)"
-                        )
                     problem(f"{path}:{number}: {wrong}; save the file as UTF-8")
                 yield number, None if line is None else line.removesuffix("\n").removesuffix("\r")
         except DAMAGED as error:
@@ -138,6 +135,11 @@ def plain_name(source: Source) -> str:
     return Path(source).name.removesuffix(".gz").removesuffix(".xz")
 
 
+def is_treebank(source: Source) -> bool:
+    """Whether the file's name is that of a treebank."""
+    return plain_name(source).endswith(".conllu")
+
+
 def _stem(source: Source) -> str:
     return re.sub(r"\.(txt|tsv|conllu|json)$", "", plain_name(source))
 
@@ -159,17 +161,6 @@ def languages_of(source: Source) -> tuple[str, ...] | None:
         if len(codes) > 1 and all(each.islower() and is_code(each) for each in codes):
             return tuple(code(each) for each in codes)
     return None
-
-
-def check_order(files: Sequence[Source], languages: Sequence[str]) -> None:
-    """Refuse languages that the files' names have in another order: each text would be taken for the other's."""
-    named = [language_of(file) for file in files]
-    if None in named or named == list(languages) or {*named} != {*languages}:
-        return
-    raise InputError(
-        f"{', '.join(str(file) for file in files)}: by their names these are {', '.join(map(str, named))}, and they "
-        f"were given as {', '.join(languages)}; change the order of the files or of the languages"
-    )
 
 
 def header(cells: Sequence[str]) -> list[str | None] | None:

@@ -54,7 +54,7 @@ from isogloss.text.languages import checked_codes, code, is_code, pick_languages
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
 from isogloss.text.readers.dictionaries import attach_links
-from isogloss.text.readers.lines import ParallelTable, Source, file_path, plain_name
+from isogloss.text.readers.lines import ParallelTable, Source, file_path, is_treebank, plain_name
 
 Pair = tuple[str, str]
 LinkFiles = Source | Mapping[Pair, Source]
@@ -72,7 +72,7 @@ def read_corpus(path: Source, language: str) -> Corpus:
         language: a language code of any known standard.
     """
     short, file = code(language), file_path(path)
-    if plain_name(file).endswith(".conllu"):
+    if is_treebank(file):
         return read_treebank(file, short)
     is_table = lines.header_languages(file)
     text = lines.open_table(file).read((short,))[0] if is_table else lines.read_lines(file)
@@ -102,22 +102,31 @@ def read_bitexts(
         if len(paths) > 1 or links is not None:
             raise InputError(f"{first} holds several bitexts; give it alone and without links")
         return read_hub(first, wanted) if on_hub else read_folder(Path(first), wanted)
+    return [_read(_open_text(paths, wanted), wanted if len(paths) == 1 else None, links)]
+
+
+def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> ParallelTable:
+    """The text of one table, or of one file a language, whose names tell the languages where they are None."""
     files = tuple(file_path(path) for path in paths)
-    treebanks = all(plain_name(file).endswith(".conllu") for file in files)
-    name = " ".join(file.name for file in files)
-    if len(files) == 1 and not treebanks:
-        return [_read(lines.open_table(files[0], wanted), wanted, links)]
-    named: tuple[str | None, ...] = wanted or tuple(lines.language_of(file) for file in files)
+    if len(files) == 1 and not is_treebank(files[0]):
+        return lines.open_table(files[0], languages)
+    by_name = [lines.language_of(file) for file in files]
+    named = languages or by_name
     if len(named) != len(files):
-        raise InputError(f"{len(files)} files but {len(named)} languages ({', '.join(wanted or ())}): give one a file")
+        raise InputError(
+            f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())}): give one a file"
+        )
     unclear = [file.name for file, language in zip(files, named, strict=True) if language is None]
     if unclear:
         raise InputError(
             f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
         )
-    codes = tuple(filter(None, named))
-    lines.check_order(files, codes)
-    return [_read(ParallelTable(files, codes, name), None, links)]
+    if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # each would be taken for the other
+        raise InputError(
+            f"{', '.join(map(str, files))}: by their names these are {', '.join(map(str, by_name))}, and they "
+            f"were given as {', '.join(map(str, named))}; change the order of the files or of the languages"
+        )
+    return ParallelTable(files, tuple(named), " ".join(file.name for file in files))
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
@@ -134,7 +143,7 @@ def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: L
 
 def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
     """The rows that have text in every one of these languages, by default in all that the files have."""
-    if plain_name(text.files[0]).endswith(".conllu"):
+    if is_treebank(text.files[0]):
         chosen = languages or text.languages
         bitext = replace(read_treebanks([text.file_of(each) for each in chosen], chosen), name=text.name)
     else:
@@ -180,7 +189,7 @@ def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
     tables = [path for path in paths if plain_name(path).endswith(".tsv")]
     yield "table", [lines.open_table(path) for path in tables if lines.languages_of(path)]
     yield "aligned files", lines.aligned_sets(folder)
-    named = {path: lines.language_of(path) for path in paths if plain_name(path).endswith(".conllu")}
+    named = {path: lines.language_of(path) for path in paths if is_treebank(path)}
     banks = {path: language for path, language in named.items() if language}
     yield "treebanks", [ParallelTable(tuple(banks), tuple(banks.values()), folder.name)] if banks else []
     yield "table", [lines.open_table(path) for path in tables if len(lines.header_languages(path)) > 1]
@@ -345,7 +354,7 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
             sources += _pair_sources(entry, None, option)
         elif equals:
             named = tuple(code(each.strip()) for each in languages.split("-"))
-            paths = tuple(file_path(each.strip()) for each in names.split(",") if each.strip())
+            paths = [each.strip() for each in names.split(",") if each.strip()]
             if len(named) != 2 or len(paths) not in (1, 2):
                 raise InputError(
                     f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not "
@@ -353,12 +362,7 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
                 )
             if named[0] == named[1]:
                 raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
-            if len(paths) == 2:
-                lines.check_order(paths, named)
-                text = ParallelTable(paths, named, paths[0].name)
-            else:
-                text = lines.open_table(paths[0], named)
-            sources += _pair_sources(text, (named[0], named[1]), option)
+            sources += _pair_sources(_open_text(paths, named), (named[0], named[1]), option)
         else:
             path = Path(resolve(str(entry)))
             for text in parallel_texts(path)[1] if path.is_dir() else [lines.open_table(path)]:
@@ -370,7 +374,7 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
 
 def _pair_sources(text: ParallelTable | Bitext, wanted: Pair | None, option: str) -> Iterator[PairSource]:
     """The pairs of two languages, or of English (or the first language) and each other one."""
-    if isinstance(text, ParallelTable) and plain_name(text.files[0]).endswith(".conllu"):
+    if isinstance(text, ParallelTable) and is_treebank(text.files[0]):
         text = _read(text)
     where = text.name or "the bitext" if isinstance(text, Bitext) else text.files[0]
     languages = pick_languages(wanted, text.languages, where=where)
