@@ -649,21 +649,18 @@ FAR = 10  # times chance
 LOWER, MIDDLE, UPPER = {"layer": (1, 2, 3, 4)}, {"layer": (3, 4, 5)}, {"layer": (5, 6, 7, 8)}
 # How far a language is from English: the same, Germanic, Romance, Slavic, of another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
-NO_CKA, NOT_LOOKED_UP = "CKA of no pair has been measured", "no sentence was looked up with two models"
-NOT_STITCHED = "no task was stitched at these layers"
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
 on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
-def _over_pairs(words: str, values: Mapping[str, float], test: Callable[..., Any], bound: float) -> Contrast:
+def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], bound: float) -> Contrast:
     """A mean over pairs of languages that must pass a test."""
-    few = ", too few for an interval" * (len(values) < LEAST)
-    words = f"{words} {{}} over {len(values)} pairs{few}"
-    return replace(evidence.contrast(words, list(values.values()), test, bound), seeds=None)
+    mean, few = over_seeds(values), ", too few for an interval" * (len(values) < LEAST)
+    return Contrast(f"{words} {mean.share} over {len(values)} pairs{few}", test(mean, bound))
 
 
-@claim("order", missing=NO_CKA)
+@claim("order")
 def _order(results: Results) -> Iterator[Contrast]:
     """Languages are more alike in a bilingual model than in two models, and there more than with random weights."""
     for first, second in pairwise(KINDS):
@@ -672,21 +669,18 @@ def _order(results: Results) -> Iterator[Contrast]:
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
-            seeds = evidence.less(*(results.values(target=target, **MEAN_CKA, model=kind) for kind in (first, second)))
+            seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
             if len(seeds) >= LEAST:
                 yield evidence.contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
-@claim("depth", missing=NO_CKA)
+@claim("depth")
 def _depth(results: Results) -> Iterator[Contrast]:
     """Similarity falls with depth."""
     for kind in (BILINGUAL, MONOLINGUAL):
-        slopes = {}
-        for target in results.targets(task="cka"):
-            curve = _curves(results, target, **CKA, model=kind)
-            if curve and len(curve.steps) > 2:
-                inside = curve.steps > 0
-                slopes[target] = float(np.polyfit(curve.steps[inside], curve.mean[inside], 1)[0])
+        curves = [_curves(results, target, **CKA, model=kind) for target in results.targets(task="cka")]
+        points = [(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0]) for curve in curves if curve]
+        slopes = [float(np.polyfit(layers, means, 1)[0]) for layers, means in points if len(layers) > 1]
         if slopes:
             yield _over_pairs(f"{kind}, change of CKA a layer", slopes, below, 0.0)
 
@@ -701,23 +695,22 @@ def _distance(results: Results) -> Iterator[Contrast]:
             apart[target] = both.value - alone.value
     if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), run=1)
+        rank = Interval(ranks.value, ranks.low, ranks.high, ranks.n)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
-        words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
-        yield replace(
-            evidence.contrast(words, Interval(ranks.value, ranks.low, ranks.high, ranks.n), below), seeds=None
-        )
+        words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {rank.share}"
+        yield Contrast(words, below(rank))
 
 
-@claim("rotation", missing=NOT_LOOKED_UP)
+@claim("rotation", missing="no sentence was looked up with two models")
 def _far(results: Results) -> Iterator[Contrast]:
     """A rotation learned from at most 10,000 sentences finds translations far more often than chance."""
     for target in results.targets(task="retrieval"):
         if curves := _curves(results, target, **SENTENCES, **TWO_MODELS):
-            at = {**SENTENCES, **TWO_MODELS, "source": results.source, "target": target, "layer": curves.peak}
-            seeds, first = over_seeds(curves.at(curves.peak)).clipped(), results.where(seed=0, **at).iloc[0]
-            known = seeds if seeds.known else Interval(first["value"], first["low"], first["high"], first["n"])
+            seeds, layer = over_seeds(curves.at(curves.peak)).clipped(), curves.peak
+            first = results.where(**SENTENCES, **TWO_MODELS, target=target, layer=layer, seed=0).iloc[0]
+            known = seeds if seeds.known else Interval(*first[["value", "low", "high", "n"]])
             over = f"{known.n:,} {'seeds' if seeds.known else 'sentences'}"
-            words = f"{target}: P@1 {known.share} at layer {curves.peak} over {over}, chance {first['floor']:.4f}"
+            words = f"{target}: P@1 {known.share} at layer {layer} over {over}, chance {first['floor']:.4f}"
             yield Contrast(words, bool(known.low > FAR * first["floor"]))
 
 
@@ -727,28 +720,24 @@ def _far(results: Results) -> Iterator[Contrast]:
     missing="no correlation: every layer finds as many, or there are fewer than three layers",
 )
 def _relation(results: Results) -> Iterator[Contrast]:
-    values, each = {}, []
+    values, each = [], []
     for target in results.targets(task="retrieval"):
         at: dict[str, Any] = {"measure": RELATION, "model": MONOLINGUAL, "target": target}
         if by_seed := results.values(**at):
-            seeds, first = over_seeds(by_seed), results.where(seed=min(by_seed), **at).iloc[0]
-            known = seeds if seeds.known else Interval(seeds.value, first["low"], first["high"], 1)
-            values[target] = seeds.value
+            seeds, first = over_seeds(by_seed), results.interval(seed=min(by_seed), **at)
+            known = seeds if seeds.known or first is None else replace(first, value=seeds.value)
+            values.append(seeds.value)
             each.append(f"{target} {known.clipped(-1.0).share} over {'seeds' if seeds.known else 'layers'}")
     if values:
         yield _over_pairs(f"{', '.join(each)}; all:", values, above, PEARSON)
 
 
 CLAIMS = (
-    _order,
-    _depth,
-    _distance,
-    _far,
+    *(_order, _depth, _distance, _far),
     Claim(
         "lower layers",
         "After a rotation, sentences are found best at lower layers.",
         on_pairs("P@1 in layers 1 to 4 above 5 to 8", {**SENTENCES, **TWO_MODELS}, LOWER, UPPER),
-        NOT_LOOKED_UP,
     ),
     _relation,
     Claim(
@@ -756,10 +745,8 @@ CLAIMS = (
         "Stitched layers carry a task best when they meet in the middle.",
         [
             on_heads(f"{NAMES[task]}, layers 3 to 5 above {end}", {**STITCH[task], **JOINED}, MIDDLE, {"layer": end})
-            for task in STITCHED_TASKS
-            for end in (0, DEPTH)
+            for task, end in product(STITCHED_TASKS, (0, DEPTH))
         ],
-        NOT_STITCHED,
     ),
     Claim(
         "below bilingual",
@@ -768,7 +755,6 @@ CLAIMS = (
             on_heads(f"{NAMES[task]}, bilingual above stitched", {**STITCH[task], **MIDDLE}, ONE_MODEL, JOINED)
             for task in STITCHED_TASKS
         ],
-        NOT_STITCHED,
     ),
     Claim(
         "mapped bilingual",
@@ -777,13 +763,11 @@ CLAIMS = (
             on_heads(f"{NAMES[task]}, mapped above unmapped", {**STITCH[task], **MIDDLE}, MAPPED, ONE_MODEL, test)
             for task, test in (("ner", below), ("parsing", above))
         ],
-        NOT_STITCHED,
     ),
     Claim(
         "higher layers",
         "Vectors of words, averaged over their uses, find translations better at higher layers.",
         on_pairs("P@1 in layers 5 to 8 above 1 to 4", {**WORDS, **IN_USE}, UPPER, LOWER),
-        "no word was looked up",
     ),
     Claim(
         "static",
@@ -792,7 +776,6 @@ CLAIMS = (
             on_pairs("embedding matrix above static", {**WORDS, "unit": "piece"}, TWO_MODELS, {"model": STATIC}),
             on_pairs("mean over layers above static", {**WORDS, "unit": "word"}, TWO_MODELS, {"model": STATIC}, below),
         ],
-        "there is no baseline of static vectors",
     ),
     Claim(
         "layers and vocabulary",
@@ -801,7 +784,6 @@ CLAIMS = (
             Comparison(f"{NAMES[task]}, layers 1 to 6 apart above no anchors", TABLE_1[task], LAYERS, ANCHORS, below)
             for task in TASKS
         ],
-        "the rows of Table 1 that this needs were not run",
     ),
 )
 
@@ -812,40 +794,24 @@ CLAIMS = (
 class Chart(NamedTuple):
     """A figure of the paper: drawn with a panel for each pair of languages, and a table with a column for each layer.
 
-    lines: coordinates of the curves, and how they are shown. further: the same of lines that the table alone has.
+    at: coordinates of all curves, and how they are shown. lines: what each has besides. further: the same of lines that
+    the table alone has.
     """
 
     name: str
     title: str
     caption: str
     ylabel: str
-    lines: Mapping[str, evidence.Coordinates]
-    further: Mapping[str, evidence.Coordinates] = {}
+    at: Mapping[str, Any]
+    lines: Mapping[str, Mapping[str, Any]]
+    further: Mapping[str, Mapping[str, Any]] = {}
 
 
+BY_KIND = {kind: {"model": kind} for kind in KINDS}
 AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
 GRAPHIC = "The paper prints a graphic only."
 BANDS = "intervals and bands are t intervals over seeds, where there are three"
-FIGURE_6 = {
-    "raw": {**TWO_MODELS, "condition": "raw"},
-    "centred": {**TWO_MODELS, "condition": "centred inductive"},
-    "rotation": {**TWO_MODELS, "condition": "procrustes"},
-    "rotation, normalised": TWO_MODELS,
-    "bilingual, rotation, normalised": {"model": BILINGUAL},
-}
-FIGURE_5 = {
-    "two models, stitched": JOINED,
-    "two models, as they are": {**JOINED, "condition": UNMAPPED},
-    "two models, any rotation": {**JOINED, "condition": ANY_ROTATION},
-    "bilingual, as it is": ONE_MODEL,
-    "bilingual, mapped": MAPPED,
-}
-FIGURE_4: Mapping[str, evidence.Coordinates] = {
-    "words in use": {**IN_USE, "items": True},
-    "static, the same words": {"unit": "word", "model": STATIC},
-    "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
-    "static, the same pieces": {"unit": "piece", "model": STATIC},
-}
+TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 CHARTS = (
     Chart(
         "figure-7",
@@ -853,7 +819,8 @@ CHARTS = (
         "Debiased CKA of sentence vectors of two languages: in one bilingual model, in two models, and with fresh "
         f"weights on the other side; {BANDS}. Published: biased, of models 768 wide.",
         "CKA",
-        {kind: {**CKA, "model": kind, **AS_DECIMALS, "respelt": {"measure": AS_PRINTED}} for kind in KINDS},
+        {**CKA, **AS_DECIMALS, "respelt": {"measure": AS_PRINTED}},
+        BY_KIND,
     ),
     Chart(
         "figure-6",
@@ -861,12 +828,15 @@ CHARTS = (
         "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
         f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}",
         "P@1",
-        {label: {**SENTENCES, **at, **AS_DECIMALS, "share": True} for label, at in FIGURE_6.items()},
+        {**SENTENCES, **TWO_MODELS, **AS_DECIMALS, "share": True},
         {
-            f"rotation, normalised by the test's own means, {method}": {**SENTENCES, **TWO_MODELS, **AS_DECIMALS}
-            | {"condition": "procrustes+iterative transductive", "method": method, "share": True}
-            for method in ("cosine", "csls")
+            "raw": {"condition": "raw"},
+            "centred": {"condition": "centred inductive"},
+            "rotation": {"condition": "procrustes"},
+            "rotation, normalised": {},
+            "bilingual, rotation, normalised": {"model": BILINGUAL},
         },
+        {"the same with the test's own means": TRANSDUCTIVE, "and CSLS": {**TRANSDUCTIVE, "method": "csls"}},
     ),
     *(
         Chart(
@@ -877,7 +847,14 @@ CHARTS = (
             "those of one model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh "
             f"layers. {GRAPHIC}",
             "points",
-            {label: {**STITCH[task], **at, "share": True, "scale": 100} for label, at in FIGURE_5.items()},
+            {**STITCH[task], "share": True, "scale": 100},
+            {
+                "two models, stitched": JOINED,
+                "two models, as they are": {**JOINED, "condition": UNMAPPED},
+                "two models, any rotation": {**JOINED, "condition": ANY_ROTATION},
+                "bilingual, as it is": ONE_MODEL,
+                "bilingual, mapped": MAPPED,
+            },
         )
         for task in STITCHED_TASKS
     ),
@@ -889,8 +866,14 @@ CHARTS = (
         "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
         f"{GRAPHIC}",
         "P@1",
-        {label: {**WORDS, **at, **AS_DECIMALS} for label, at in FIGURE_4.items()},
-        {"coverage": {**IN_USE, "measure": "coverage", "task": "lexicon", "condition": "test", **AS_DECIMALS}},
+        {**WORDS, **AS_DECIMALS},
+        {
+            "words in use": {**IN_USE, "items": True},
+            "static, the same words": {"unit": "word", "model": STATIC},
+            "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
+            "static, the same pieces": {"unit": "piece", "model": STATIC},
+        },
+        {"coverage of the test": {**IN_USE, "measure": "coverage", "condition": "test", "method": None}},
     ),
 )
 
@@ -912,27 +895,23 @@ def tables(results: Results) -> list[Table]:
         for pair, at in _pairs(results, "cka").items()
         for form, name in FORMS.items()
     }
-    kinds = {kind: {"model": kind} for kind in KINDS}
     title = "Figure 7, means: how alike English and another language are"
-    made = [evidence.grid(results, title, forms, kinds, [note], known=PUBLISHED)]
-    layers: dict[str, Any] = {"all layers": {"layer": None}}
-    layers |= {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
+    made = [evidence.grid(results, title, forms, BY_KIND, [note], known=PUBLISHED)]
+    layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
     for chart in CHARTS:
         rows = {
-            f"{pair}, {label}": {**at, **own}
-            for pair, at in _pairs(results, next(iter(chart.lines.values()))["task"]).items()
+            f"{pair}, {label}": {**at, **chart.at, **own}
+            for pair, at in _pairs(results, chart.at["task"]).items()
             for label, own in {**chart.lines, **chart.further}.items()
         }
-        made.append(evidence.grid(results, chart.title, rows, layers, [chart.caption], known=PUBLISHED))
+        columns = {"all layers": {"layer": None}, **layers}
+        made.append(evidence.grid(results, chart.title, rows, columns, [chart.caption], known=PUBLISHED))
     made.append(_table_1(results))
-    models = results.where(measure="perplexity", task="pretrain", unit="character")
-    rows = {
-        f"{data}, {variant}": {"data": data, "condition": variant, "form": number}
-        for data, variant in zip(models["data"], models["condition"], strict=True)
-    }
-    languages = {
-        code: {"target": code, "task": "pretrain", "unit": "character"} for code in dict.fromkeys(models["target"])
-    }
+    models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
+    text = results.where(task="pretrain", unit="character")
+    named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
+    rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
+    languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
     note = "Perplexity a character of held-out text. Compare models within a language only."
     made.append(evidence.grid(results, "The models", rows, languages, [note]))
     return [table for table in made if table is not None]
@@ -940,18 +919,18 @@ def tables(results: Results) -> list[Table]:
 
 def _table_1(results: Results) -> Table | None:
     columns: dict[str, Any] = {}
+    change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": {"measure": "change", "target": OTHERS}}
     for task, name in NAMES.items():
-        pairs = _pairs(results, f"table-1 {task}")
-        columns |= {f"{name} {at['target']}": {**TABLE_1[task], **at} for at in pairs.values()}
-        change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": {"measure": "change", "target": OTHERS}}
-        codes = [at["target"] for at in pairs.values()]
-        columns[f"{name}, d"] = {**TABLE_1[task], **change, "source": results.source, "target": codes}
+        targets = results.targets(task=f"table-1 {task}")
+        at = {**TABLE_1[task], "source": results.source}
+        columns |= {f"{name} {target}": {**at, "target": target} for target in targets}
+        columns[f"{name}, d"] = {**at, "target": targets, **change}
     rows: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
     rows["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
     note = (
         "Points in the target language, tuned on English alone; d: the mean over targets less Default's, seed by seed "
-        f"of the task's head, with t intervals from {LEAST} on. What is a language's own is frozen in tuning; the "
-        "paper's d is over French, Russian and Chinese."
+        "of the task's head. What is a language's own is frozen in tuning; the paper's d is over French, Russian and "
+        "Chinese."
     )
     return evidence.grid(results, "Table 1: what languages share, and transfer", rows, columns, [note], known=PUBLISHED)
 
@@ -959,9 +938,9 @@ def _table_1(results: Results) -> Table | None:
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow."""
     made = []
-    for name, title, caption, ylabel, lines, _ in CHARTS:
+    for name, title, caption, ylabel, at, lines, _ in CHARTS:
+        pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, at["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == ENGLISH else None
-        pairs = _pairs(results, next(iter(lines.values()))["task"])
         drawn = evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known)
         made.append(Figure(name, title, caption, drawn, ylabel, xlabel="layer"))
     dots = []
