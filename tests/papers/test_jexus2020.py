@@ -50,13 +50,13 @@ def made(seeds=3, others=hump, home=lambda point, seed: 0.75, aligned=hump, nois
                 means = [{**score, "data": None} for score in scores if score["target"] in TARGETS]
                 rows += [*scores, *mean_over(means, "target", target="others")]
     for layer in range(13):
-        for name, (measure, method) in ALIGNMENT.items():
+        for name, aligned_at in ALIGNMENT.items():
             for number, target in enumerate((*TARGETS, *(["nl"] if extra else []))):
                 value = aligned(layer) + 0.1 * number + 0.001 * len(name)
-                at = {"model": "m", "layer": layer, "method": method, "data": "t"}
-                rows.append(row(measure, value - 0.01, source="en", target=target, **at))
-                if measure != "cka":
-                    rows.append(row(measure, value + 0.01, source=target, target="en", **at))
+                at = {**aligned_at, "model": "m", "layer": layer, "data": "t"}
+                rows.append(row(value=value - 0.01, source="en", target=target, **at))
+                if at["measure"] != "cka":
+                    rows.append(row(value=value + 0.01, source=target, target="en", **at))
     rows += list(correlations(Results(frame(rows))))
     return frame(rows)
 
@@ -156,9 +156,8 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
     for kind, reference in (("spearman", stats.spearmanr), ("pearson", stats.pearsonr)):
         for name in ALIGNMENT:
             for target in (*TARGETS, "nl"):
-                measure, method = ALIGNMENT[name]
                 ends = {"source": ("en", target), "target": ("en", target)}
-                x = [found.value(measure=measure, method=method, layer=point, **ends) for point in range(12)]
+                x = [found.value(**ALIGNMENT[name], layer=point, **ends) for point in range(12)]
                 score = {"measure": "accuracy", "selection": None, "target": target}
                 y = [found.value(**score, plan=f"freeze:{point}") for point in range(12)]
                 one = rows[(rows.measure == kind) & (rows.unit == name) & (rows.target == target)]
@@ -170,9 +169,9 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
 def test_the_table_is_points_by_languages_with_dutch_apart():
     first, oracle, spearman, _ = PAPER.tables(reading())
     assert list(first.columns) == ["N", "English", "German", "Chinese", "mean of targets", "Dutch (SICK)"]
-    assert first.rows[0] == ["-1, published", "81.4", "70.5", "63.8", "–", "–"]
-    assert [line[0] for line in first.rows[1:]] == [str(point) for point in POINTS]
-    at_8 = first.rows[10]
+    assert first.rows.pop(1) == ["-1, published", "81.4", "70.5", "63.8", "–", "–"]
+    assert [line[0] for line in first.rows] == [str(point) for point in POINTS]
+    at_8 = first.rows[9]
     assert at_8[0] == "8" and at_8[4].startswith("60.0 [") and at_8[2].startswith("62.0 [")
     assert oracle.rows[9][-1].startswith("61.0 [") and "Dutch" not in " ".join(oracle.columns)
     assert [line[0] for line in spearman.rows] == ["German", "Chinese", "Dutch", "pooled"]

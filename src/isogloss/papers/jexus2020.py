@@ -17,7 +17,6 @@ Accuracies are compared seed by seed, since a seed draws the same order of pairs
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,14 +50,14 @@ TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 FEWEST = 8  # rows that a rehearsal may be cut to
 INVENTED_SEED = 2
-SCORES = {"measure": "accuracy", "task": "nli"}
+SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
-ALIGNMENT = {
-    "centred P@1": ("p@1", "centred"),
-    "CSLS P@1": ("p@1", "csls"),
-    "CKA": ("cka", "debiased"),
-    "word agreement": ("word_agreement", "centred"),
+ALIGNMENT: Mapping[str, dict[str, Any]] = {
+    "centred P@1": {"measure": "p@1", "method": "centred"},
+    "CSLS P@1": {"measure": "p@1", "method": "csls"},
+    "CKA": {"measure": "cka", "method": "debiased"},
+    "word agreement": {"measure": "word_agreement", "method": "centred"},
 }
 CORRELATIONS: Mapping[Literal["spearman", "pearson"], str] = {
     "spearman": "Table 3: rank correlation (Spearman)",
@@ -320,48 +319,37 @@ def _languages(results: Results) -> list[str]:
     return [code for code in codes if code not in (OTHERS, DUTCH)] + [DUTCH] * (DUTCH in codes)
 
 
-def _targets(results: Results) -> list[str]:
-    """The other languages of XNLI."""
-    return [code for code in _languages(results)[1:] if code != DUTCH]
-
-
-def _points(results: Results) -> list[int]:
-    """Every N that was run, in order."""
-    return sorted(int(frozen.partition(":")[2]) for frozen in results.distinct("plan", **SCORES))
+def _frozen(results: Results) -> dict[int, dict[str, Any]]:
+    """Every N that was run, in order, and its coordinates."""
+    plans = {int(frozen.partition(":")[2]): {"plan": frozen} for frozen in results.distinct("plan", **SCORES)}
+    return dict(sorted(plans.items()))
 
 
 def _depth(results: Results) -> int:
     """How many blocks the model has, as far as the rows tell."""
-    return max([0, *results.distinct("layer"), *(point + 1 for point in _points(results))])
-
-
-def _accuracy(
-    results: Results, point: int, language: str, selection: str | None = None, column: str = "value"
-) -> dict[int, float]:
-    """Accuracy with N layers frozen, by seed; column: `floor` for what shuffled answers score."""
-    return results.values(column, **SCORES, plan=f"freeze:{point}", target=language, selection=selection)
+    return max([0, *results.distinct("layer"), *(point + 1 for point in _frozen(results))])
 
 
 def _curves(results: Results, language: str, column: str = "value") -> Curves:
-    """Accuracy over N; a claim cannot be judged without any N."""
-    points = {point: _accuracy(results, point, language, column=column) for point in _points(results)}
-    return needed(evidence.curves_of(points), "no N was run")
-
-
-def _alignment(results: Results, name: str, language: str) -> Curves | None:
-    """An alignment measure of the source with a language by layer, the mean of both directions."""
-    (measure, method), ends = ALIGNMENT[name], (results.source, language)
-    return results.curves("layer", measure=measure, method=method, source=ends, target=ends)
+    """Accuracy over N, or (`floor`) what shuffled answers score; a claim cannot be judged without any N."""
+    curves = results.curves(_frozen(results), **SCORES, target=language, column=column)
+    return needed(curves, "no N was run")
 
 
 def _both(results: Results, name: str, language: str) -> tuple[evidence.Floats, evidence.Floats]:
     """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
-    aligned = _alignment(results, name, language)
-    if aligned is None or not any(_accuracy(results, point, language) for point in _points(results)):
+    aligned = results.curves("layer", **ALIGNMENT[name], **_pair(results, language))
+    accuracy = results.curves(_frozen(results), **SCORES, target=language)
+    if aligned is None or accuracy is None:
         return np.zeros(0), np.zeros(0)
-    accuracy = _curves(results, language)
     x, y = (side.mean[np.isin(side.steps, other.steps)] for side, other in ((aligned, accuracy), (accuracy, aligned)))
     return x, y
+
+
+def _pair(results: Results, language: str) -> dict[str, Any]:
+    """The coordinates of a language with the source, in both directions."""
+    ends = (results.source, language)
+    return {"source": ends, "target": ends}
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -398,9 +386,9 @@ def above_chance(results: Results) -> Iterator[Contrast]:
 )
 def best(results: Results) -> Iterator[Contrast]:
     """The mean over targets at these N above that at others, and highest there in every seed."""
-    points, near, last = _points(results), near_best(_depth(results)), _depth(results) - 1
+    points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
-    needed(points and _targets(results), "no N was run")
+    needed(points and _languages(results)[1:], "no N was run")
     needed(not missing, f"N = {', '.join(missing)} was not run")
     curves = _curves(results, OTHERS)
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
@@ -429,7 +417,7 @@ def best(results: Results) -> Iterator[Contrast]:
 )
 def flat(results: Results) -> Iterator[Contrast]:
     """Accuracy in the source at every N, less that with nothing frozen."""
-    points, source = _points(results), results.source
+    points, source = list(_frozen(results)), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
     start = curves.at(NOTHING_FROZEN)
@@ -443,7 +431,7 @@ def flat(results: Results) -> Iterator[Contrast]:
     )
     if side is not None:
         words += f"; within the margin at {f'N = {_span(level)}' if level else 'no N'}"
-    if _targets(results):
+    if OTHERS in results.distinct("target", **SCORES):
         words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
     yield Contrast(words, side, len(curves.seeds))
 
@@ -488,58 +476,63 @@ CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 def tables(results: Results) -> list[Table]:
     """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
-    source, targets, points = results.source, _targets(results), _points(results)
-    columns = [source, *targets, OTHERS, *([DUTCH] if DUTCH in _languages(results) else [])]
-    anchors = [PUBLISHED.cell(target=code) for code in columns]
-    first = [(f"{NOTHING_FROZEN}, published", anchors)] if set(anchors) != {NOTHING} else []
-    chance = percent(float(_curves(results, source, "floor").mean.mean())) if points else NOTHING
+    source = target_title(results.source)
+    points = {str(point): {**SCORES, **at} for point, at in _frozen(results).items()}
+    codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
+    targets = {target_title(code): {"target": code} for code in codes}
+    chance = percent(float(_curves(results, results.source, "floor").mean.mean())) if points else NOTHING
     notes = ["The post's own table is an image whose numbers are not available."]
-    if first:
+    if results.source == "en":
         notes.append(
             "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
         )
-    if DUTCH in columns:
+    if DUTCH in _languages(results):
         notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-    notes.append(f"Of the epoch that {target_title(source)} development data chooses. Shuffled answers score {chance}.")
-    title = f"Table 1: accuracy (%) of inference, trained in {target_title(source)} with N layers frozen"
-    oracle = "Table 2: the same of the epoch that each target's own development set chooses"
-    bound = ["An upper bound, which zero-shot transfer does not have: no finding rests on it."]
-    made = []
-    for name, codes, below, above_it, selection in (
-        (title, columns, notes, first, None),
-        (oracle, [*targets, OTHERS], bound, [], "oracle"),
-    ):
-        lines = [(str(point), [_accuracy(results, point, code, selection) for code in codes]) for point in points]
-        heads = [f"{target_title(code)}{' (SICK)' * (code == DUTCH)}" for code in codes]
-        made.append(evidence.seeds_table(name, ["N", *heads], lines, below, first=above_it))
+    notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
+    title = f"Table 1: accuracy (%) of inference, trained in {source} with N layers frozen"
+    columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
+    made = [evidence.grid(results, title, points, columns, notes, corner="N", known=PUBLISHED)]
+    notes = ["An upper bound, which zero-shot transfer does not have: no finding rests on it."]
+    title = "Table 2: the same of the epoch that each target's own development set chooses"
+    rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
+    made.append(evidence.grid(results, title, rows, dict(list(targets.items())[1:]), notes, corner="N"))
+    units = {unit: {"unit": unit} for unit in ALIGNMENT}
     for kind, title in CORRELATIONS.items():
-        rows = []
-        for target in results.distinct("target", measure=kind):
-            known = [results.interval(measure=kind, target=target, unit=unit) for unit in ALIGNMENT]
-            cells = [NOTHING if interval is None else interval.say("{:.2f}".format) for interval in known]
-            rows.append(["pooled" if target == OTHERS else target_title(target), *cells])
+        at = {"measure": kind, "read": results.interval, "form": "{:.2f}".format}
+        correlated = results.distinct("target", measure=kind)
+        rows = {"pooled" if code == OTHERS else target_title(code): {**at, "target": code} for code in correlated}
         note = (
             "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
             f"{''.join(map(str, results.distinct('n', measure=kind)[:1]))} N from 0 on. Pooled: within the languages "
             "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
         )
-        title = f"{title} of accuracy with alignment"
-        made.append(Table(title, ["language", *ALIGNMENT], rows, [note]) if rows else None)
+        made.append(
+            evidence.grid(results, f"{title} of accuracy with alignment", rows, units, [note], corner="language")
+        )
     return [table for table in made if table is not None]
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
-    model, source, dutch = results.distinct("model")[0], target_title(results.source), DUTCH in _languages(results)
-    seeds, accuracy = 0, []
-    if points := _points(results):
-        shown = [*_languages(results), *([OTHERS] if len(_targets(results)) > 1 else [])]
-        floors = _curves(results, results.source, "floor")
-        seeds, floor = len(floors.seeds), float(floors.mean.mean())
-        accuracy = [Panel("accuracy", [_line(results, code) for code in shown], floor=floor)]
-        if NOTHING_FROZEN in points:
-            lines = [_line(results, code, change=True) for code in shown]
-            accuracy.append(Panel("the same less that of nothing frozen (N = -1)", lines))
+    model, source, languages = results.distinct("model")[0], target_title(results.source), _languages(results)
+    frozen, dutch = _frozen(results), DUTCH in languages
+    seeds = len(_curves(results, results.source).seeds) if frozen else 0
+    # Bands of the source and the mean alone, so that the eye can follow them.
+    lines: dict[str, Any] = {
+        f"{target_title(code)}{', trained in' * (code == results.source)}": {
+            "target": code,
+            "look": {"band": code == results.source},
+        }
+        for code in languages
+    }
+    lines |= {target_title(OTHERS): {"target": OTHERS, "look": {"thick": True}}} if len(languages) > 2 + dutch else {}
+    shown: dict[str, Any] = {"accuracy": SCORES}
+    accuracy = evidence.panels(results, shown, lines, over=frozen, floor=True)
+    shown = {"the same less that of nothing frozen (N = -1)": {**SCORES, "base": frozen.get(NOTHING_FROZEN, {})}}
+    accuracy += evidence.panels(results, shown, lines, over=frozen) if NOTHING_FROZEN in frozen else []
+    pairs = {
+        target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
+    }
     made = [
         Figure(
             "accuracy-by-frozen-layers",
@@ -558,7 +551,7 @@ def figures(results: Results) -> list[Figure]:
             f"{model} as it was before any task, {source} with each language; P@1 and word agreement are means of both "
             "directions. Layer 0 is the embedding output."
             f"{' Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels.' * dutch}",
-            _alignment_panels(results),
+            evidence.panels(results, ALIGNMENT, pairs),
             "alignment",
             xlabel="layer",
         ),
@@ -568,7 +561,7 @@ def figures(results: Results) -> list[Figure]:
             "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and "
             "accuracy with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank "
             "correlation within languages, pooled over those of XNLI.",
-            _alignment_panels(results, dots=True),
+            list(_against(results)),
             "accuracy, less its mean",
             xlabel="alignment at layer N, less its mean",
         ),
@@ -576,35 +569,18 @@ def figures(results: Results) -> list[Figure]:
     return [figure for figure in made if figure.panels]
 
 
-def _line(results: Results, language: str, *, change: bool = False) -> Line:
-    """Accuracy of one language, or its change from nothing frozen, which is the first N.
-
-    Bands are drawn of the source and the mean alone, so that the eye can follow them.
-    """
-    curves, source = _curves(results, language), language == results.source
-    if change:
-        curves = replace(curves, values=curves.values - curves.values[:, :1])
-    label = f"{target_title(language)}, trained in" if source else target_title(language)
-    look: dict[str, Any] = {"thick": True} if language == OTHERS else {"hue": _languages(results).index(language)}
-    line = curves.line(label, **look)
-    return line if source or language == OTHERS else replace(line, low=(), high=())
-
-
-def _alignment_panels(results: Results, *, dots: bool = False) -> list[Panel]:
-    """A panel for each alignment measure, a line for each language: by layer, or dots of accuracy against it."""
-    panels = []
+def _against(results: Results) -> Iterator[Panel]:
+    """A panel for each alignment measure: a circle for each N of each language, accuracy against alignment."""
     for name in ALIGNMENT:
-        pooled = results.value(measure="spearman", target=OTHERS, unit=name) if dots else None
         lines = []
-        for hue, language in enumerate(_languages(results)[1:], 1):
-            curve, (x, y) = _alignment(results, name, language), _both(results, name, language)
-            if dots and len(x):
-                x, y = x - x.mean(), y - y.mean()
-                lines.append(Line(target_title(language), x.tolist(), y.tolist(), dots=True, hue=hue))
-            elif curve is not None and not dots:
-                lines.append(curve.line(target_title(language), hue=hue))
-        panels += [Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)] if lines else []
-    return panels
+        for hue, language in enumerate(_languages(results)):
+            x, y = _both(results, name, language)
+            if hue and len(x):
+                near, right = (x - x.mean()).tolist(), (y - y.mean()).tolist()
+                lines.append(Line(target_title(language), near, right, dots=True, hue=hue))
+        pooled = results.value(measure="spearman", target=OTHERS, unit=name)
+        if lines:
+            yield Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)
 
 
 PAPER = paper.Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)
