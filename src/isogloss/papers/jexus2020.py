@@ -211,12 +211,22 @@ def invented_pairs(source: str, targets: Sequence[str], *, pairs: int, known: in
 
 
 def _invented_table(sentences: Sequence[str]) -> str:
-    pairs = []
-    for number, sentence in enumerate(sentences):
-        label, three = NLI[number % len(NLI)], " ".join(sentences[number - 3 : number]) or sentence
-        second = {"entailment": sentence.split()[-1], "neutral": sentences[number - 1], "contradiction": three}
-        pairs.append(SentencePair(sentence, second[label], label))
-    return pair_table(pairs)
+    last = [sentence.split()[-1] for sentence in sentences]
+    three = [" ".join(sentences[at - 3 : at]) or sentence for at, sentence in enumerate(sentences)]
+    return invented_inference(sentences, last, three)
+
+
+def invented_inference(sentences: Sequence[str], entailed: Sequence[str], contradicting: Sequence[str]) -> str:
+    """A table of pairs, every label in turn: a sentence with what it entails, the one before it, what contradicts it.
+
+    Args:
+        sentences: the first of each pair; the one before it is neutral.
+        entailed: what each of them entails.
+        contradicting: what contradicts each.
+    """
+    seconds = {"entailment": entailed, "neutral": [*sentences[-1:], *sentences[:-1]], "contradiction": contradicting}
+    labels = [NLI[at % len(NLI)] for at in range(len(sentences))]
+    return pair_table([SentencePair(sentences[at], seconds[label][at], label) for at, label in enumerate(labels)])
 
 
 def pair_table(pairs: Sequence[SentencePair], count: int | None = None) -> str:

@@ -25,21 +25,9 @@ from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
-from isogloss.papers.jexus2020 import pair_table
+from isogloss.papers.jexus2020 import invented_inference, pair_table
 from isogloss.papers.paper import as_lines, by_scale
-from isogloss.papers.results import (
-    LEAST,
-    OTHERS,
-    Claim,
-    Comparison,
-    Contrast,
-    Curves,
-    Results,
-    above,
-    below,
-    claim,
-    over_seeds,
-)
+from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, claim, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -48,7 +36,7 @@ from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import data_dir, find_lexicon
 from isogloss.text.corpora import Bitext, Corpus, paraphrases
 from isogloss.text.invented import invented_lexicon
-from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
+from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import language_of, read_lines
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
@@ -257,30 +245,29 @@ class Planner:
         scale, pair, out = self.scale, "-".join(languages), self.request.out
         variant = OWN_EMBEDDINGS if scale.again in languages else variant
         made = VARIANTS[variant]
-        at: dict[str, Any] = {"part": "pretrain", "model": pair, "condition": variant}
-        packed, called = f"{pair}{made.packed}", "" if variant == DEFAULT else f".{_spelt(variant)}"
-        name, streams = f"{pair}{called}.seed-{seed}", {"streams": str(out / "streams" / packed)}
+        packed = f"{pair}{made.packed}"
+        name = f"{pair}{'' if variant == DEFAULT else f'.{_spelt(variant)}'}.seed-{seed}"
+        at, streams = {"model": pair, "condition": variant}, {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
+            extra = made.pieces == _EXTRA_ANCHORS
             # Where each language has pieces of its own, a model has half as many for each.
-            halved = len(languages) < 2 or (made.pieces and made.pieces != _EXTRA_ANCHORS)
-            options: dict[str, Any] = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1}
+            halved = len(languages) < 2 or (made.pieces and not extra)
+            options = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1, **streams}
             options |= {shared: scale.pretraining[shared] for shared in ("architecture", "length")}
-            options |= {**streams, **scale.packing, **made.pieces}
-            options["vocabulary"] = scale.vocabulary // (2 if halved else 1)
-            if made.pieces == _EXTRA_ANCHORS:
-                options["lexicon"] = [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]
+            options |= {**scale.packing, **made.pieces, "vocabulary": scale.vocabulary // (2 if halved else 1)}
+            options |= {"lexicon": [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]} if extra else {}
             text = {language: self._text(language) for language in languages}
             if variant == CRAWL:
                 text[languages[1]] = str(Path(str(self.crawl)) / f"{languages[1]}.txt")
             own, folder = replace(self.request, device="cpu", dtype=None), out / "packs" / packed
-            pack = {**at, "part": "pack"}
-            self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, **pack)
+            job = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
+            self.packs[packed] = job
         if name not in self.models:
             options = {**streams, **scale.pretraining, **made.options, "seed": seed}
             options |= {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
-            at, needs = {**at, "seed": seed}, [self.packs[packed].folder]
+            own_at = {"part": "pretrain", **at, "seed": seed, "needs": [self.packs[packed].folder]}
             folder = out / "models" / name
-            self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, needs=needs, **at)
+            self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, **own_at)
         return self.models[name]
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
@@ -305,53 +292,50 @@ class Planner:
         self, recipe: str, sides: tuple[Job, Job], options: Mapping[str, Any], seed: int | None = None, **at: Any
     ) -> Job:
         """A job that reads models: the first the source, the second the target."""
-        language = at["target"] if at["target"] in sides[1].coordinates["model"].split("-") else self.scale.source
-        first, other = _path(sides[0], self.scale.source), _path(sides[1], language)
+        first, other = _path(sides[0], self.scale.source), _path(sides[1], at["target"])
         seeded: dict[str, Any] = {} if seed is None else {"seed": seed}
         settings = {**options, **({"other": other} if other != first and recipe != "transfer" else {}), **seeded}
         name = "-".join((recipe, *map(_spelt, at.values()), *(f"seed-{seed}" for seed in seeded.values())))
         needs = list(dict.fromkeys(model.folder for model in sides))
         return self.request.job(recipe, name, first, settings, needs=needs, part=recipe, **at, **seeded)
 
+    def _pair(self, kind: str, target: str, ending: str = "tsv") -> list[str]:
+        """A file of the source with a target, as options take it."""
+        return [self.texts.path(f"{kind}.{self.scale.source}-{target}.{ending}")]
+
     def _reading(self) -> Iterator[Job]:
         """What reads the models: rotate, stitch, lexicon and transfer."""
-        scale, texts = self.scale, self.texts
+        scale, source, again = self.scale, self.scale.source, self.scale.again
         # CKA of two languages in one model, in two, and with fresh weights on the other side; sentences looked up.
         # Without a test set, or with fresh weights, CKA alone.
-        for target in (scale.again, *scale.targets):
-            parallel = [texts.path(f"parallel.{scale.source}-{target}.tsv")]
-            for kind in KINDS:
-                if target == scale.again or kind == RANDOM:
-                    options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": scale.compared}
-                else:
-                    options = {"bitext": [texts.path(f"tatoeba.{scale.source}-{target}.tsv")]}
-                    options |= {"train_bitext": parallel, "mappings": MAPPINGS, "train_sample": scale.compared}
-                options |= {"random_weights": True} if kind == RANDOM else {}
-                several = target == scale.targets[0] or (target == scale.again and kind != BILINGUAL)
-                for seed in range(self.request.seeds if several else 1):
-                    yield self._read("rotate", self._sides(kind, target, seed), options, seed, target=target, kind=kind)
+        for target, kind in product((again, *scale.targets), KINDS):
+            parallel = self._pair("parallel", target)
+            options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": scale.compared}
+            if target != again and kind != RANDOM:
+                options = {"bitext": self._pair("tatoeba", target), "train_bitext": parallel}
+                options |= {"mappings": MAPPINGS, "train_sample": scale.compared}
+            options |= {"random_weights": True} if kind == RANDOM else {}
+            several = target == scale.targets[0] or (target == again and kind != BILINGUAL)
+            for seed in range(self.request.seeds if several else 1):
+                yield self._read("rotate", self._sides(kind, target, seed), options, seed, target=target, kind=kind)
         # A task on one model's lower layers, read from another's; the same of the bilingual model.
-        for target, task in product(scale.targets, STITCHED_TASKS):
-            options = {"bitext": [texts.path(f"parallel.{scale.source}-{target}.tsv")]}
-            options |= {**self._task(task, target), **scale.stitching}
-            for kind in (MONOLINGUAL, BILINGUAL):
-                yield self._read("stitch", self._sides(kind, target), options, target=target, kind=kind, task=task)
+        for target, task, kind in product(scale.targets, STITCHED_TASKS, (MONOLINGUAL, BILINGUAL)):
+            options = {"bitext": self._pair("parallel", target), **self._task(task, target), **scale.stitching}
+            yield self._read("stitch", self._sides(kind, target), options, target=target, kind=kind, task=task)
         # Words looked up with two models that never saw each other's language.
         for target in scale.targets:
-            options = {"text": {language: self._text(language, "words") for language in (scale.source, target)}}
+            options = {"text": {language: self._text(language, "words") for language in (source, target)}}
             for split in ("train", "test"):
-                options[f"{split}_lexicon"] = [texts.path(f"lexicon.{scale.source}-{target}.{split}.txt")]
+                options[f"{split}_lexicon"] = self._pair("lexicon", target, f"{split}.txt")
             options |= {"static": ["train"], **scale.lookup}
             yield self._read("lexicon", self._sides(MONOLINGUAL, target), options, target=target)
         # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
-        for target, variant in product(scale.tuned_targets, scale.variants):
-            if variant == CRAWL and self.crawl is None:
-                continue
-            model, made = self._model(scale.source, target, variant=variant), VARIANTS[variant]
+        variants = [variant for variant in scale.variants if variant != CRAWL or self.crawl is not None]
+        for target, variant, task in product(scale.tuned_targets, variants, TASKS):
+            model, made = self._model(source, target, variant=variant), VARIANTS[variant]
             own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
-            for task in TASKS:
-                options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **scale.tuning}
-                yield self._read("transfer", (model, model), options, target=target, condition=variant, task=task)
+            options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **scale.tuning}
+            yield self._read("transfer", (model, model), options, target=target, condition=variant, task=task)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
         """Options of a task that is trained on the source, and tested on source and target."""
@@ -521,13 +505,7 @@ def _invented(scale: SimpleNamespace) -> Iterator[tuple[str, str]]:
 
 def _inference(sentences: Sequence[str]) -> str:
     """A sentence entails itself, is neutral to the one before it, and contradicts its words read backwards."""
-    pairs = []
-    for position, sentence in enumerate(sentences):
-        backwards = " ".join(sentence.split()[::-1])
-        others = {"entailment": sentence, "neutral": sentences[position - 1], "contradiction": backwards}
-        label = NLI[position % len(NLI)]
-        pairs.append(SentencePair(sentence, others[label], label))
-    return pair_table(pairs)
+    return invented_inference(sentences, sentences, [" ".join(sentence.split()[::-1]) for sentence in sentences])
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -621,7 +599,7 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     for target in results.targets(task="retrieval"):
         for kind in (BILINGUAL, MONOLINGUAL):
             for seed, (similar, right) in layer_by_layer(results, target, kind).items():
-                both = correlation(similar, right, kind="pearson") if len(similar) >= LEAST else None
+                both = correlation(similar, right, kind="pearson") if len(similar) >= evidence.LEAST else None
                 if both and np.isfinite(both.value):
                     own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
                     yield row(RELATION, both, unit="pearson", **own)
@@ -637,7 +615,7 @@ def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[l
     return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
 
 
-def _curves(results: Results, target: str, **at: Any) -> Curves | None:
+def _curves(results: Results, target: str, **at: Any) -> evidence.Curves | None:
     """Values over layers, from the source to a target."""
     return results.curves("layer", source=results.source, target=target, **at)
 
@@ -656,7 +634,7 @@ on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], bound: float) -> Contrast:
     """A mean over pairs of languages that must pass a test."""
-    mean, few = over_seeds(values), ", too few for an interval" * (len(values) < LEAST)
+    mean, few = over_seeds(values), ", too few for an interval" * (len(values) < evidence.LEAST)
     return Contrast(f"{words} {mean.share} over {len(values)} pairs{few}", test(mean, bound))
 
 
@@ -670,7 +648,7 @@ def _order(results: Results) -> Iterator[Contrast]:
         yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
             seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
-            if len(seeds) >= LEAST:
+            if len(seeds) >= evidence.LEAST:
                 yield evidence.contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
@@ -693,7 +671,7 @@ def _distance(results: Results) -> Iterator[Contrast]:
         both, alone = (over_seeds(results.values(**MEAN_CKA, target=target, model=kind)) for kind in KINDS[:2])
         if both.n and alone.n:
             apart[target] = both.value - alone.value
-    if len(apart) > LEAST:
+    if len(apart) > evidence.LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), run=1)
         rank = Interval(ranks.value, ranks.low, ranks.high, ranks.n)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
@@ -919,7 +897,11 @@ def tables(results: Results) -> list[Table]:
 
 def _table_1(results: Results) -> Table | None:
     columns: dict[str, Any] = {}
-    change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": {"measure": "change", "target": OTHERS}}
+    change = {
+        "base": {"condition": DEFAULT},
+        "form": signed,
+        "respelt": {"measure": "change", "target": evidence.OTHERS},
+    }
     for task, name in NAMES.items():
         targets = results.targets(task=f"table-1 {task}")
         at = {**TABLE_1[task], "source": results.source}
