@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         save as save,
     )
     from isogloss.measures import cka as cka, retrieval as retrieval
-    from isogloss.papers.reproduction import reproduce as reproduce
+    from isogloss.papers.paper import reproduce as reproduce
     from isogloss.progress import bar as bar
     from isogloss.recipes.align import align as align
     from isogloss.recipes.drift import drift as drift
@@ -62,7 +62,7 @@ _HOMES = {
     "integrations.export": ("export",),
     "mappings": ("Mapping", "load_mapping", "procrustes", "save"),
     "measures": ("cka", "retrieval"),
-    "papers.reproduction": ("reproduce",),
+    "papers.paper": ("reproduce",),
     "progress": ("bar",),
     "runs": ("read_rows",),
     "stack": ("Stack", "chain", "freeze", "load", "reinitialise"),

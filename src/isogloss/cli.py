@@ -224,7 +224,7 @@ def sweep_command(name: str) -> Any:
 
 def reproduce_command(name: str) -> Any:
     """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
-    from isogloss.papers.reproduction import find, paper_options, reproduce
+    from isogloss.papers.paper import find, paper_options, reproduce
     from isogloss.recipes.recipe import option_of, options_of
 
     paper = find(name)
@@ -240,8 +240,7 @@ def reproduce_command(name: str) -> Any:
     ]
 
     def run(**given: Any) -> None:
-        from isogloss.papers.paper import Request
-        from isogloss.papers.reproduction import outline_lines, outline_of, selected, summary
+        from isogloss.papers.paper import Request, outline_lines, outline_of, selected, summary
 
         arguments = {each: given[each] for each in shared}
         options = {each: given[each] for each in special}

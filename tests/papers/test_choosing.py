@@ -6,7 +6,7 @@ import re
 import pytest
 
 import isogloss as ig
-from isogloss.papers.reproduction import find, names, paper_options, selected
+from isogloss.papers.paper import find, names, paper_options, selected
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import option_of
 from isogloss.runs import read_rows

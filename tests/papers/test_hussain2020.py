@@ -11,8 +11,7 @@ from isogloss.errors import InputError
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
-from isogloss.papers.paper import Request, lowest_hashed
-from isogloss.papers.reproduction import find, names, summary
+from isogloss.papers.paper import Request, find, lowest_hashed, names, summary
 from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows

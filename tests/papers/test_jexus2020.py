@@ -11,8 +11,7 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import jexus2020
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs
-from isogloss.papers.paper import Request, drawn
-from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
+from isogloss.papers.paper import Request, drawn, find, outline_lines, outline_of, selected
 from isogloss.papers.results import Results, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows

@@ -13,8 +13,7 @@ import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import muller2021 as paper
-from isogloss.papers.paper import Request
-from isogloss.papers.reproduction import find, summary
+from isogloss.papers.paper import Request, find, summary
 from isogloss.papers.results import Results, changes, mean_over, seed_mean_rows
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row

@@ -14,8 +14,7 @@ from scipy import stats
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, texts_in
-from isogloss.papers.paper import Request
-from isogloss.papers.reproduction import find, outline_lines, outline_of, selected
+from isogloss.papers.paper import Request, find, outline_lines, outline_of, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows

@@ -1,13 +1,12 @@
 """What planning any paper takes: texts, scales, and jobs that belong together."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import isogloss as ig
-from isogloss.papers.paper import PREPARED, Request, Texts, join_jobs, scale_of
+from isogloss.papers.paper import PREPARED, Request, Texts, join_jobs, scale_of, scale_table
 from isogloss.progress import silent
 from isogloss.recipes.jobs import Job
 
@@ -49,16 +48,10 @@ def test_prepared_texts_are_taken_as_they_are_unless_something_else_is_asked_for
         Texts(tmp_path, never, asked={"pairs": 5}).facts["hashes"]
 
 
-@dataclass(frozen=True)
-class Scale:
-    steps: int = 10
-    width: int = 8
-
-
 def test_options_take_the_place_of_the_scales_own_settings():
-    scales = {"smoke": Scale(), "mini": Scale(steps=100), "paper": Scale(steps=1000)}
+    scales = scale_table(steps=(10, 100, 1000), width=(8, 8, 8))
     asked = scale_of(scales, Request("mini", Path("out")), steps=None, width=16)
-    assert asked == Scale(steps=100, width=16)
+    assert vars(asked) == {"steps": 100, "width": 16}
     with pytest.raises(ig.InputError, match="--scale smoke makes its own languages and models"):
         scale_of(scales, Request("smoke", Path("out")), [None, "text.txt"])
 

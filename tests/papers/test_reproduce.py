@@ -12,8 +12,7 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import hussain2020
 from isogloss.papers.hussain2020 import PLANS, PUBLISHED
-from isogloss.papers.paper import Request
-from isogloss.papers.reproduction import TOY, find, outline_lines, selected
+from isogloss.papers.paper import TOY, Request, find, outline_lines, selected
 from isogloss.recipes import jobs as jobs_module
 from isogloss.runs import read_facts, read_rows
 from tiny_commands import command_line, parse

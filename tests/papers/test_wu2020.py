@@ -15,8 +15,7 @@ import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import wu2020 as paper
-from isogloss.papers.paper import Request
-from isogloss.papers.reproduction import find, outline_lines, selected
+from isogloss.papers.paper import Request, find, outline_lines, selected
 from isogloss.papers.results import Results, mean_over, seed_mean_rows
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows

@@ -26,7 +26,7 @@ from isogloss.errors import InputError
 from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import mean_over_seeds
-from isogloss.papers.reproduction import find, names as paper_names
+from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
